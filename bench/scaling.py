@@ -37,7 +37,7 @@ async def recorded() -> list[list[Commit]]:
 
     net = compiled(chain(STEPS))
     async with driving(":memory:", slots=64) as driver:
-        driver._conductor.stored.append(keep)
+        driver._executions.stored.append(keep)
         await asyncio.gather(*(driver.run(net) for _ in range(CROWD)))
     return list(commits.values())
 

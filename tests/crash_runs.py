@@ -41,20 +41,20 @@ async def drive(
 ) -> Execution:
     """Start `net` as execution x1 on `store`, or take up x1 as another worker would; with its children, to the end."""
     dispatch, clock = MemoryWakeups(), ManualClock()
-    conductor = Executions(store, MemoryResults(), dispatch, clock, library=library)
+    executions = Executions(store, MemoryResults(), dispatch, clock, library=library)
     tools, worker_id = Registry({"python": scripted}), "second" if resumed else "first"
-    worker = Worker(conductor, dispatch, tools, clock=clock, worker_id=worker_id)
-    conductor.stop = worker.stop
+    worker = Worker(executions, dispatch, tools, clock=clock, worker_id=worker_id)
+    executions.stop = worker.stop
     serving = asyncio.create_task(worker.serve())
     try:
         async with asyncio.timeout(60):
             if resumed:
-                await conductor.take_up("x1", is_gone=lambda owner: True)
+                await executions.take_up("x1", is_gone=lambda owner: True)
             else:
-                await conductor.start(net, execution_id="x1", trace_id="t1", payload={})
-            ended = await conductor.ended_execution("x1")
-            while children := conductor.open_children():
-                await conductor.ended_execution(children[0])
+                await executions.start(net, execution_id="x1", trace_id="t1", payload={})
+            ended = await executions.ended_execution("x1")
+            while children := executions.open_children():
+                await executions.ended_execution(children[0])
             return ended
     finally:
         serving.cancel()

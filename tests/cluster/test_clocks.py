@@ -60,17 +60,17 @@ def test_servers_whose_clocks_are_two_hours_apart_agree_on_leases_and_alarms(
         grounds.server(environment=early.environment)
         grounds.register(ALARM, SLOW)
         grounds.worker(0)
-        starts, alarms = Starts(grounds), Starts(grounds)
+        starts, timer_queue = Starts(grounds), Starts(grounds)
         running = starts.start("cluster/slow", {"url": effects.url, "s": 3}, key="slow")
         until(lambda: has_begun_a_task(grounds, running))
         for number in range(4):
-            alarms.start("cluster/alarm", {"url": effects.url}, key=str(number), first=number)
+            timer_queue.start("cluster/alarm", {"url": effects.url}, key=str(number), first=number)
             if number == 1:
                 early.set(-HOUR_S)
-        assert set(ends_of(grounds, [*starts.accepted, *alarms.accepted])) == {"completed"}
-        logs = check(grounds.db, [*starts.accepted, *alarms.accepted], effects.counts)
+        assert set(ends_of(grounds, [*starts.accepted, *timer_queue.accepted])) == {"completed"}
+        logs = check(grounds.db, [*starts.accepted, *timer_queue.accepted], effects.counts)
         assert not lost_leases(logs[running]), "nobody takes for lost what another server has leased"
-        assert all(1.0 <= _waited_s(logs[one]) < HOUR_S / 2 for one in alarms.accepted)
+        assert all(1.0 <= _waited_s(logs[one]) < HOUR_S / 2 for one in timer_queue.accepted)
 
 
 @pytest.mark.deep

@@ -44,7 +44,7 @@ workflow:
 
 
 async def swept(control_plane: ControlPlane) -> None:
-    await sweeper(control_plane.conductor, control_plane.store.key_values, control_plane.clock).sweep()
+    await sweeper(control_plane.executions, control_plane.store.key_values, control_plane.clock).sweep()
 
 
 @pytest.mark.req("WRK-03")
@@ -55,10 +55,10 @@ async def test_an_order_whose_answer_was_lost_is_given_again_by_any_server(backe
         [lost] = (await first.turn()).orders
 
         assert not (await second.turn()).orders, "who does not say what it holds is given nothing of its own"
-        answer = await second.conductor.turn(Turn(worker_id="w1", capacity=2, holding={}))
+        answer = await second.executions.turn(Turn(worker_id="w1", capacity=2, holding={}))
         assert [(one.order_id, one.lease_epoch) for one in answer.orders] == [(lost.order_id, 1)]
         for turn in (Turn(worker_id="w1", capacity=2, holding={lost.order_id: 1}), Turn(worker_id="w2", holding={})):
-            assert not (await second.conductor.turn(turn)).orders
+            assert not (await second.executions.turn(turn)).orders
 
 
 @pytest.mark.req("WRK-03")
@@ -71,7 +71,7 @@ async def test_an_order_in_an_answer_on_its_way_does_not_hide_a_lost_one(backend
         known = {(await first.turn()).orders[0].order_id, (await first.turn()).orders[0].order_id}
 
         for capacity in (1, 2, 3):
-            answer = await second.conductor.turn(Turn(worker_id="w1", capacity=capacity, holding={}))
+            answer = await second.executions.turn(Turn(worker_id="w1", capacity=capacity, holding={}))
             assert known <= {one.order_id for one in answer.orders}
             assert len(answer.orders) == max(2, capacity), "others are for whoever has room for them"
 
@@ -83,7 +83,7 @@ async def test_what_a_worker_held_that_leaves_is_given_to_another_at_once(backen
         await first.start()
         [order] = (await first.turn()).orders
 
-        await second.conductor.give_back("w1")
+        await second.executions.give_back("w1")
 
         [taken] = (await second.turn(worker_id="w2")).orders
         assert (taken.order_id, taken.lease_epoch) == (order.order_id, 2)
@@ -98,7 +98,7 @@ async def test_workers_that_leave_politely_are_not_counted_as_lost() -> None:
     for number in range(MOST_LEASES + 3):
         await swept(control_plane)
         [order] = (await control_plane.turn(worker_id=f"w{number}")).orders
-        await control_plane.conductor.give_back(f"w{number}")
+        await control_plane.executions.give_back(f"w{number}")
 
     assert order.lease_epoch == MOST_LEASES + 3
 
@@ -113,7 +113,7 @@ async def test_a_step_says_how_long_its_lease_lasts() -> None:
     [row] = await control_plane.store.held_by("w1")
     assert row.lease_until == control_plane.clock.now() + 90
     control_plane.clock.advance(80)
-    await control_plane.conductor.renew("w1", {order.order_id: 1}, {order.order_id: order.terms.ttl_s})
+    await control_plane.executions.renew("w1", {order.order_id: 1}, {order.order_id: order.terms.ttl_s})
     [row] = await control_plane.store.held_by("w1")
     assert row.lease_until == control_plane.clock.now() + 90
 
@@ -175,14 +175,14 @@ async def test_duplicated_late_and_reordered_reports_count_once() -> None:
 class Flaky:
     """An office whose answers are lost, though it has done what was asked."""
 
-    def __init__(self, conductor: Executions) -> None:
-        self._conductor, self.lost = conductor, 0
+    def __init__(self, executions: Executions) -> None:
+        self._executions, self.lost = executions, 0
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._conductor, name)
+        return getattr(self._executions, name)
 
     async def turn(self, turn: Turn) -> TurnAnswer:
-        answer = await self._conductor.turn(turn)
+        answer = await self._executions.turn(turn)
         if self.lost:
             self.lost -= 1
             raise BackendError("the connection was lost")
@@ -195,7 +195,7 @@ async def test_a_worker_beside_its_server_outlives_the_store_and_gets_what_it_mi
     async def sleep(pause_s: float) -> None:
         pauses.append(pause_s)
 
-    flaky = Flaky(control_plane.conductor)
+    flaky = Flaky(control_plane.executions)
     patient = RetryingControlPlane(flaky, leases, sleep=sleep)
     await control_plane.start()
     flaky.lost = 1
@@ -294,9 +294,9 @@ class Full(MemoryResults):
 @pytest.mark.req("RES-01")
 async def test_a_large_value_that_cannot_be_stored_costs_others_of_the_same_round_nothing() -> None:
     store, clock = Counting(), ManualClock()
-    conductor = Executions(store, Full(), MemoryWakeups(), clock, shared=True)
-    await conductor.start(net_of(CHAIN), execution_id="x1", trace_id="t", payload={})
-    [order] = (await conductor.turn(Turn(worker_id="w1", capacity=1))).orders
+    executions = Executions(store, Full(), MemoryWakeups(), clock, shared=True)
+    await executions.start(net_of(CHAIN), execution_id="x1", trace_id="t", payload={})
+    [order] = (await executions.turn(Turn(worker_id="w1", capacity=1))).orders
     large = StepDone(result=TaskResult(result="x" * 200_000))
     report = Report(
         order_id=order.order_id,
@@ -308,8 +308,8 @@ async def test_a_large_value_that_cannot_be_stored_costs_others_of_the_same_roun
     begun = len(store.commits)
 
     spoiled, started = await asyncio.gather(
-        conductor.turn(Turn(worker_id="w1", reports=(report,))),
-        conductor.start(net_of(CHAIN), execution_id="x2", trace_id="t", payload={}),
+        executions.turn(Turn(worker_id="w1", reports=(report,))),
+        executions.start(net_of(CHAIN), execution_id="x2", trace_id="t", payload={}),
         return_exceptions=True,
     )
 
@@ -322,7 +322,7 @@ async def test_a_large_value_that_cannot_be_stored_costs_others_of_the_same_roun
 async def test_an_order_that_is_given_again_after_it_was_run_is_not_run_again() -> None:
     """Its end is said and not yet heard when another turn, whose answer was lost, is asked for again."""
     control_plane, leases = ControlPlane(shared=True), HeldLeases()
-    flaky = Flaky(control_plane.conductor)
+    flaky = Flaky(control_plane.executions)
 
     async def sleep(pause_s: float) -> None:
         leases.drop(order.order_id)  # it ends meanwhile

@@ -27,13 +27,13 @@ async def _waiting(db: str, number: int) -> None:
     """So many executions that wait for tomorrow."""
     store, results = await open_store(db)
     try:
-        conductor = Executions(store, results, MemoryWakeups(), SystemClock(), shared=True)
+        executions = Executions(store, results, MemoryWakeups(), SystemClock(), shared=True)
         net = net_of(ALARM.replace("duration: 1 ", "duration: 1d "))
         for _ in range(number // AT_ONCE):
             ids = [uuid7(time.time()) for _ in range(AT_ONCE)]
-            begun = (conductor.start(net, execution_id=one, trace_id=one, payload={}) for one in ids)
+            begun = (executions.start(net, execution_id=one, trace_id=one, payload={}) for one in ids)
             await asyncio.gather(*begun)
-        await conductor.close()
+        await executions.close()
     finally:
         await store.close()
 

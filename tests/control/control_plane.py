@@ -43,25 +43,25 @@ class Counting(MemoryStore):
 
 
 class ControlPlane:
-    """A conductor with everything beside it that a test looks at."""
+    """A control plane with everything beside it that a test looks at."""
 
     def __init__(self, store: Any = None, *, shared: bool = False, clock: ManualClock | None = None) -> None:
         self.store = store if store is not None else Counting()
         self.clock = clock or ManualClock()
         self.heard: list[Event] = []
-        self.bell = MemoryWakeups()
-        self.conductor = Executions(
-            self.store, MemoryResults(), self.bell, self.clock, watch=self.heard.extend, shared=shared
+        self.wakeups = MemoryWakeups()
+        self.executions = Executions(
+            self.store, MemoryResults(), self.wakeups, self.clock, watch=self.heard.extend, shared=shared
         )
 
     async def start(self, text: str = CHAIN, *, execution_id: str = "x1") -> None:
-        await self.conductor.start(net_of(text), execution_id=execution_id, trace_id="t1", payload={})
+        await self.executions.start(net_of(text), execution_id=execution_id, trace_id="t1", payload={})
 
     async def turn(
         self, *reports: Report, capacity: int = 1, worker_id: str = "w1", pools: tuple[str, ...] = ("default",)
     ) -> TurnAnswer:
         turn = Turn(worker_id=worker_id, reports=reports, capacity=capacity, pools=pools)
-        return await self.conductor.turn(turn)
+        return await self.executions.turn(turn)
 
     async def claim(self) -> Order:
         [order] = (await self.turn()).orders

@@ -1,4 +1,4 @@
-"""Two servers on one store: each with a conductor and a connection of its own."""
+"""Two servers on one store: each with a control plane and a connection of its own."""
 
 from __future__ import annotations
 

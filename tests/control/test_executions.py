@@ -76,7 +76,7 @@ async def test_a_worker_that_lost_its_execution_to_another_process_is_fenced() -
     await first.start()
     stale = await first.claim()
     second = ControlPlane(first.store)
-    await second.conductor.take_up("x1", is_gone=lambda owner: True)
+    await second.executions.take_up("x1", is_gone=lambda owner: True)
     [order] = (await second.turn(worker_id="w2")).orders
     await second.turn(second.done(order, worker_id="w2"), worker_id="w2", capacity=0)
 
@@ -138,17 +138,17 @@ async def test_taking_up_a_run_that_somebody_is_running_is_refused() -> None:
     second = ControlPlane(first.store)
 
     with pytest.raises(RefusedError, match=r"is being run by w1; its lease ends in 30 s"):
-        await second.conductor.take_up("x1", is_gone=lambda owner: False)
+        await second.executions.take_up("x1", is_gone=lambda owner: False)
 
     second.clock.advance(31)
-    await second.conductor.take_up("x1", is_gone=lambda owner: False)
+    await second.executions.take_up("x1", is_gone=lambda owner: False)
     [order] = (await second.turn(worker_id="w2")).orders
     assert order.lease_epoch == 2
 
 
 async def test_taking_up_an_unknown_run_is_refused() -> None:
     with pytest.raises(RefusedError, match="no execution x9"):
-        await ControlPlane().conductor.take_up("x9", is_gone=lambda owner: True)
+        await ControlPlane().executions.take_up("x9", is_gone=lambda owner: True)
 
 
 @pytest.mark.req("WRK-03")
@@ -159,7 +159,7 @@ async def test_nobody_prolongs_the_lease_of_another() -> None:
     order = await control_plane.claim()
     control_plane.clock.advance(20)
 
-    assert await control_plane.conductor.renew("w2", {order.order_id: 1}) == {order.order_id}
+    assert await control_plane.executions.renew("w2", {order.order_id: 1}) == {order.order_id}
     control_plane.clock.advance(20)
     assert len(await control_plane.store.claimable(now=control_plane.clock.now(), limit=9)) == 1
 
@@ -170,7 +170,7 @@ async def test_a_renewed_lease_lasts_and_a_lost_one_is_told() -> None:
     order = await control_plane.claim()
     control_plane.clock.advance(20)
 
-    lost = await control_plane.conductor.renew("w1", {order.order_id: 1, "gone": 1})
+    lost = await control_plane.executions.renew("w1", {order.order_id: 1, "gone": 1})
 
     assert lost == {"gone"}
     control_plane.clock.advance(20)
@@ -181,6 +181,6 @@ async def test_an_execution_that_is_over_is_told_to_whoever_waits_for_it() -> No
     control_plane = ControlPlane()
     await control_plane.start("workflow: [{step: start}]")
 
-    execution = await control_plane.conductor.ended_execution("x1")
+    execution = await control_plane.executions.ended_execution("x1")
 
     assert execution.status == "completed"

@@ -35,7 +35,7 @@ async def test_a_step_whose_wait_fails_takes_its_arc_on_every_store(backend: str
         control_plane = ControlPlane(store, shared=True)
         await control_plane.start((ROUTED % WAYS[way]).replace("WORK", ""))
         control_plane.clock.advance(61)
-        await control_plane.alarms.wake_due()
+        await control_plane.timer_queue.wake_due()
 
         assert await control_plane.status() == "completed"
         assert [one for one in await control_plane.types() if one in ENDED] == ENDED

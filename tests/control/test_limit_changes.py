@@ -51,10 +51,10 @@ async def test_a_lowered_limit_of_a_playbook_lets_none_in_until_fewer_run() -> N
     assert await statuses(control_plane, "x1", "x2", "x3", "x4") == ["running", "running", "running", "paused"]
 
     for one in ("x1", "x2"):
-        await control_plane.conductor.cancel(one, "enough")
+        await control_plane.executions.cancel(one, "enough")
         await control_plane.background_jobs.gate.sweep()
         assert await control_plane.status("x4") == "paused"
-    await control_plane.conductor.cancel("x3", "enough")
+    await control_plane.executions.cancel("x3", "enough")
     await control_plane.background_jobs.gate.sweep()
 
     assert await control_plane.status("x4") == "running"
@@ -145,15 +145,15 @@ workflow:
 async def test_limits_of_steps_are_told_with_who_runs_and_waits_and_are_read_again_from_the_log(tmp_path: Path) -> None:
     control_plane = ControlPlane(SqliteStore.open(tmp_path / "s.db"), shared=True)
     await control_plane.start(STEPS, "x1")
-    await control_plane.conductor.submit_command("x1", ChangeLimit(at=control_plane.clock.now(), step="nap", limit=2))
+    await control_plane.executions.submit_command("x1", ChangeLimit(at=control_plane.clock.now(), step="nap", limit=2))
 
-    nap, call = step_limits(net_of(STEPS), (await control_plane.conductor.execution("x1")).execution)
+    nap, call = step_limits(net_of(STEPS), (await control_plane.executions.execution("x1")).execution)
     assert (nap.written, nap.limit, nap.running, nap.waiting) == (1, 2, 2, 1)
     assert call.written_rate is not None
     assert (call.written_rate.limit, call.written_rate.per, call.paced) == (1, "1h", 1)
 
     other = ControlPlane(SqliteStore.open(tmp_path / "s.db"), control_plane.clock, shared=True)
-    live, told = await control_plane.conductor.execution("x1"), await other.conductor.execution("x1")
+    live, told = await control_plane.executions.execution("x1"), await other.executions.execution("x1")
     assert told.execution == live.execution
     for one in (control_plane, other):
         await one.store.close()

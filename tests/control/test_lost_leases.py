@@ -127,7 +127,7 @@ def test_a_lease_that_was_taken_meanwhile_is_not_lost() -> None:
 @pytest.mark.req("WRK-03", "O-06")
 async def test_a_lease_that_runs_out_is_given_to_another_worker_and_the_fifth_loss_ends_the_step() -> None:
     control_plane = ControlPlane(shared=True)
-    sweep = sweeper(control_plane.conductor, control_plane.store.key_values, control_plane.clock).sweep
+    sweep = sweeper(control_plane.executions, control_plane.store.key_values, control_plane.clock).sweep
     await control_plane.start()
     epochs: list[int] = []
     for _ in range(MOST_LEASES):
@@ -165,9 +165,9 @@ async def test_orders_of_a_cancelled_execution_are_never_given_out_again() -> No
     control_plane = ControlPlane(shared=True)
     await control_plane.start()
     await control_plane.claim()
-    await control_plane.conductor.cancel("x1", "enough")
+    await control_plane.executions.cancel("x1", "enough")
     control_plane.clock.advance(31)
 
-    await sweeper(control_plane.conductor, control_plane.store.key_values, control_plane.clock).sweep()
+    await sweeper(control_plane.executions, control_plane.store.key_values, control_plane.clock).sweep()
 
     assert (await control_plane.turn(worker_id="w2")).orders == ()

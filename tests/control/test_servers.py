@@ -25,7 +25,7 @@ backends = pytest.mark.parametrize("backend", BACKENDS)
 
 
 async def sweep(control_plane: ControlPlane) -> None:
-    await sweeper(control_plane.conductor, control_plane.store.key_values, control_plane.clock).sweep()
+    await sweeper(control_plane.executions, control_plane.store.key_values, control_plane.clock).sweep()
 
 
 @backends
@@ -47,11 +47,11 @@ async def test_a_command_for_an_execution_that_another_server_moved_is_decided_f
 ) -> None:
     async with servers(backend, tmp_path) as (first, second):
         await first.start()
-        await second.conductor.control("x1", PauseExecution(at=1.0))
+        await second.executions.control("x1", PauseExecution(at=1.0))
 
-        assert await first.conductor.control("x1", PauseExecution(at=2.0)) is ReportResult.DUPLICATE
+        assert await first.executions.control("x1", PauseExecution(at=2.0)) is ReportResult.DUPLICATE
         assert (await first.turn()).orders == ()
-        await first.conductor.control("x1", ResumeExecution(at=3.0))
+        await first.executions.control("x1", ResumeExecution(at=3.0))
         assert len((await second.turn()).orders) + len((await first.turn()).orders) == 1
 
 
@@ -59,7 +59,7 @@ async def test_a_command_for_an_execution_that_another_server_moved_is_decided_f
 async def test_two_servers_race_for_every_order_and_each_is_taken_once(backend: str, tmp_path: Path) -> None:
     async with servers(backend, tmp_path) as both:
         net = net_of(FORK)
-        starts = (both[n % 2].conductor.start(net, execution_id=f"x{n}", trace_id="t", payload={}) for n in range(12))
+        starts = (both[n % 2].executions.start(net, execution_id=f"x{n}", trace_id="t", payload={}) for n in range(12))
         await asyncio.gather(*starts)
         done: list[str] = []
 
@@ -135,13 +135,13 @@ async def test_memory_holds_no_more_executions_than_it_may(monkeypatch: pytest.M
     net = net_of(CHAIN)
     waiting = None
     for n in range(10):
-        await control_plane.conductor.start(net, execution_id=f"x{n}", trace_id="t", payload={})
+        await control_plane.executions.start(net, execution_id=f"x{n}", trace_id="t", payload={})
         if n == 0:
-            waiting = asyncio.create_task(control_plane.conductor.ended_execution("x0"))
+            waiting = asyncio.create_task(control_plane.executions.ended_execution("x0"))
             await asyncio.sleep(0.01)
 
-    assert len(list(control_plane.conductor._hot)) <= 3
-    assert "x0" in control_plane.conductor._hot, "somebody waits for its end"
+    assert len(list(control_plane.executions._loaded)) <= 3
+    assert "x0" in control_plane.executions._loaded, "somebody waits for its end"
     for _ in range(20):
         answer = await control_plane.turn(capacity=0)
         for order in (await control_plane.turn()).orders:
@@ -157,13 +157,13 @@ async def test_memory_holds_no_more_executions_than_it_may(monkeypatch: pytest.M
 async def test_a_server_starts_with_nothing_in_memory_however_much_is_open() -> None:
     first = ControlPlane(shared=True)
     net = net_of(CHAIN)
-    starts = (first.conductor.start(net, execution_id=f"x{n}", trace_id="t", payload={}) for n in range(2_000))
+    starts = (first.executions.start(net, execution_id=f"x{n}", trace_id="t", payload={}) for n in range(2_000))
     await asyncio.gather(*starts)
 
     second = ControlPlane(first.store, shared=True, clock=first.clock)
     await sweep(second)
 
-    assert len(list(second.conductor._hot)) == 0
+    assert len(list(second.executions._loaded)) == 0
     assert len((await second.turn(capacity=10)).orders) == 10
 
 
@@ -171,7 +171,7 @@ async def test_the_end_that_another_server_decided_is_told_to_who_waits_here() -
     first = ControlPlane(shared=True)
     second = ControlPlane(first.store, shared=True, clock=first.clock)
     await first.start("workflow: [{step: start, tool: {kind: python, code: x}}]")
-    waiting = asyncio.create_task(first.conductor.ended_execution("x1"))
+    waiting = asyncio.create_task(first.executions.ended_execution("x1"))
     await asyncio.sleep(0.01)
     [order] = (await second.turn()).orders
     await second.turn(second.done(order), capacity=0)
@@ -185,10 +185,10 @@ async def test_the_end_that_another_server_decided_is_told_to_who_waits_here() -
 async def test_cancelling_a_parent_reaches_children_that_this_server_has_never_seen() -> None:
     first = ControlPlane(shared=True)
     await first.start()
-    await first.conductor.begin(_child_of("x1", "c1"))
+    await first.executions.begin(_child_of("x1", "c1"))
     second = ControlPlane(first.store, shared=True, clock=first.clock)
 
-    assert await second.conductor.cancel("x1", "enough") is ReportResult.ACCEPTED
+    assert await second.executions.cancel("x1", "enough") is ReportResult.ACCEPTED
 
     child = await first.store.execution("c1")
     assert child is not None
@@ -205,7 +205,7 @@ async def test_orders_are_found_by_the_sweep_and_rung_for() -> None:
     first = ControlPlane(shared=True)
     await first.start()
     second = ControlPlane(first.store, shared=True, clock=first.clock)
-    waiting = asyncio.create_task(second.bell.wait(["default"], timeout=60))
+    waiting = asyncio.create_task(second.wakeups.wait(["default"], timeout=60))
     await asyncio.sleep(0)
 
     await sweep(second)

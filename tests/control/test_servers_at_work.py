@@ -56,22 +56,22 @@ class Counting:
 
 
 class Server:
-    """A conductor, its worker and its sweeper, until it is stopped where it stands."""
+    """A control plane, its worker and its sweeper, until it is stopped where it stands."""
 
     def __init__(self, name: str, store: Store, results: ResultStore, clock: ManualClock, tool: Counting) -> None:
-        bell = MemoryWakeups()
+        wakeups = MemoryWakeups()
         self.store = store
-        self.conductor = Executions(store, results, bell, clock, shared=True)
-        worker = Worker(self.conductor, bell, Registry({"python": tool}), clock=clock, worker_id=name, slots=3)
-        self.conductor.stop = worker.stop
-        sweep = sweeper(self.conductor, store.key_values, clock)
+        self.executions = Executions(store, results, wakeups, clock, shared=True)
+        worker = Worker(self.executions, wakeups, Registry({"python": tool}), clock=clock, worker_id=name, slots=3)
+        self.executions.stop = worker.stop
+        sweep = sweeper(self.executions, store.key_values, clock)
         self._tasks = [asyncio.create_task(worker.serve()), asyncio.create_task(sweep.serve())]
 
     async def stop(self) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.wait(self._tasks)
-        await self.conductor.close()
+        await self.executions.close()
 
 
 @pytest.fixture(autouse=True)
@@ -101,8 +101,8 @@ async def test_two_servers_complete_everything_even_if_one_vanishes(
         servers = [Server(f"w{n}", store, results, clock, tool) for n, store in enumerate(stores)]
         try:
             for n in range(RUNS):
-                conductor = servers[n % 2].conductor
-                await conductor.start(net, execution_id=f"x{n}", trace_id="t", payload={})
+                executions = servers[n % 2].executions
+                await executions.start(net, execution_id=f"x{n}", trace_id="t", payload={})
             if vanishes:
                 await servers.pop(0).stop()
                 clock.advance(LeaseTerms().ttl_s + 1)  # its leases run out

@@ -1,4 +1,4 @@
-"""The conductor under control: pauses hold orders back, cancels stop them, requests are taken (SRV-07, SRV-11)."""
+"""The control plane under control: pauses hold orders back, cancels stop them, requests are taken (SRV-07, SRV-11)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def test_priorities_survive_a_restart() -> None:
     first = ControlPlane()
     await first.start(FORK)
     second = ControlPlane(first.store)
-    await second.conductor.take_up("x1", is_gone=lambda owner: True)
+    await second.executions.take_up("x1", is_gone=lambda owner: True)
 
     assert [(await second.claim()).step for _ in range(3)] == ["b", "c", "a"]
 
@@ -41,14 +41,14 @@ async def test_orders_of_a_paused_execution_are_laid_aside_until_it_is_resumed()
     control_plane = ControlPlane()
     await control_plane.start(FORK)
     await control_plane.claim()
-    assert await control_plane.conductor.control("x1", PauseExecution(at=1.0)) is ReportResult.ACCEPTED
+    assert await control_plane.executions.control("x1", PauseExecution(at=1.0)) is ReportResult.ACCEPTED
 
     assert (await control_plane.turn(capacity=3)).orders == ()
     row = await control_plane.store.execution("x1")
     assert row is not None
     assert row.status == "paused"
 
-    await control_plane.conductor.control("x1", ResumeExecution(at=2.0))
+    await control_plane.executions.control("x1", ResumeExecution(at=2.0))
     assert [one.step for one in (await control_plane.turn(capacity=3)).orders] == ["c", "a"]
     row = await control_plane.store.execution("x1")
     assert row is not None
@@ -59,33 +59,33 @@ async def test_orders_of_a_paused_execution_are_laid_aside_until_it_is_resumed()
 async def test_a_pause_outlives_the_process() -> None:
     first = ControlPlane()
     await first.start(FORK)
-    await first.conductor.control("x1", PauseExecution(at=1.0))
+    await first.executions.control("x1", PauseExecution(at=1.0))
     second = ControlPlane(first.store)
-    await second.conductor.take_up("x1", is_gone=lambda owner: True)
+    await second.executions.take_up("x1", is_gone=lambda owner: True)
 
     assert (await second.turn(capacity=3)).orders == ()
-    await second.conductor.control("x1", ResumeExecution(at=2.0))
+    await second.executions.control("x1", ResumeExecution(at=2.0))
     assert len((await second.turn(capacity=3)).orders) == 3
 
 
 @pytest.mark.req("SRV-11")
 async def test_who_is_at_work_on_a_cancelled_execution_is_told_to_stop() -> None:
     control_plane, stopped = ControlPlane(), list[str]()
-    control_plane.conductor.stop = stopped.extend
+    control_plane.executions.stop = stopped.extend
     await control_plane.start(FORK)
     order = await control_plane.claim()
 
-    await control_plane.conductor.control("x1", CancelExecution(at=1.0))
+    await control_plane.executions.control("x1", CancelExecution(at=1.0))
 
     assert order.order_id in stopped
     assert (await control_plane.turn(control_plane.done(order))).verdicts == (ReportResult.TERMINAL,)
     assert await control_plane.store.orders("x1") == []
-    assert (await control_plane.conductor.ended_execution("x1")).status == "cancelled"
+    assert (await control_plane.executions.ended_execution("x1")).status == "cancelled"
 
 
 async def test_an_order_that_ends_by_its_own_report_is_not_stopped() -> None:
     control_plane, stopped = ControlPlane(), list[str]()
-    control_plane.conductor.stop = stopped.extend
+    control_plane.executions.stop = stopped.extend
     await control_plane.start(FORK)
     order = await control_plane.claim()
 
@@ -96,7 +96,7 @@ async def test_an_order_that_ends_by_its_own_report_is_not_stopped() -> None:
 
 async def test_a_withdrawn_order_is_closed_in_the_store_and_its_report_refused() -> None:
     control_plane, stopped = ControlPlane(), list[str]()
-    control_plane.conductor.stop = stopped.extend
+    control_plane.executions.stop = stopped.extend
     await control_plane.start(
         """
 workflow:
@@ -112,7 +112,7 @@ workflow:
 
     assert stopped == [b.order_id]
     assert (await control_plane.turn(control_plane.done(b), capacity=0)).verdicts == (ReportResult.CANCELLED,)
-    assert await control_plane.conductor.renew("w1", {b.order_id: 1}) == {b.order_id}
+    assert await control_plane.executions.renew("w1", {b.order_id: 1}) == {b.order_id}
 
 
 async def test_a_control_that_cannot_be_stored_has_not_happened() -> None:
@@ -120,7 +120,7 @@ async def test_a_control_that_cannot_be_stored_has_not_happened() -> None:
     await control_plane.start(FORK)
     control_plane.store.broken = [BackendError("disk full")]
     with pytest.raises(BackendError):
-        await control_plane.conductor.control("x1", PauseExecution(at=1.0))
+        await control_plane.executions.control("x1", PauseExecution(at=1.0))
 
     assert len((await control_plane.turn(capacity=3)).orders) == 3
 
@@ -130,7 +130,7 @@ async def test_orders_found_abandoned_are_offered_again_when_a_claim_could_not_b
     await first.start(FORK)
     await first.turn(capacity=3)
     second = ControlPlane(first.store)
-    await second.conductor.take_up("x1", is_gone=lambda owner: True)
+    await second.executions.take_up("x1", is_gone=lambda owner: True)
     second.store.broken = [ConflictError("moved")]
 
     orders = (await second.turn(capacity=3, worker_id="w2")).orders
@@ -147,13 +147,13 @@ async def test_requests_of_other_processes_are_taken_and_answered(monkeypatch: p
     pause = await asked.ask("x1", "pause", reason="look", at=1.0)
     again = await asked.ask("x1", "pause", reason=None, at=1.0)
     stranger = await asked.ask("x9", "cancel", reason=None, at=1.0)
-    attending = asyncio.create_task(attend(control_plane.conductor, asked, control_plane.clock))
+    attending = asyncio.create_task(attend(control_plane.executions, asked, control_plane.clock))
 
     async with asyncio.timeout(60):
         while len(await asked.pending()) > 1:
             await asyncio.sleep(0)
         cancel = await asked.ask("x1", "cancel", reason="enough", at=2.0)
-        await control_plane.conductor.ended_execution("x1")
+        await control_plane.executions.ended_execution("x1")
         while len(await asked.pending()) > 1:
             await asyncio.sleep(0)
     attending.cancel()
@@ -167,12 +167,12 @@ async def test_a_request_that_was_recorded_and_not_answered_changes_nothing_when
     control_plane = ControlPlane()
     await control_plane.start(FORK)
     number = await control_plane.store.requests.ask("x1", "pause", reason=None, at=1.0)
-    await control_plane.conductor.control("x1", PauseExecution(at=1.0))
+    await control_plane.executions.control("x1", PauseExecution(at=1.0))
     request = await control_plane.store.requests.get(number)
     assert request is not None
 
     assert (
-        await take(control_plane.conductor, control_plane.store.requests, request, control_plane.clock)
+        await take(control_plane.executions, control_plane.store.requests, request, control_plane.clock)
         is ReportResult.DUPLICATE
     )
     assert [event.event_type for event in control_plane.heard].count("playbook.paused") == 1
@@ -189,10 +189,10 @@ async def test_what_another_process_has_decided_is_noticed_when_a_lease_is_lost(
     await first.start(FORK)
     order = await first.claim()
     second = ControlPlane(first.store)
-    await second.conductor.take_up("x1", is_gone=lambda owner: True)
-    await second.conductor.control("x1", CancelExecution(at=1.0))
+    await second.executions.take_up("x1", is_gone=lambda owner: True)
+    await second.executions.control("x1", CancelExecution(at=1.0))
 
-    assert await first.conductor.renew("w1", {order.order_id: 1}) == {order.order_id}
+    assert await first.executions.renew("w1", {order.order_id: 1}) == {order.order_id}
 
     async with asyncio.timeout(60):
-        assert (await first.conductor.ended_execution("x1")).status == "cancelled"
+        assert (await first.executions.ended_execution("x1")).status == "cancelled"

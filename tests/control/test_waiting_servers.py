@@ -45,10 +45,10 @@ async def test_timers_fire_once(servers: Servers) -> None:
     await one.start(TIMER, *ids)
     one.clock.advance(4000)
 
-    await asyncio.gather(one.alarms.wake_due(), other.alarms.wake_due())
+    await asyncio.gather(one.timer_queue.wake_due(), other.timer_queue.wake_due())
 
     assert await count(other, "timer.fired", *ids) == [1] * 20
-    assert await other.alarms.wake_due() == 0
+    assert await other.timer_queue.wake_due() == 0
 
 
 @pytest.mark.req("MSG-02")
@@ -121,7 +121,7 @@ async def test_a_schedule_starts_one_execution_for_each_time(servers: Servers) -
     )
     await ScheduleStore(one.store.key_values).enter(net, row, at=one.clock.now())
     clockworks = [
-        Schedules(control_plane.store, control_plane.conductor, control_plane.clock) for control_plane in (one, other)
+        Schedules(control_plane.store, control_plane.executions, control_plane.clock) for control_plane in (one, other)
     ]
 
     for _ in range(5):

@@ -1,4 +1,4 @@
-"""A conductor with its clockwork, on a clock that tests move; nothing runs beside unless a test starts it."""
+"""A control plane with its background jobs, on a clock that tests move; nothing runs beside unless a test starts it."""
 
 from __future__ import annotations
 
@@ -58,17 +58,17 @@ class ControlPlane:
         self.store = store or MemoryStore()
         self.clock = clock or ManualClock()
         self.events: list[Event] = []
-        self.conductor = Executions(
+        self.executions = Executions(
             self.store, MemoryResults(), MemoryWakeups(), self.clock, watch=self.events.extend, shared=shared
         )
-        self.background_jobs = BackgroundJobs(self.conductor, self.store, self.clock, everywhere=shared)
+        self.background_jobs = BackgroundJobs(self.executions, self.store, self.clock, everywhere=shared)
         self.deliveries, self.inbox = self.background_jobs.deliveries, self.background_jobs.inbox
-        self.alarms, self.message_queue = self.background_jobs.alarms, self.background_jobs.message_queue
+        self.timer_queue, self.message_queue = self.background_jobs.timer_queue, self.background_jobs.message_queue
 
     async def start(self, text: str, *ids: str, **payload: Any) -> None:
         net = net_of(text)
         for execution_id in ids or ("x1",):
-            await self.conductor.start(net, execution_id=execution_id, trace_id=execution_id, payload=payload)
+            await self.executions.start(net, execution_id=execution_id, trace_id=execution_id, payload=payload)
             self.clock.advance(0.001)  # of two waits one is older
 
     async def status(self, execution_id: str = "x1") -> str:

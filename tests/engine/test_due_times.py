@@ -12,38 +12,38 @@ from noetl.engine.due_times import DueTime, DueTimes
 
 @pytest.mark.req("TMR-06")
 def test_the_nearest_stands_first_whatever_was_set_moved_and_cancelled() -> None:
-    dice, alarms, expected = random.Random(7), DueTimes(), dict[str, float]()
+    dice, timer_queue, expected = random.Random(7), DueTimes(), dict[str, float]()
     for _ in range(3_000):
         key = str(dice.randrange(60))
         if dice.random() < 0.45:
-            alarms.cancel(DueTime.WAIT, key)
+            timer_queue.cancel(DueTime.WAIT, key)
             expected.pop(key, None)
         else:
             expected[key] = float(dice.randrange(1_000))
-            alarms.set(DueTime.WAIT, key, expected[key])
-        nearest = alarms.nearest
+            timer_queue.set(DueTime.WAIT, key, expected[key])
+        nearest = timer_queue.nearest
         assert (nearest[0] if nearest else None) == min(expected.values(), default=None)
-        assert len(alarms.heap) <= 2 * len(expected) + 20, "what is outdated does not pile up"
+        assert len(timer_queue.heap) <= 2 * len(expected) + 20, "what is outdated does not pile up"
 
 
 def test_those_of_one_moment_go_off_in_the_order_they_were_set() -> None:
-    alarms = DueTimes()
+    timer_queue = DueTimes()
     for key in ("z", "a", "m"):
-        alarms.set(DueTime.RELEASE, key, 5.0)
+        timer_queue.set(DueTime.RELEASE, key, 5.0)
 
     order = []
-    while (nearest := alarms.nearest) is not None:
+    while (nearest := timer_queue.nearest) is not None:
         order.append(nearest[3])
-        alarms.cancel(nearest[2], nearest[3])
+        timer_queue.cancel(nearest[2], nearest[3])
 
     assert order == ["z", "a", "m"]
 
 
 def test_reading_changes_nothing() -> None:
-    alarms = DueTimes()
-    alarms.set(DueTime.DUE, "a", 2.0)
-    alarms.set(DueTime.WAIT, "a", 1.0)
-    before = msgspec.json.encode(alarms.heap)
+    timer_queue = DueTimes()
+    timer_queue.set(DueTime.DUE, "a", 2.0)
+    timer_queue.set(DueTime.WAIT, "a", 1.0)
+    before = msgspec.json.encode(timer_queue.heap)
 
-    assert alarms.nearest == (1.0, 2, DueTime.WAIT, "a")
-    assert msgspec.json.encode(alarms.heap) == before
+    assert timer_queue.nearest == (1.0, 2, DueTime.WAIT, "a")
+    assert msgspec.json.encode(timer_queue.heap) == before

@@ -77,9 +77,9 @@ class Failing:
 class Server:
     def __init__(self, store: Any, clock: ManualClock) -> None:
         self.store = store
-        self.conductor = Executions(store, MemoryResults(), MemoryWakeups(), clock, shared=True)
-        self.sweeper = sweeper(self.conductor, store.key_values, clock)
-        self.alarms = TimerQueue(self.conductor, store, clock)
+        self.executions = Executions(store, MemoryResults(), MemoryWakeups(), clock, shared=True)
+        self.sweeper = sweeper(self.executions, store.key_values, clock)
+        self.timer_queue = TimerQueue(self.executions, store, clock)
 
 
 class Yard:
@@ -96,7 +96,7 @@ class Yard:
         net = net_of(WORK)
         for _ in range(TRIES):
             try:
-                await self.servers[0].conductor.start(net, execution_id=execution_id, trace_id="t", payload={})
+                await self.servers[0].executions.start(net, execution_id=execution_id, trace_id="t", payload={})
             except ConflictError:
                 return  # it was stored after all
             except BackendError:
@@ -110,19 +110,19 @@ class Yard:
         self._turns += 1
         server = self.servers[self._turns % 2]
         try:
-            await self._take_turn(server.conductor)
-            await server.conductor.renew("w", self._held)
-            await server.alarms.wake_due()
+            await self._take_turn(server.executions)
+            await server.executions.renew("w", self._held)
+            await server.timer_queue.wake_due()
             await server.store.next_due()
         except NoetlError:
             return
         finally:
             await server.sweeper.sweep()
 
-    async def _take_turn(self, conductor: Executions) -> None:
+    async def _take_turn(self, executions: Executions) -> None:
         reports = tuple(self._reports)
         turn = Turn(worker_id="w", capacity=2, reports=reports, holding=self._held)
-        answer = await conductor.turn(turn)
+        answer = await executions.turn(turn)
         assert len(answer.verdicts) == len(reports)
         for report in reports:
             self._held.pop(report.order_id, None)
@@ -157,7 +157,7 @@ def _opened(backend: str, folder: Path) -> Store:
 
 async def _driven(store: Store, failing: Failing) -> None:
     yard = Yard(failing)
-    await yard.servers[0].conductor.pools.put(Pool(name="default", capacity=10))
+    await yard.servers[0].executions.pools.put(Pool(name="default", capacity=10))
     for execution_id in EXECUTIONS:
         await yard.start(execution_id)
     for _ in range(PATIENCE):

@@ -101,7 +101,7 @@ async def test_an_event_of_which_a_byte_has_changed_stops_its_own_execution_and_
         rows = {row.execution_id: row.status for row in await store.executions()}
         assert rows == {"x0": "completed", "x1": "running", "x2": "completed"}
         with pytest.raises(UnreadableError, match="execution x1"):
-            await control_plane.conductor.cancel("x1", "enough")
+            await control_plane.executions.cancel("x1", "enough")
 
 
 def test_the_command_line_says_which_execution_is_damaged(tmp_path: Path) -> None:

@@ -76,15 +76,15 @@ async def _filled(db: str) -> None:
     """Executions that ended long ago, each with a stored result of its own; some that are open, with theirs."""
     store, _ = await open_store(db, results="results")
     clock = ManualClock(1_000_000.0)
-    conductor = Executions(store, FileResults(Path("results")), MemoryWakeups(), clock, shared=True)
+    executions = Executions(store, FileResults(Path("results")), MemoryWakeups(), clock, shared=True)
     net = net_of(WORK)
     for number in range(OVER + OPEN):
         name = f"over{number}" if number < OVER else f"open{number - OVER}"
-        await conductor.start(net, execution_id=name, trace_id=name, payload={"large": f"{name}{LARGE}"})
+        await executions.start(net, execution_id=name, trace_id=name, payload={"large": f"{name}{LARGE}"})
     orders: tuple[Order, ...] = ()
-    while orders := (await conductor.turn(Turn(worker_id="w", capacity=500, reports=_ends(orders)))).orders:
+    while orders := (await executions.turn(Turn(worker_id="w", capacity=500, reports=_ends(orders)))).orders:
         pass
-    await conductor.close()
+    await executions.close()
     await store.close()
     for path in Path("results").rglob("*.json"):
         os.utime(path, (1_000_000, 1_000_000))

@@ -158,7 +158,7 @@ class Server:
     """A server somewhere: everything goes through its API."""
 
     def __init__(self, place: Here, desk: Desk) -> None:
-        self._place, self._desk = place, desk
+        self._place, self._secret_release = place, desk
 
     async def ran(self, case: Case) -> Told:
         async with (
@@ -178,9 +178,9 @@ class Server:
             registered = await client.register(ready.text(case.text))
             if case.early is not None:
                 await case.early(line)
-            with self._desk.starting():
+            with self._secret_release.starting():
                 started = await client.start(registered.path, case.payload, version=registered.version)
-                self._desk.open(started.execution_id, case)
+                self._secret_release.open(started.execution_id, case)
         except ApiError as problem:
             errors = (one for one in problem.diagnostics if one["severity"] == "error")
             reason = str(problem).removeprefix("no worker of this server can run it: ")  # there are none elsewhere

@@ -14,8 +14,8 @@ from tests.engine_script import net_of
 LARGE = "x" * 200_000
 
 
-async def start(conductor: Executions, execution_id: str, text: str = CHAIN, **payload: Any) -> None:
-    await conductor.start(net_of(text), execution_id=execution_id, trace_id="t", payload=payload)
+async def start(executions: Executions, execution_id: str, text: str = CHAIN, **payload: Any) -> None:
+    await executions.start(net_of(text), execution_id=execution_id, trace_id="t", payload=payload)
 
 
 def done(order: Order, result: Any = 1) -> Report:

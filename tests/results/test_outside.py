@@ -60,23 +60,23 @@ def objects() -> Iterator[ObjectServer]:
 
 @asynccontextmanager
 async def conducting(store: Store, results: ResultStore) -> AsyncIterator[Executions]:
-    conductor = Executions(store, results, MemoryWakeups(), ManualClock(), shared=True)
+    executions = Executions(store, results, MemoryWakeups(), ManualClock(), shared=True)
     try:
-        yield conductor
+        yield executions
     finally:
-        await conductor.close()
+        await executions.close()
         results.close()
 
 
 @asynccontextmanager
 async def outside(objects: ObjectServer, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Executions, Watched]]:
     store = Watched(lambda: {path.rpartition("/")[2].removesuffix(".json") for path in objects.objects})
-    async with conducting(store, ObjectResults(objects.named(monkeypatch))) as conductor:
-        yield conductor, store
+    async with conducting(store, ObjectResults(objects.named(monkeypatch))) as executions:
+        yield executions, store
 
 
-async def claim(conductor: Executions) -> Order:
-    [order] = (await conductor.turn(Turn(worker_id="w1", capacity=1))).orders
+async def claim(executions: Executions) -> Order:
+    [order] = (await executions.turn(Turn(worker_id="w1", capacity=1))).orders
     return order
 
 
@@ -89,15 +89,15 @@ async def reached(objects: ObjectServer) -> None:
 async def test_a_slow_store_holds_up_who_needs_it_and_nobody_else(
     objects: ObjectServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with outside(objects, monkeypatch) as (conductor, store):
-        await start(conductor, "x2")
-        order = await claim(conductor)
+    async with outside(objects, monkeypatch) as (executions, store):
+        await start(executions, "x2")
+        order = await claim(executions)
         objects.hold()
-        held = asyncio.create_task(start(conductor, "x1", large=LARGE))
+        held = asyncio.create_task(start(executions, "x1", large=LARGE))
         await reached(objects)
 
-        told = await conductor.turn(Turn(worker_id="w1", reports=(done(order),), capacity=1))
-        await start(conductor, "x3")
+        told = await executions.turn(Turn(worker_id="w1", reports=(done(order),), capacity=1))
+        await start(executions, "x3")
 
         assert told.verdicts == (ReportResult.ACCEPTED,)
         assert [one.step for one in told.orders] == ["b"]
@@ -113,17 +113,17 @@ async def test_a_slow_store_holds_up_who_needs_it_and_nobody_else(
 async def test_a_report_that_is_stored_apart_holds_up_no_other_turn(
     objects: ObjectServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with outside(objects, monkeypatch) as (conductor, store):
-        await start(conductor, "x1")
-        await start(conductor, "x2")
-        orders = {order.execution_id: order for order in [await claim(conductor), await claim(conductor)]}
+    async with outside(objects, monkeypatch) as (executions, store):
+        await start(executions, "x1")
+        await start(executions, "x2")
+        orders = {order.execution_id: order for order in [await claim(executions), await claim(executions)]}
         objects.hold()
         held = asyncio.create_task(
-            conductor.turn(Turn(worker_id="w1", reports=(done(orders["x1"], LARGE),), capacity=0))
+            executions.turn(Turn(worker_id="w1", reports=(done(orders["x1"], LARGE),), capacity=0))
         )
         await reached(objects)
 
-        other = await conductor.turn(Turn(worker_id="w2", reports=(done(orders["x2"]),), capacity=1))
+        other = await executions.turn(Turn(worker_id="w2", reports=(done(orders["x2"]),), capacity=1))
 
         assert other.verdicts == (ReportResult.ACCEPTED,)
         assert [one.execution_id for one in other.orders] == ["x2"]
@@ -204,23 +204,23 @@ class Flaky(MemoryResults):
 @pytest.mark.req("RES-01")
 async def test_while_the_store_is_away_nothing_is_lost_and_its_execution_goes_on_when_it_is_back() -> None:
     store, results = MemoryStore(), Flaky()
-    async with conducting(store, results) as conductor:
-        await start(conductor, "x1")
-        order = await claim(conductor)
+    async with conducting(store, results) as executions:
+        await start(executions, "x1")
+        order = await claim(executions)
         results.is_away = True
         turn = Turn(worker_id="w1", reports=(done(order, LARGE),), capacity=1)
 
         with pytest.raises(BackendError, match="away"):
-            await conductor.turn(turn)
+            await executions.turn(turn)
         with pytest.raises(BackendError, match="away"):
-            await start(conductor, "x2", large=LARGE)
+            await start(executions, "x2", large=LARGE)
         assert await store.execution("x2") is None
         results.is_away = False
 
-        answer = await conductor.turn(turn)
+        answer = await executions.turn(turn)
         assert answer.verdicts == (ReportResult.ACCEPTED,)
-        assert (await claim(conductor)).step == "b"
-        await start(conductor, "x2", large=LARGE)
+        assert (await claim(executions)).step == "b"
+        await start(executions, "x2", large=LARGE)
         [requested] = [one.payload for one in await store.events("x2") if isinstance(one.payload, ExecutionRequested)]
         assert requested.apart
 
@@ -284,13 +284,13 @@ class HeldDisk(FileResults):
 @pytest.mark.req("RES-01")
 async def test_a_large_file_is_written_beside_what_a_server_does(tmp_path: Path) -> None:
     store, results = MemoryStore(), HeldDisk(tmp_path)
-    async with conducting(store, results) as conductor:
-        held = asyncio.create_task(start(conductor, "x1", large="x" * 3_000_000))
+    async with conducting(store, results) as executions:
+        held = asyncio.create_task(start(executions, "x1", large="x" * 3_000_000))
         assert await asyncio.to_thread(results.came.wait, 60)
 
-        await start(conductor, "x2")
+        await start(executions, "x2")
 
-        assert (await claim(conductor)).execution_id == "x2"
+        assert (await claim(executions)).execution_id == "x2"
         assert not held.done()
         results.free.set()
         await held

@@ -135,12 +135,12 @@ workflow: [{step: start, tool: {name: t, kind: python, code: x}}]
 @pytest.mark.req("RES-06", "EVT-07")
 async def test_an_execution_whose_own_values_are_gone_is_refused_and_nothing_is_guessed(db: Path) -> None:
     store, results = await open_store(str(db))
-    conductor = Executions(store, results, MemoryWakeups(), ManualClock())
-    await conductor.start(net_of(SET), execution_id="x1", trace_id="t", payload={"given": "g" * 600})
-    conductor.release("x1")
+    executions = Executions(store, results, MemoryWakeups(), ManualClock())
+    await executions.start(net_of(SET), execution_id="x1", trace_id="t", payload={"given": "g" * 600})
+    executions.release("x1")
     for path in db.with_name(db.name + ".results").rglob("*.json"):
         path.unlink()
 
     with pytest.raises(BackendError, match=r"execution x1 cannot be read: .*result\.missing"):
-        await conductor.execution("x1")
+        await executions.execution("x1")
     await store.close()

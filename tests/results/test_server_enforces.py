@@ -71,7 +71,7 @@ async def test_a_report_of_five_megabytes_is_stored_by_reference() -> None:
     [done] = [event.payload.result for event in events if isinstance(event.payload, StepDone)]
     assert done.ref is not None
     assert done.ref.size == len(FIVE_MB) + 2
-    assert control_plane.conductor.load(done.ref) == FIVE_MB
+    assert control_plane.executions.load(done.ref) == FIVE_MB
     [following] = answer.orders
     assert following.ctx == {"big": FIVE_MB}
     assert following.results["start"] == done, "the state has the reference, not the value"
@@ -98,7 +98,7 @@ async def test_what_an_event_names_is_stored_before_the_event() -> None:
     """Otherwise a crash between the two leaves a log that nobody can read (reliability.md §3.6)."""
     store = Careful()
     control_plane = ControlPlane(store)
-    store.results = control_plane.conductor.values._results
+    store.results = control_plane.executions.values._results
     await control_plane.start()
     order = await control_plane.claim()
 
@@ -117,7 +117,7 @@ async def test_the_text_of_an_error_is_cut_by_the_server_as_well() -> None:
     await control_plane.turn(control_plane.report(order, StepFailed(error=Error(kind="k", message=FIVE_MB))))
 
     assert max(sizes(await stored(control_plane))) < 65_536
-    execution = await control_plane.conductor.ended_execution("x1")
+    execution = await control_plane.executions.ended_execution("x1")
     assert execution.error is not None
     assert execution.error.message.endswith("… (cut, 5000000 characters)")
 
@@ -130,10 +130,10 @@ async def test_a_server_that_starts_anew_reads_what_was_set_apart() -> None:
     await control_plane.turn(
         control_plane.report(order, processed(order, 1, set_ctx={"big": FIVE_MB}), StepDone()), capacity=0
     )
-    live = (await control_plane.conductor.execution("x1")).execution
+    live = (await control_plane.executions.execution("x1")).execution
 
-    control_plane.conductor.release("x1")
-    told = (await control_plane.conductor.execution("x1")).execution
+    control_plane.executions.release("x1")
+    told = (await control_plane.executions.execution("x1")).execution
 
     assert told is not live
     assert told == live
@@ -153,7 +153,7 @@ async def test_a_report_that_names_the_next_step_is_kept_as_refused_and_starts_n
     order = await control_plane.claim()
     before = [event.event_type for event in await stored(control_plane)]
 
-    answer = await control_plane.conductor.turn(read_turn(forged_next(control_plane.done(order))))
+    answer = await control_plane.executions.turn(read_turn(forged_next(control_plane.done(order))))
 
     assert answer.verdicts == (ReportResult.REFUSED,)
     events = await stored(control_plane)
@@ -185,7 +185,7 @@ async def test_a_v10_step_has_no_other_way_to_name_one_either(how: str) -> None:
 
     assert answer.verdicts == (ReportResult.REFUSED,)
     assert (await stored(control_plane))[-1].event_type == "report.refused"
-    assert list((await control_plane.conductor.execution("x1")).execution.runs) == [order.step_run_id]
+    assert list((await control_plane.executions.execution("x1")).execution.runs) == [order.step_run_id]
 
 
 @pytest.mark.req("EVT-06")

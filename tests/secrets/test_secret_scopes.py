@@ -33,12 +33,12 @@ class Desk(ControlPlane):
         super().__init__()
         self.vault = new_vault()
         desk = SecretRelease(lambda: new_keychain(vault=self.vault))
-        self.conductor = Executions(self.store, MemoryResults(), MemoryWakeups(), self.clock, desk=desk)
+        self.executions = Executions(self.store, MemoryResults(), MemoryWakeups(), self.clock, secret_release=desk)
 
     async def begin(self, text: str, payload: dict[str, Any] | None = None) -> None:
         for name in NAMES:
             await self.vault.set(name, f"the secret {name}", kind="text")
-        await self.conductor.start(net_of(text), execution_id="x1", trace_id="t1", payload=payload or {})
+        await self.executions.start(net_of(text), execution_id="x1", trace_id="t1", payload=payload or {})
 
     async def given(self, order: Order) -> set[str]:
         """The credentials that the holder of this order can get."""
@@ -48,7 +48,7 @@ class Desk(ControlPlane):
                 execution_id="x1", order_id=order.order_id, lease_epoch=order.lease_epoch, worker_id="w1", name=name
             )
             with suppress(SecretRefusedError):
-                await self.conductor.secret(ask)
+                await self.executions.secret(ask)
                 found.add(name)
         return found
 
@@ -183,7 +183,7 @@ workflow:
     orders = {order.step: order for order in (await desk.turn(capacity=2)).orders}
     await desk.end(orders["change"], 1)
 
-    assert (await desk.conductor.execution("x1")).execution.ctx["login"] == "b"
+    assert (await desk.executions.execution("x1")).execution.ctx["login"] == "b"
     assert await desk.given(orders["use"]) == {"a"}
 
 

@@ -68,10 +68,10 @@ def no_lease_was_lost(log: list[Event]) -> None:
 def replays_alike(log: list[Event], conductors: Collection[Executions]) -> None:
     """P6: what a server has in memory is what its log says."""
     first = log[0]
-    for conductor in conductors:
-        if not conductor.drives(first.execution_id):
+    for executions in conductors:
+        if not executions.drives(first.execution_id):
             continue
-        loaded = conductor._hot[first.execution_id].execution
+        loaded = executions._loaded[first.execution_id].execution
         again = replayed(first.execution_id, loaded.trace_id, log[: loaded.seq])
         assert again == loaded, f"{first.execution_id}: memory and log differ at event {loaded.seq}"
 

@@ -1,6 +1,7 @@
 """A simulated installation: servers, workers, one store, one network and one clock in one process, from one seed.
 
-Servers and workers are the real ones (conductor, sweeper, long polls, worker, remote office, line). Simulated are what
+Servers and workers are the real ones (control plane, sweeper, long polls, worker, remote office, line). Simulated
+are what
 lies between and beneath them: time, the wire, the calls of the store, the tools, and the death of processes.
 """
 
@@ -128,9 +129,9 @@ class SimulatedServer:
         store: Any = SimulatedStore(world)
         self._roster = self._stubs.roster = Roster(store.key_values, world.clock)
         self._stubs.store = store
-        self.conductor = Executions(store, world.results, self._stubs.dispatch, world.clock, shared=True)
-        self._stubs.conductor = self.conductor
-        world.run(self.node, sweeper(self.conductor, store.key_values, world.clock).serve())
+        self.executions = Executions(store, world.results, self._stubs.dispatch, world.clock, shared=True)
+        self._stubs.executions = self.executions
+        world.run(self.node, sweeper(self.executions, store.key_values, world.clock).serve())
         if works:
             self._work(name)
         address.node, address.handle = self.node, self.handle
@@ -138,7 +139,7 @@ class SimulatedServer:
     def _work(self, name: str) -> None:
         world, leases = self._world, HeldLeases(self._world.clock, self._world.loop.time)
         worker = Worker(
-            RetryingControlPlane(self.conductor, leases),
+            RetryingControlPlane(self.executions, leases),
             self._stubs.dispatch,
             Registry({"python": SimulatedTool(world, name)}),
             clock=world.clock,
@@ -147,7 +148,7 @@ class SimulatedServer:
             leases=leases,
             most_pending=SHARED_PENDING,
         )
-        self.conductor.stop = worker.stop
+        self.executions.stop = worker.stop
         world.worker_ids.append(name)
         world.run(self.node, self._registered_work(name, worker))
 
@@ -180,11 +181,11 @@ class SimulatedServer:
             await self._roster.register(WorkerRow(worker_id=worker_id, token_id=token))
             return msgspec.json.encode({"worker_id": worker_id})
         if path.startswith("/api/nets/"):
-            return to_json(await self.conductor.net(path.rpartition("/")[2]))
+            return to_json(await self.executions.net(path.rpartition("/")[2]))
         if path == "/api/orders/heartbeat":
             beat = msgspec.json.decode(body, type=routes.Beat)
             await routes.check_worker(self._request(token), beat.worker_id)
-            lost = await self.conductor.renew(beat.worker_id, beat.leases, beat.ttls)
+            lost = await self.executions.renew(beat.worker_id, beat.leases, beat.ttls)
             return msgspec.json.encode(routes.Beaten(lost=sorted(lost)))
         assert path == "/api/orders/turn", path
         asked = read_turn(body)
@@ -266,7 +267,7 @@ class World:
         await self._until(self._is_over, DONE_S)
         self.hold(lambda: None)
         await invariants.all_is_done(self.store, self.accepted)
-        conductors = [server.conductor for server in self._servers if not server.node.is_dead]
+        conductors = [server.executions for server in self._servers if not server.node.is_dead]
         for execution_id in self.accepted:
             log = self.store._events[execution_id]
             invariants.log_is_sound(log, ended=True)
@@ -385,7 +386,7 @@ class World:
         while True:
             server = self.dice.choice(self._servers)
             if not server.node.is_dead:
-                asking = self.run(server.node, _started(server.conductor, self._net, execution_id))
+                asking = self.run(server.node, _started(server.executions, self._net, execution_id))
                 done, _ = await asyncio.wait({asking}, timeout=5.0)
                 if done and asking.result():
                     self.accepted.append(execution_id)

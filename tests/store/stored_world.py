@@ -34,7 +34,7 @@ class World:
 
     def __init__(self, store: Store) -> None:
         self.store, self.clock = store, ManualClock()
-        self.conductor = Executions(store, MemoryResults(), MemoryWakeups(), self.clock)
+        self.executions = Executions(store, MemoryResults(), MemoryWakeups(), self.clock)
         self.held: dict[str, Order] = {}
 
     async def make(self) -> None:
@@ -43,19 +43,19 @@ class World:
         await self.done(await self.claim())
         await self.claim()
         await self.start("x3")
-        await self.conductor.control("x3", PauseExecution(at=self.clock.now()))
+        await self.executions.control("x3", PauseExecution(at=self.clock.now()))
         await self.start("x4")
-        await self.conductor.cancel("x4", "enough")
+        await self.executions.cancel("x4", "enough")
 
     async def start(self, execution_id: str) -> None:
         self.clock.advance(1.0)
         payload = {"big": "b" * 300}
-        await self.conductor.start(
+        await self.executions.start(
             net_of(FORKED), execution_id=execution_id, trace_id="t" + execution_id, payload=payload
         )
 
     async def claim(self) -> Order:
-        [order] = (await self.conductor.turn(Turn(worker_id="w1", capacity=1))).orders
+        [order] = (await self.executions.turn(Turn(worker_id="w1", capacity=1))).orders
         return order
 
     def end(self, order: Order) -> Report:
@@ -68,7 +68,7 @@ class World:
         )
 
     async def done(self, order: Order) -> ReportResult:
-        return (await self.conductor.turn(Turn(worker_id="w1", reports=(self.end(order),)))).verdicts[0]
+        return (await self.executions.turn(Turn(worker_id="w1", reports=(self.end(order),)))).verdicts[0]
 
 
 async def rows(store: Store) -> tuple[list[ExecutionRow], list[OrderRow]]:

@@ -51,22 +51,22 @@ async def opened(kind: str, place: str) -> Any:
 
 async def write(kind: str, place: str) -> None:
     """An execution that is over, one that waits in a timer, and one whose order is held by a worker that is gone."""
-    store, clock, bell, net = await opened(kind, place), ManualClock(AT), MemoryWakeups(), compiled(PLAYBOOK)
-    conductor = Executions(store, MemoryResults(), bell, clock, shared=True)
-    worker = Worker(conductor, bell, Registry(), clock=clock, worker_id="elsewhere:1:1")
+    store, clock, wakeups, net = await opened(kind, place), ManualClock(AT), MemoryWakeups(), compiled(PLAYBOOK)
+    executions = Executions(store, MemoryResults(), wakeups, clock, shared=True)
+    worker = Worker(executions, wakeups, Registry(), clock=clock, worker_id="elsewhere:1:1")
     serving = asyncio.create_task(worker.serve())
-    await conductor.start(net, execution_id="over", trace_id="t", payload={"n": 3, "rest": 1})
-    await conductor.start(net, execution_id="timed", trace_id="t", payload={"n": 5})
+    await executions.start(net, execution_id="over", trace_id="t", payload={"n": 3, "rest": 1})
+    await executions.start(net, execution_id="timed", trace_id="t", payload={"n": 5})
     while any([(await store.execution(one)).wake_at is None for one in ("over", "timed")]):
         await asyncio.sleep(0.01)
     clock.advance(2)
-    await TimerQueue(conductor, store, clock).wake_due()
+    await TimerQueue(executions, store, clock).wake_due()
     while (await store.execution("over")).finished_at is None:
         await asyncio.sleep(0.01)
     serving.cancel()
     await asyncio.wait({serving})
-    await conductor.start(net, execution_id="held", trace_id="t", payload={"n": 7, "rest": 1})
-    answer = await conductor.turn(Turn(worker_id="elsewhere:2:2", capacity=1))
+    await executions.start(net, execution_id="held", trace_id="t", payload={"n": 7, "rest": 1})
+    answer = await executions.turn(Turn(worker_id="elsewhere:2:2", capacity=1))
     assert [order.execution_id for order in answer.orders] == ["held"]
     await store.close()
 

@@ -141,7 +141,7 @@ async def test_an_execution_that_a_newer_server_has_moved_on_is_left_to_it(tmp_p
             orders = list((await control_plane.turn(*map(control_plane.done, orders), capacity=5)).orders)
         assert {row.execution_id: row.status for row in await store.executions()}["x3"] == "completed"
         with pytest.raises(UnreadableError):
-            await control_plane.conductor.cancel("x2", "enough")
+            await control_plane.executions.cancel("x2", "enough")
         assert (await store.execution("x2"), await store.orders("x2")) == before
     finally:
         await store.close()

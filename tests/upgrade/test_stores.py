@@ -84,10 +84,10 @@ def test_the_store_of_an_earlier_program_is_migrated_and_reads_as_before(name: s
 async def _served(db: str, clock: ManualClock) -> AsyncIterator[tuple[Store, Any]]:
     """The store with a server and a worker of today, and what to call for a moment to pass."""
     store, _ = await open_store(db)
-    bell = MemoryWakeups()
-    conductor = Executions(store, MemoryResults(), bell, clock, shared=True)
-    alarms, sweeps = TimerQueue(conductor, store, clock), sweeper(conductor, store.key_values, clock)
-    worker = Worker(conductor, bell, Registry(), clock=clock, worker_id="today:1:1")
+    wakeups = MemoryWakeups()
+    executions = Executions(store, MemoryResults(), wakeups, clock, shared=True)
+    timer_queue, sweeps = TimerQueue(executions, store, clock), sweeper(executions, store.key_values, clock)
+    worker = Worker(executions, wakeups, Registry(), clock=clock, worker_id="today:1:1")
     serving = asyncio.create_task(worker.serve())
 
     async def moment() -> None:
@@ -95,7 +95,7 @@ async def _served(db: str, clock: ManualClock) -> AsyncIterator[tuple[Store, Any
         if not await store.held_by("today:1:1"):
             clock.advance(1)
         await sweeps.sweep()
-        await alarms.wake_due()
+        await timer_queue.wake_due()
         await asyncio.sleep(0.01)
 
     try:

@@ -472,18 +472,18 @@ def test_an_iteration_that_was_refused_runs_no_further_task() -> None:
 
 
 async def drive(text: str, *workers: tuple[str, Scripted]) -> list[Any]:
-    """A run with several workers on one conductor; its events."""
+    """A run with several workers on one control plane; its events."""
     dispatch, clock, events = MemoryWakeups(), ManualClock(), list[Any]()
-    conductor = Executions(MemoryStore(), MemoryResults(), dispatch, clock, watch=events.extend)
+    executions = Executions(MemoryStore(), MemoryResults(), dispatch, clock, watch=events.extend)
     serving = [
         asyncio.create_task(
-            Worker(conductor, dispatch, Registry({"python": tool}), clock=clock, worker_id=name, slots=1).serve()
+            Worker(executions, dispatch, Registry({"python": tool}), clock=clock, worker_id=name, slots=1).serve()
         )
         for name, tool in workers
     ]
     async with asyncio.timeout(60):
-        await conductor.start(net_of(text), execution_id="x1", trace_id="t1", payload={})
-        await conductor.ended_execution("x1")
+        await executions.start(net_of(text), execution_id="x1", trace_id="t1", payload={})
+        await executions.ended_execution("x1")
     for task in serving:
         task.cancel()
     await asyncio.wait(serving)

@@ -103,7 +103,7 @@ async def test_an_answer_that_was_lost_on_its_way_changes_nothing_twice() -> Non
             async def run(self, inputs: Any, context: Any) -> Any:
                 if context.task == "a" and not answered:
                     answered.append(1)
-                    turn, losing = server.conductor.turn, pytest.MonkeyPatch()
+                    turn, losing = server.executions.turn, pytest.MonkeyPatch()
 
                     async def twice(told: Any) -> Any:
                         if told.reports and not told.capacity:
@@ -111,7 +111,7 @@ async def test_an_answer_that_was_lost_on_its_way_changes_nothing_twice() -> Non
                             await turn(told)
                         return await turn(told)
 
-                    losing.setattr(server.conductor, "turn", twice)
+                    losing.setattr(server.executions, "turn", twice)
                 return await super().run(inputs, context)
 
         async with working(server, Losing(a=1, b=2, c=3), concurrency=1):
@@ -188,7 +188,7 @@ async def test_a_large_result_is_fetched_before_the_order_that_names_it_begins(m
 
     class Pausing(Scripted):
         async def run(self, inputs: Any, context: Any) -> Any:
-            await server.conductor.control(context.execution_id, PauseExecution(at=0.0))
+            await server.executions.control(context.execution_id, PauseExecution(at=0.0))
             return await super().run(inputs, context)
 
     monkeypatch.setattr(RemoteValues, "_read", blocking)
@@ -199,10 +199,10 @@ async def test_a_large_result_is_fetched_before_the_order_that_names_it_begins(m
             async with asyncio.timeout(60):
                 while "step.done" not in server.names():
                     await asyncio.sleep(0.01)
-        await server.conductor.control(execution_id, ResumeExecution(at=0.0))
+        await server.executions.control(execution_id, ResumeExecution(at=0.0))
         tool = Scripted(b=lambda inputs, _: len(inputs["args"]["all"]))
         async with working(server, tool), asyncio.timeout(60):
-            ended = await server.conductor.ended_execution(execution_id)
+            ended = await server.executions.ended_execution(execution_id)
 
     assert (ended.status, ended.results["then"].result) == ("completed", len(large))
 
@@ -231,7 +231,7 @@ async def test_a_paused_execution_begins_no_further_task_until_it_is_resumed(mon
     class Pausing(Scripted):
         async def run(self, inputs: Any, context: Any) -> Any:
             if context.task == "a":
-                await server.conductor.control(context.execution_id, PauseExecution(at=0.0))
+                await server.executions.control(context.execution_id, PauseExecution(at=0.0))
             return await super().run(inputs, context)
 
     async with wire_server() as server:
@@ -242,9 +242,9 @@ async def test_a_paused_execution_begins_no_further_task_until_it_is_resumed(mon
                 while sum(1 for turn in server.turns for one in turn.reports if not one.entries) < 3:
                     await asyncio.sleep(0.01)
             before = [name for name, _ in tool.calls]
-            await server.conductor.control(started, ResumeExecution(at=0.0))
+            await server.executions.control(started, ResumeExecution(at=0.0))
             async with asyncio.timeout(60):
-                ended = await server.conductor.ended_execution(started)
+                ended = await server.executions.ended_execution(started)
 
     assert before == ["a"]
     assert [name for name, _ in tool.calls] == ["a", "b", "c"]

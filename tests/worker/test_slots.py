@@ -20,7 +20,7 @@ class Shop:
     """Slots that take jobs from a list and wait for the doorbell when there is none."""
 
     def __init__(self) -> None:
-        self.bell, self.jobs, self.open, self.done = MemoryWakeups(), list[Awaitable[object]](), 0, 0
+        self.wakeups, self.jobs, self.open, self.done = MemoryWakeups(), list[Awaitable[object]](), 0, 0
         self.slots: Slots | None = None
 
     async def work(self) -> None:
@@ -34,7 +34,7 @@ class Shop:
                     self.done += 1
                 else:
                     async with self.slots.idle():
-                        await self.bell.wait()
+                        await self.wakeups.wait()
         finally:
             self.open -= 1
 
@@ -48,7 +48,7 @@ async def _quiet() -> None:
 async def test_as_many_are_at_work_afterwards_as_before_whatever_they_are_doing(moments: int) -> None:
     shop = Shop()
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
-        shop.slots = Slots(group, shop.work, shop.bell.notify_workers)
+        shop.slots = Slots(group, shop.work, shop.wakeups.notify_workers)
         shop.slots.open(1)
         await _quiet()
         async with shop.slots.extra_slot():
@@ -60,7 +60,7 @@ async def test_as_many_are_at_work_afterwards_as_before_whatever_they_are_doing(
 
         gate = asyncio.Event()
         shop.jobs = [gate.wait(), gate.wait()]
-        shop.bell.notify_workers(2)
+        shop.wakeups.notify_workers(2)
         await _quiet()
         assert shop.done == 0
         assert len(shop.jobs) == 1, "one slot takes one job"
@@ -73,13 +73,13 @@ async def test_as_many_are_at_work_afterwards_as_before_whatever_they_are_doing(
 async def test_who_returns_waits_until_a_busy_slot_has_ended_its_job() -> None:
     shop, gate = Shop(), asyncio.Event()
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
-        shop.slots = Slots(group, shop.work, shop.bell.notify_workers)
+        shop.slots = Slots(group, shop.work, shop.wakeups.notify_workers)
 
         async def borrower() -> None:
             assert shop.slots is not None
             async with shop.slots.extra_slot():
                 shop.jobs = [gate.wait()]
-                shop.bell.notify_workers()
+                shop.wakeups.notify_workers()
                 await _quiet()
 
         waiting = asyncio.create_task(borrower())
@@ -95,7 +95,7 @@ async def test_who_returns_waits_until_a_busy_slot_has_ended_its_job() -> None:
 async def test_a_borrower_that_is_cancelled_leaves_no_slot_behind() -> None:
     shop = Shop()
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
-        shop.slots = Slots(group, shop.work, shop.bell.notify_workers)
+        shop.slots = Slots(group, shop.work, shop.wakeups.notify_workers)
 
         async def borrower() -> None:
             assert shop.slots is not None

@@ -24,16 +24,16 @@ class Silent:
 async def test_a_slot_that_comes_to_wait_while_the_worker_leaves_makes_no_new_poll() -> None:
     """What the server answered to that would be claimed, and run by nobody until its lease ends."""
     control_plane = Silent()
-    bell = WakeupPoll(cast("RemoteControlPlane", cast("Any", control_plane)))
-    first = asyncio.ensure_future(bell.wait())
+    wakeups = WakeupPoll(cast("RemoteControlPlane", cast("Any", control_plane)))
+    first = asyncio.ensure_future(wakeups.wait())
     while not control_plane.asked:
         await asyncio.sleep(0)
 
-    await bell.close()
-    late = asyncio.ensure_future(bell.wait())
+    await wakeups.close()
+    late = asyncio.ensure_future(wakeups.wait())
     for _ in range(5):
         await asyncio.sleep(0)
-    bell.notify_workers(2)
+    wakeups.notify_workers(2)
 
     assert (await first, await late) == (True, True)
     assert control_plane.asked == [1]

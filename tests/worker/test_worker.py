@@ -290,19 +290,19 @@ def test_a_worker_knows_itself_alive_and_a_dead_one_gone() -> None:
 
 
 async def test_the_doorbell_forgets_no_ring_and_wakes_one_for_each() -> None:
-    bell = MemoryWakeups()
-    bell.notify_workers(3)
-    await asyncio.wait_for(bell.wait(), 60)
+    wakeups = MemoryWakeups()
+    wakeups.notify_workers(3)
+    await asyncio.wait_for(wakeups.wait(), 60)
 
-    waiting = [asyncio.create_task(bell.wait()) for _ in range(3)]
+    waiting = [asyncio.create_task(wakeups.wait()) for _ in range(3)]
     await asyncio.sleep(0)
     waiting[0].cancel()
-    bell.notify_workers(1)
+    wakeups.notify_workers(1)
     for _ in range(20):
         await asyncio.sleep(0)
 
     assert sum(1 for task in waiting if task.done() and not task.cancelled()) == 1
-    bell.notify_workers(1)
+    wakeups.notify_workers(1)
     await asyncio.wait(waiting)
 
 

@@ -1,4 +1,4 @@
-"""The worker's side of a server's API over a real conductor, for tests of workers that are elsewhere.
+"""The worker's side of a server's API over a real control plane, for tests of workers that are elsewhere.
 
 What is refused, delayed or lost is up to the test: `faults` are taken one by one before a request is answered.
 """
@@ -51,26 +51,26 @@ class WireServer:
         self.waiting = 0  # turns that are not answered yet
         self.url = ""
         self.results = MemoryResults()
-        self.bell = MemoryWakeups()
+        self.wakeups = MemoryWakeups()
         self.keychain: Any = None
-        self.conductor = Executions(
+        self.executions = Executions(
             MemoryStore(),
             self.results,
-            self.bell,
+            self.wakeups,
             SystemClock(),
             watch=self.events.extend,
-            desk=SecretRelease(lambda: self.keychain),
+            secret_release=SecretRelease(lambda: self.keychain),
         )
 
     async def run(self, playbook: str, payload: dict[str, Any] | None = None) -> Any:
         """Start it, and give its execution once it is over."""
         execution_id = await self.start(playbook, payload)
         async with asyncio.timeout(60):
-            return await self.conductor.ended_execution(execution_id)
+            return await self.executions.ended_execution(execution_id)
 
     async def start(self, playbook: str, payload: dict[str, Any] | None = None) -> str:
         execution_id = uuid7(SystemClock().now())
-        await self.conductor.start(
+        await self.executions.start(
             compiled(playbook), execution_id=execution_id, trace_id=execution_id, payload=payload or {}
         )
         return execution_id
@@ -91,7 +91,7 @@ class WireServer:
 
 
 def app_of(server: WireServer) -> Any:
-    app, conductor = FastAPI(), server.conductor
+    app, executions = FastAPI(), server.executions
 
     async def faulty(scope: Any, receive: Any, send: Any) -> None:
         request = Request(scope)
@@ -129,33 +129,33 @@ def app_of(server: WireServer) -> Any:
             server.waiting -= 1
 
     async def answered(request: Request, told: Turn, wait_s: float) -> TurnAnswer:
-        answer = await conductor.turn(told)
+        answer = await executions.turn(told)
         until = asyncio.get_running_loop().time() + wait_s
         while wait_s and not answer.orders and asyncio.get_running_loop().time() < until:
             if await request.is_disconnected():
                 break
             await asyncio.sleep(0.01)
-            answer = await conductor.turn(told)
+            answer = await executions.turn(told)
         return answer
 
     @app.post("/api/orders/heartbeat")
     async def heartbeat(request: Request) -> Response:
         told = msgspec.json.decode(await request.body())
         server.beats.append(told["leases"])
-        lost = await conductor.renew(told["worker_id"], told["leases"])
+        lost = await executions.renew(told["worker_id"], told["leases"])
         return _json({"lost": sorted(lost | (server.lost & told["leases"].keys())), "stop": []})
 
     @app.post("/api/orders/secret")
     async def secret(request: Request) -> Response:
-        return _json(await conductor.secret(msgspec.json.decode(await request.body(), type=Ask)))
+        return _json(await executions.secret(msgspec.json.decode(await request.body(), type=Ask)))
 
     @app.post("/api/orders/call")
     async def call(request: Request) -> Response:
-        return _json(await conductor.call(msgspec.json.decode(await request.body(), type=PlaybookCall)))
+        return _json(await executions.call(msgspec.json.decode(await request.body(), type=PlaybookCall)))
 
     @app.get("/api/nets/{net_hash}")
     async def net(net_hash: str) -> Response:
-        return Response(to_json(await conductor.net(net_hash)))
+        return Response(to_json(await executions.net(net_hash)))
 
     @app.put("/api/results/{checksum}")
     async def keep(checksum: str, request: Request) -> Response:

@@ -119,6 +119,6 @@ async def _decided_here(
     from noetl.control.outside.requests import command_for
     from noetl.store.wakeups.memory import MemoryWakeups
 
-    conductor = Executions(store, results, MemoryWakeups(), SystemClock())
-    await conductor.take_up(execution_id, is_gone=lambda _: True)  # with its children, so that they hear of it too
-    return await conductor.control(execution_id, command_for(action, at=time.time(), reason=reason))
+    executions = Executions(store, results, MemoryWakeups(), SystemClock())
+    await executions.take_up(execution_id, is_gone=lambda _: True)  # with its children, so that they hear of it too
+    return await executions.control(execution_id, command_for(action, at=time.time(), reason=reason))

@@ -90,7 +90,7 @@ async def _decided_here(store: Store, db: str | None, execution_id: str, command
 
     results = open_results(db)
     try:
-        conductor = Executions(store, results, MemoryWakeups(), SystemClock())
-        return request_result(await conductor.submit_command(execution_id, command))
+        executions = Executions(store, results, MemoryWakeups(), SystemClock())
+        return request_result(await executions.submit_command(execution_id, command))
     finally:
         results.close()

@@ -68,31 +68,31 @@ class Executions:
         clock: Clock,
         *,
         watch: Watch | None = None,
-        desk: SecretRelease | None = None,
+        secret_release: SecretRelease | None = None,
         library: Library | None = None,
         shared: bool = False,
         terms: LeaseTerms | None = None,
     ) -> None:
         self._store, self._clock, self.is_shared = store, clock, shared
-        self._desk = desk or SecretRelease(None)
+        self._secret_release = secret_release or SecretRelease(None)
         self._decisions = Decisions(store, results, dispatch, clock, is_shared=shared)
         self._decisions.terms = terms or self._decisions.terms
-        self._hot = self._decisions.hot
+        self._loaded = self._decisions.loaded
         self._decisions.watch = watch
-        self._secrets = ExecutionSecrets(store, self._desk, clock, self._hot, is_shared=shared)
-        self._hot.followed = watch if not shared else None  # a server's streams look into the log themselves
-        self._rounds = GroupCommit(self._decisions, gathers=shared)
+        self._secrets = ExecutionSecrets(store, self._secret_release, clock, self._loaded, is_shared=shared)
+        self._loaded.followed = watch if not shared else None  # a server's streams look into the log themselves
+        self._group_commit = GroupCommit(self._decisions, gathers=shared)
         self.pools = Pools(store, clock)
         self._leases = OrderLeases(self._decisions, store, clock)
         self._claims = Claims(self._decisions, self.pools, self._leases, store, clock, is_shared=shared)
-        self.survey = Recovery(self._rounds, self._decisions, self._claims, clock, is_shared=shared)
-        self._turns = Turns(self._rounds, self._decisions, self._claims, clock, is_shared=shared)
-        self._starts = Starts(self._rounds, self._decisions, clock)
+        self.recovery = Recovery(self._group_commit, self._decisions, self._claims, clock, is_shared=shared)
+        self._turns = Turns(self._group_commit, self._decisions, self._claims, clock, is_shared=shared)
+        self._starts = Starts(self._group_commit, self._decisions, clock)
         self.calls = NestedCalls(self, library or NoLibrary())
         self._decisions.left_by = self.calls.left_by
         self._decisions.hand_out = self._claims.hand_out
         self.polls = Polls(self._claims, self._decisions.notify_workers)
-        self._rounds.further = self.polls.end_of_batch_decisions
+        self._group_commit.further = self.polls.end_of_batch_decisions
         self.is_traced = False  # somebody tells what happens as a trace: its tasks say so where they go
         self.gate: Callable[[Start], Awaitable[Start]] | None = None  # says how a start may begin (beyond.md §1)
         self.stored.append(self.calls.note_ended_children)
@@ -108,9 +108,9 @@ class Executions:
     def stop(self, hear: Callable[[Sequence[str]], None] | None) -> None:
         self._decisions.stop = hear
 
-    def has_at_hand(self, worker: LocalWorkers) -> None:
+    def set_local_workers(self, worker: LocalWorkers) -> None:
         """This worker, in our own process, is given what becomes ready while it waits."""
-        self._decisions.at_hand = worker
+        self._decisions.local_workers = worker
 
     def knows_workers(self, able: Callable[[str], WorkerAbilities]) -> None:
         """What a worker can do is told by its id; without this, all of them can do everything."""
@@ -153,7 +153,7 @@ class Executions:
     ) -> None:
         """Begin an execution; once this returns, it is durable and will be completed. With `carried` it begins at a
         step, with what an earlier run had there."""
-        refused = await self._desk.refusal(net, payload)
+        refused = await self._secret_release.refusal(net, payload)
         start = Start(
             net=net, execution_id=execution_id, trace_id=trace_id, payload=payload, refused=refused, carried=carried
         )
@@ -164,7 +164,7 @@ class Executions:
 
     async def refusal(self, net: Net, payload: dict[str, Any]) -> Any:
         """Why a request for `net` ends before it begins (KEY-02)."""
-        return await self._desk.refusal(net, payload)
+        return await self._secret_release.refusal(net, payload)
 
     async def take_up(self, execution_id: str, *, is_gone: IsGone) -> None:
         """Go on with an execution whose process ended, and with its children. `is_gone` tells whether the owner of a
@@ -187,15 +187,15 @@ class Executions:
 
     def release(self, execution_id: str) -> None:
         """Keep an execution that is over in memory no longer."""
-        self._hot.drop(execution_id)
+        self._loaded.drop(execution_id)
 
     def drives(self, execution_id: str) -> bool:
-        return execution_id in self._hot
+        return execution_id in self._loaded
 
     @property
     def is_holding(self) -> bool:
         """Whether some execution here is paused, or waits for somebody outside, who may have moved it himself."""
-        executions = (self._hot[one].execution for one in self._hot)
+        executions = (self._loaded[one].execution for one in self._loaded)
         return any(e.holds or (e.is_open and (e.waits or e.listeners)) for e in executions)
 
     @property
@@ -209,12 +209,12 @@ class Executions:
 
     def open_children(self) -> list[str]:
         """The nested executions that are still running here."""
-        return [one for one in self._hot if (e := self._hot[one].execution).is_open and e.parent_execution_id]
+        return [one for one in self._loaded if (e := self._loaded[one].execution).is_open and e.parent_execution_id]
 
     async def execution(self, execution_id: str) -> LoadedExecution:
         """An execution with its plan, as of now; ahead of the log by the commit that is under way."""
-        if execution_id in self._hot and not self._hot.is_stale(execution_id) and not self.is_shared:
-            return self._hot[execution_id]
+        if execution_id in self._loaded and not self._loaded.is_stale(execution_id) and not self.is_shared:
+            return self._loaded[execution_id]
 
         async def loaded(batch: CommitBatch) -> LoadedExecution:
             return await self._decisions.load(execution_id)
@@ -225,7 +225,7 @@ class Executions:
 
     async def decide_and_commit(self, decide: Callable[[CommitBatch], Awaitable[_T]]) -> _T:
         """Decide something and store all of it in one transaction, together with whatever else is wanted then."""
-        return await self._rounds.decide_and_commit(decide)
+        return await self._group_commit.decide_and_commit(decide)
 
     async def control(self, execution_id: str, command: Control) -> ReportResult:
         """Pause, resume or cancel an execution and its children, in one transaction."""
@@ -291,18 +291,18 @@ class Executions:
     async def give_back(self, worker_id: str) -> None:
         """A worker has gone, and says so: what it held is taken up by others at once."""
         if await self._leases.give_back(worker_id):
-            await self.survey.seek()
+            await self.recovery.seek()
 
     async def net(self, net_hash: str) -> Net:
         return (await self.plan(net_hash)).net
 
     async def plan(self, net_hash: str) -> Plan:
-        return await self._hot.plans.get(net_hash)
+        return await self._loaded.plans.get(net_hash)
 
     async def secret(self, ask: Ask) -> Material:
         hot = await self.execution(ask.execution_id)
         past = Past(self._store, self.values.read)
-        entry, material = await self._desk.answer(ask, hot.plan, hot.execution, past)
+        entry, material = await self._secret_release.answer(ask, hot.plan, hot.execution, past)
         await self._secrets.record(ask.execution_id, entry, material)  # before anybody can send it back
         return material
 
@@ -326,10 +326,10 @@ class Executions:
         await self.values.fetch(wanted_of(order, largest_bytes=MAX_RESULT_BYTES))
 
     async def catch_up(self) -> None:
-        await self.survey.catch_up()
+        await self.recovery.catch_up()
 
     async def close(self) -> None:
         """Return once nothing is under way."""
-        await self._rounds.wait_idle()
+        await self._group_commit.wait_idle()
         self._decisions.expected.close()
         self.values.close()

@@ -168,13 +168,13 @@ class Driver:
 
     def __init__(
         self,
-        conductor: Executions,
+        executions: Executions,
         library: StoreLibrary,
         tools: Registry,
         clock: Clock,
         background_jobs: BackgroundJobs,
     ) -> None:
-        self._conductor, self._library, self._tools, self._clock = conductor, library, tools, clock
+        self._executions, self._library, self._tools, self._clock = executions, library, tools, clock
         self.deliveries, self.inbox = background_jobs.deliveries, background_jobs.inbox
         self._runnable: Net | None = None  # the last one found to be, so that those of a crowd are looked at once
 
@@ -193,14 +193,16 @@ class Driver:
             self._runnable = net
         chosen = execution_id or uuid7(self._clock.now())
         trace_id = chosen.replace("-", "")
-        await self._conductor.start(net, execution_id=chosen, trace_id=trace_id, payload=payload or {}, carried=carried)
+        await self._executions.start(
+            net, execution_id=chosen, trace_id=trace_id, payload=payload or {}, carried=carried
+        )
         return chosen
 
     async def result(self, execution_id: str) -> RunResult:
         """How an execution ended, once it has."""
-        ended = await self._conductor.ended_execution(execution_id)
-        told = await self._conductor.values.read(lambda load: _run_result(ended, load))
-        self._conductor.release(execution_id)
+        ended = await self._executions.ended_execution(execution_id)
+        told = await self._executions.values.read(lambda load: _run_result(ended, load))
+        self._executions.release(execution_id)
         self._tools.release(execution_id)  # its end may have come from elsewhere
         return told
 
@@ -218,11 +220,11 @@ class Driver:
 
     async def _read(self, playbook: str | Path) -> Net:
         row = await self.register(playbook)
-        return await self._conductor.net(row.net_hash)
+        return await self._executions.net(row.net_hash)
 
     async def take_up(self, execution_id: str) -> None:
         """Go on with an execution of this store, and its children, whose process has ended."""
-        await self._conductor.take_up(execution_id, is_gone=is_gone)
+        await self._executions.take_up(execution_id, is_gone=is_gone)
 
     async def pause(self, execution_id: str, reason: str | None = None) -> ReportResult:
         return await self._control(execution_id, "pause", reason)
@@ -235,12 +237,12 @@ class Driver:
 
     async def _control(self, execution_id: str, action: str, reason: str | None) -> ReportResult:
         command = command_for(action, at=self._clock.now(), reason=reason)
-        return await self._conductor.control(execution_id, command)
+        return await self._executions.control(execution_id, command)
 
     async def drained(self) -> None:
         """Return once no nested execution is left that nobody waited for."""
-        while children := self._conductor.open_children():
-            await self._conductor.ended_execution(children[0])
+        while children := self._executions.open_children():
+            await self._executions.ended_execution(children[0])
 
 
 @asynccontextmanager
@@ -261,36 +263,38 @@ async def driving(
     tools, clock = tools or tools_here(), clock or SystemClock()
     store, results = await open_store(db)
     dispatch = MemoryWakeups()
-    desk = SecretRelease(lambda: keychain or _own_keychain(store, clock))
+    secret_release = SecretRelease(lambda: keychain or _own_keychain(store, clock))
     library = StoreLibrary(store, clock, compiled=compiled, runnable=lambda net: check_runnable(net, tools))
-    conductor = Executions(store, results, dispatch, clock, watch=watch, desk=desk, library=library)
+    executions = Executions(
+        store, results, dispatch, clock, watch=watch, secret_release=secret_release, library=library
+    )
     worker = Worker(
-        conductor,
+        executions,
         dispatch,
         tools,
         clock=clock,
         worker_id=own_worker_id(),
         slots=slots,
         sleep=sleep,
-        prepare=conductor.prepare if results.is_outside else None,
-        settle=conductor.values.settled if results.is_outside else None,
-        mask_of=conductor.mask,
+        prepare=executions.prepare if results.is_outside else None,
+        settle=executions.values.settled if results.is_outside else None,
+        mask_of=executions.mask,
     )
-    conductor.stop = worker.stop
-    conductor.has_at_hand(worker)
-    conductor.stored.append(lambda commits: _let_go(commits, tools))
-    background_jobs = BackgroundJobs(conductor, store, clock, sleep=sleep)
+    executions.stop = worker.stop
+    executions.set_local_workers(worker)
+    executions.stored.append(lambda commits: _let_go(commits, tools))
+    background_jobs = BackgroundJobs(executions, store, clock, sleep=sleep)
     try:
         async with asyncio.TaskGroup() as group:
             shared_as = own_worker_id() if str(db) != MEMORY else None  # others may ask for something in the same file
             beside = [group.create_task(one) for one in (worker.serve(), *background_jobs.own(shared_as=shared_as))]
-            yield Driver(conductor, library, tools, clock, background_jobs)
+            yield Driver(executions, library, tools, clock, background_jobs)
             for task in beside:
                 task.cancel()
     except BaseExceptionGroup as several:
         raise _first(several) from None
     finally:
-        conductor.values.close()
+        executions.values.close()
         results.close()
         await store.close()
 

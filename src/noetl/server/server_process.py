@@ -211,7 +211,7 @@ def url_of(host: str, port: int, *, tls: bool) -> str:
 def background(services: Services) -> list[Coroutine[Any, Any, None]]:
     """What runs beside the HTTP server."""
     running = services.background_jobs.all(shared_as=own_worker_id())
-    running.append(sweeper(services.conductor, services.store.key_values, services.clock).serve())
+    running.append(sweeper(services.executions, services.store.key_values, services.clock).serve())
     running += [_measure_lag(services), housekeeping(services)]
     if services.tracing is not None:
         running.append(services.tracing.serve())
@@ -225,7 +225,7 @@ def worker_of(services: Services) -> Worker | None:
     if not services.settings.workers:
         return None
     leases = HeldLeases(services.clock)
-    control_plane, conductor = RetryingControlPlane(services.conductor, leases), services.conductor
+    control_plane, executions = RetryingControlPlane(services.executions, leases), services.executions
     return Worker(
         control_plane,
         services.dispatch,
@@ -235,17 +235,17 @@ def worker_of(services: Services) -> Worker | None:
         slots=services.settings.workers,
         pools=(EVERY,),
         leases=leases,
-        prepare=conductor.prepare,
-        mask_of=lambda execution_id: control_plane.until(lambda: conductor.mask(execution_id)),
-        settle=lambda what: control_plane.until(lambda: conductor.values.settled(what)),
+        prepare=executions.prepare,
+        mask_of=lambda execution_id: control_plane.until(lambda: executions.mask(execution_id)),
+        settle=lambda what: control_plane.until(lambda: executions.values.settled(what)),
         most_pending=SHARED_PENDING,
     )
 
 
 async def work(services: Services, worker: Worker) -> None:
     """Have it work, known to the roster, until it is drained or cancelled."""
-    worker_id, conductor = own_worker_id(), services.conductor
-    conductor.stop = worker.stop
+    worker_id, executions = own_worker_id(), services.executions
+    executions.stop = worker.stop
     row = WorkerRow(
         worker_id=worker_id,
         pools=(EVERY,),
@@ -258,11 +258,11 @@ async def work(services: Services, worker: Worker) -> None:
     try:
         await worker.serve()
     finally:
-        conductor.stop = None
+        executions.stop = None
         seen.cancel()
         with suppress(Exception):
             await services.roster.remove(worker_id)
-            await conductor.give_back(worker_id)
+            await executions.give_back(worker_id)
 
 
 async def _be_seen(services: Services, worker_id: str) -> None:

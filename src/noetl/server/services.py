@@ -63,11 +63,11 @@ class Services(msgspec.Struct, kw_only=True):
     results: ResultStore
     dispatch: Wakeups
     clock: Clock
-    conductor: Executions
+    executions: Executions
     background_jobs: BackgroundJobs
     library: StoreLibrary
     tools: Registry
-    desk: SecretRelease
+    secret_release: SecretRelease
     hub: Hub
     meters: Meters
     roster: Roster
@@ -83,7 +83,7 @@ class Services(msgspec.Struct, kw_only=True):
 
     async def read_back(self, payload: Recorded) -> Recorded:
         """A payload with what is stored apart from it. ToolError where that is gone."""
-        return await self.conductor.values.read(lambda load: put_back(payload, load)) if payload.apart else payload
+        return await self.executions.values.read(lambda load: put_back(payload, load)) if payload.apart else payload
 
 
 def services_of(request: HTTPConnection) -> Services:
@@ -163,33 +163,41 @@ def make_services(
         if any(isinstance(event.payload, PlaybookProcessed) for event in events[-1:]):
             tools.release(events[-1].execution_id)  # what a worker in this process kept for it
 
-    desk = SecretRelease(lambda: open_server_keychain(store.credentials, clock, settings))
+    secret_release = SecretRelease(lambda: open_server_keychain(store.credentials, clock, settings))
     roster = Roster(measured.key_values, clock)
     library = StoreLibrary(
         measured, clock, compiled=compiled_file, runnable=lambda net: check_runnable(net, tools, roster.kinds)
     )
     terms = LeaseTerms(ttl_s=settings.lease_ttl_s, heartbeat_s=min(settings.heartbeat_s, settings.lease_ttl_s / 3))
-    conductor = Executions(
-        measured, results, dispatch, clock, watch=watch, desk=desk, library=library, shared=True, terms=terms
+    executions = Executions(
+        measured,
+        results,
+        dispatch,
+        clock,
+        watch=watch,
+        secret_release=secret_release,
+        library=library,
+        shared=True,
+        terms=terms,
     )
-    conductor.knows_workers(roster.ability)
-    conductor.stored.append(hub.stored)
+    executions.knows_workers(roster.ability)
+    executions.stored.append(hub.stored)
     usage = Usage(settings.quotas, clock, lambda: free_bytes_of(settings.db, results))
-    conductor.stored.append(usage.count_commits)
+    executions.stored.append(usage.count_commits)
     if (tracing := open_tracing(measured, meters)) is not None:
-        conductor.stored.append(tracing.stored)
-        conductor.is_traced = True
+        executions.stored.append(tracing.stored)
+        executions.is_traced = True
     return Services(
         settings=settings,
         store=measured,
         results=results,
         dispatch=dispatch,
         clock=clock,
-        conductor=conductor,
-        background_jobs=BackgroundJobs(conductor, measured, clock, everywhere=True),
+        executions=executions,
+        background_jobs=BackgroundJobs(executions, measured, clock, everywhere=True),
         library=library,
         tools=tools,
-        desk=desk,
+        secret_release=secret_release,
         hub=hub,
         meters=meters,
         tracing=tracing,

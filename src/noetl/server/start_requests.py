@@ -161,7 +161,7 @@ async def begin(
         await services.tracing.asked_by(execution_id, caller, services.clock.now())
     services.starting += 1
     try:
-        await services.conductor.start(
+        await services.executions.start(
             net, execution_id=execution_id, trace_id=trace_id, payload=payload, carried=carried
         )
     finally:

@@ -72,7 +72,7 @@ async def crews_of(services: Services) -> Crews:
     """The workers that were heard of within the last minute."""
     now = services.clock.now()
     rows = [row for row in await services.roster.list() if now - row.last_seen < LIVE_S]
-    return Crews(await services.conductor.pools.all(), rows)
+    return Crews(await services.executions.pools.all(), rows)
 
 
 async def obstacles(services: Services, crew: Crew, waiting: int) -> list[str]:
@@ -95,13 +95,15 @@ def _waiting_line(number: int, why: str) -> str:
 async def _needed(services: Services, pool: str) -> Counter[Needs]:
     """How many orders of a pool wait for whoever runs these kinds: of the first ones as their executions say, of the
     others as far as it was found out when they were offered."""
-    conductor = services.conductor
+    executions = services.executions
     rows = await services.store.claimable(now=services.clock.now(), limit=_LOOKED_AT, pools=[pool])
     ids = list(dict.fromkeys(row.execution_id for row in rows))
-    found = await asyncio.gather(*map(conductor.execution, ids), return_exceptions=True)
+    found = await asyncio.gather(*map(executions.execution, ids), return_exceptions=True)
     hot = {
         one: state for one, state in zip(ids, found, strict=True) if isinstance(state, LoadedExecution)
     }  # or in quarantine
     known = [(row.order_id, hot[row.execution_id]) for row in rows if row.execution_id in hot]
     numbers = Counter(needs_of(state.plan, state.execution, order_id) for order_id, state in known)
-    return numbers | Counter({needs: number for (own, needs), number in conductor.waiting_needs.items() if own == pool})
+    return numbers | Counter(
+        {needs: number for (own, needs), number in executions.waiting_needs.items() if own == pool}
+    )

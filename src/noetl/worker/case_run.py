@@ -44,7 +44,7 @@ class CaseRun(PipelineRun):
         walk = CaseWalk(self._site(self._place.clock.now()), position)
         walk.enter()
         decision = decided(walk)
-        self._place.journal.add(self._place.egress.masked(CaseStarted(decision=decision, path=self._path)))
+        self._place.journal.add(self._place.writer.masked(CaseStarted(decision=decision, path=self._path)))
         self._write(decision)
         return entered(position, decision)
 
@@ -82,7 +82,7 @@ class CaseRun(PipelineRun):
         if error is not None:
             handled = looped and bool(position.case.taken)  # a rule took it further: no reason to fail the loop
             return StepDone() if handled else StepFailed(error=error)
-        return self._place.egress.fitted(StepDone(result=step_result(self._place.step, position, self.around.load)))
+        return self._place.writer.fitted(StepDone(result=step_result(self._place.step, position, self.around.load)))
 
     def _ending(self, position: Position, decision: Decided) -> Ended | None:
         return self._end(position) if position.task is None else None

@@ -117,7 +117,7 @@ class RangeRun:
     def _note_ended(self, index: int, path: tuple[int, ...], end: StepDone | StepFailed, added: list[Any]) -> None:
         if isinstance(end, StepDone):
             done = IterationDone(index=index, path=path, result=end.result, extend=added)
-            self._place.journal.add(self._place.egress.masked(done) if added else done)
+            self._place.journal.add(self._place.writer.masked(done) if added else done)
             return
         self._place.journal.add(IterationFailed(index=index, path=path, error=end.error))
         if self._its.fail_fast:

@@ -49,7 +49,7 @@ class OrderContext:
         index = index_of(net)
         self.step = index.steps[order.step]
         self.max_task_runs = int(net.executor.limits.get("max_task_runs", MAX_TASK_RUNS))
-        self.egress = ReportWriter(
+        self.writer = ReportWriter(
             mask, max_payload_bytes(net), lambda value: control_plane.keep(value, order.execution_id)
         )
         self.safe = SecretStore(order, net, control_plane, mask, clock=clock, worker_id=worker_id)

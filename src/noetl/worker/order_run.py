@@ -101,7 +101,7 @@ class OrderRunner:
         try:
             end = await pipeline.to_end(self._order.position)
         except Expired as expired:
-            end = self._place.egress.ended(StepFailed(error=expired.error))
+            end = self._place.writer.ended(StepFailed(error=expired.error))
         if isinstance(end, StepDone) and self._order.side_run is None:
             end = self._with_output(end)
         self._place.journal.add(end)
@@ -111,6 +111,6 @@ class OrderRunner:
         """The step's own result as its author wants it kept. It is masked by now, and so is what is stored."""
         place = self._place
         result = kept_as_wanted(
-            end.result, place.step.result, place.control_plane.load, place.egress.keep, self._max_payload_bytes
+            end.result, place.step.result, place.control_plane.load, place.writer.keep, self._max_payload_bytes
         )
         return end if result is end.result else StepDone(result=result)

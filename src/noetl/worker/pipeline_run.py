@@ -70,11 +70,11 @@ class PipelineRun:
             position = await recalled(self._place.step, position, self._looked_up)
         except (TemplateError, ToolError) as problem:
             error = Error(kind=problem.kind, message=problem.message)
-            return self._place.egress.ended(StepFailed(error=error))
+            return self._place.writer.ended(StepFailed(error=error))
         while True:
             end = await self._next(position)
             if not isinstance(end, Position):
-                return self._place.egress.ended(end)
+                return self._place.writer.ended(end)
             position = end
 
     async def _looked_up(self, task: Task, position: Position) -> Any:
@@ -105,7 +105,7 @@ class PipelineRun:
             async with alive(place.order.expiries, now):
                 await place.until_resumed()
         task, following = self._task(position)
-        processed, own = place.egress.processed(await self._processed(task, following, position))
+        processed, own = place.writer.processed(await self._processed(task, following, position))
         at = place.journal.add(processed)
         self._write(processed.decision)
         position = self.position = after(position, own, at)
@@ -246,7 +246,7 @@ class PipelineRun:
 
     def _tell_start(self, inputs: dict[str, Any]) -> None:
         if self._starting is not None:
-            self._place.journal.add(self._place.egress.started(self._starting, inputs.get("args")))
+            self._place.journal.add(self._place.writer.started(self._starting, inputs.get("args")))
             self._starting = None
 
     @asynccontextmanager

@@ -93,10 +93,10 @@ class RemoteWorker:
             say=self._say,
             register=lambda: self._ask_for_id(line),
         )
-        bell = WakeupPoll(control_plane)
+        wakeups = WakeupPoll(control_plane)
         worker = Worker(
             control_plane,
-            bell,
+            wakeups,
             self._tools,
             clock=clock,
             worker_id=worker_id,
@@ -113,13 +113,13 @@ class RemoteWorker:
         try:
             heartbeat.start()
             try:
-                return await self._at_work(worker, bell)
+                return await self._at_work(worker, wakeups)
             finally:
                 heartbeat.end()  # a beat that arrived after the goodbye would have us shown as living
                 await self._deregister(line, worker_id)
         finally:
             pulse.close()
-            await bell.close()
+            await wakeups.close()
             values.close()
 
     async def _ask_for_id(self, line: ServerConnection) -> str:
@@ -152,7 +152,7 @@ class RemoteWorker:
         self._say(f"worker {worker_id} serves {spec.url}, pools {', '.join(spec.pools)}")
         return worker_id
 
-    async def _at_work(self, worker: Worker, bell: WakeupPoll) -> int:
+    async def _at_work(self, worker: Worker, wakeups: WakeupPoll) -> int:
         serving = asyncio.ensure_future(_served(worker))
         ending = asyncio.ensure_future(self._draining.wait())
         try:
@@ -160,10 +160,10 @@ class RemoteWorker:
             if serving.done():
                 serving.result()
                 return 0
-            await bell.close()  # first of all: an order that came now would have nobody
+            await wakeups.close()  # first of all: an order that came now would have nobody
             worker.drain()
-            if at_hand := len(worker.at_work_on):
-                self._say(f"draining: {at_hand} to finish, at most {self._spec.drain_s:g} s")
+            if local_workers := len(worker.at_work_on):
+                self._say(f"draining: {local_workers} to finish, at most {self._spec.drain_s:g} s")
             await _first_of(serving, self._stopping.wait(), within_s=self._spec.drain_s)
             left = 0 if serving.done() else len(worker.at_work_on)
             if serving.done():

@@ -20,7 +20,7 @@ from noetl.worker.leases import HeldLeases
 Settle = Callable[[Any], Awaitable[None]]
 MOST_PENDING = 400  # entries of an order that wait at most, where nothing makes them leave
 SHARED_PENDING = 60  # the same at a server: while it takes what leaves together, all others wait
-EVERY_POOL = "*"  # of a worker beside its conductor, which runs whatever there is
+EVERY_POOL = "*"  # of a worker beside its control plane, which runs whatever there is
 
 
 class _Load:

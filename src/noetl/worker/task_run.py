@@ -91,7 +91,7 @@ class TaskRun:
             secrets=place.safe.secret_source(self._tell_refreshed),
             data_folders=place.tools.permissions.data_folders,
             sandbox=place.tools.permissions.sandbox,
-            keep=place.egress.keep,
+            keep=place.writer.keep,
             load=place.control_plane.load,
             tool=place.tools.tool,
             playbooks=TaskCalls(
@@ -99,11 +99,11 @@ class TaskRun:
                 self.calls_as or self.run_id,
                 place.control_plane,
                 place.lend,
-                place.egress.holds_secret,
+                place.writer.holds_secret,
                 worker_id=place.worker_id,
                 flush=place.flush,
             ),
-            masked=place.egress.text,
+            masked=place.writer.text,
             now=place.clock.now,
             quantum_providers=place.tools.permissions.quantum_providers,
             policy=place.net.executor.quantum if task.kind == QUANTUM else {},
@@ -115,7 +115,7 @@ class TaskRun:
 
     def remark(self, make: Callable[..., Remark], **told: Any) -> None:
         """Tell something of it besides its start and its outcome."""
-        self._place.journal.add(self._place.egress.masked(make(task=self.task.name, **told, **self._whereabouts())))
+        self._place.journal.add(self._place.writer.masked(make(task=self.task.name, **told, **self._whereabouts())))
 
     def _tell_refreshed(self, name: str) -> None:
         self._place.journal.add(KeychainRefreshed(name=name, **self._whereabouts()))

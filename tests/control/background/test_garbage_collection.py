@@ -126,7 +126,7 @@ async def test_a_worker_gets_orders_though_an_execution_before_them_cannot_be_re
 
 
 async def test_an_execution_that_cannot_be_read_is_an_incident_after_a_while(poisoned: ControlPlane) -> None:
-    sweep = sweeper(poisoned.conductor, poisoned.store.key_values, poisoned.clock).sweep
+    sweep = sweeper(poisoned.executions, poisoned.store.key_values, poisoned.clock).sweep
     for _ in range(40):
         await sweep()
         await poisoned.turn(capacity=1, worker_id="w2")
@@ -150,5 +150,5 @@ async def test_a_report_on_a_broken_execution_does_not_cost_the_other_reports(po
 
 async def test_whoever_asks_for_a_broken_execution_is_told(poisoned: ControlPlane) -> None:
     with pytest.raises(UnreadableError, match="x1 cannot be read"):
-        await poisoned.conductor.cancel("x1", "it is broken")
+        await poisoned.executions.cancel("x1", "it is broken")
     assert decisions.TRUST_S > 0

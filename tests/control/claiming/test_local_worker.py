@@ -26,7 +26,7 @@ class Hands:
 @pytest.mark.req("SRV-05")
 async def test_a_start_and_its_first_claim_are_one_commit() -> None:
     control_plane, hands = ControlPlane(), Hands(free=1)
-    control_plane.conductor.has_at_hand(hands)
+    control_plane.executions.set_local_workers(hands)
 
     await control_plane.start()
 
@@ -38,7 +38,7 @@ async def test_a_start_and_its_first_claim_are_one_commit() -> None:
 
 async def test_a_worker_that_is_busy_is_given_nothing_and_claims_as_ever() -> None:
     control_plane, hands = ControlPlane(), Hands(free=0)
-    control_plane.conductor.has_at_hand(hands)
+    control_plane.executions.set_local_workers(hands)
 
     await control_plane.start()
 
@@ -49,7 +49,7 @@ async def test_a_worker_that_is_busy_is_given_nothing_and_claims_as_ever() -> No
 @pytest.mark.req("SRV-05")
 async def test_nothing_is_given_of_a_round_that_was_not_stored() -> None:
     control_plane, hands = ControlPlane(), Hands(free=1)
-    control_plane.conductor.has_at_hand(hands)
+    control_plane.executions.set_local_workers(hands)
     control_plane.store.broken.append(BackendError("the disk is full"))
 
     with pytest.raises(BackendError, match="disk is full"):
@@ -72,7 +72,7 @@ workflow:
   - {step: d, tool: {kind: python, code: x}}
 """
     control_plane, hands = ControlPlane(), Hands(free=0)
-    control_plane.conductor.has_at_hand(hands)
+    control_plane.executions.set_local_workers(hands)
     await control_plane.start(fork)
     order = await control_plane.claim()
     hands.free, before = 5, len(control_plane.store.commits)

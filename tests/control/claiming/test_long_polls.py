@@ -38,15 +38,15 @@ class Slow(Counting):
 
 def waiting(
     control_plane: ControlPlane,
-    bell: Awaitable[bool] | None = None,
+    wakeups: Awaitable[bool] | None = None,
     *,
     worker_id: str = "w1",
     capacity: int = 1,
     is_gone: bool = False,
 ) -> asyncio.Task[tuple[Order, ...]]:
     turn = Turn(worker_id=worker_id, capacity=capacity)
-    silent: Awaitable[bool] = bell or asyncio.get_running_loop().create_future()
-    return asyncio.create_task(control_plane.conductor.polls.wait(turn, gone if is_gone else present, silent))
+    silent: Awaitable[bool] = wakeups or asyncio.get_running_loop().create_future()
+    return asyncio.create_task(control_plane.executions.polls.wait(turn, gone if is_gone else present, silent))
 
 
 async def test_a_start_and_its_first_claim_are_one_commit() -> None:
@@ -108,14 +108,14 @@ async def test_a_poll_whose_time_is_over_in_the_middle_of_a_round_still_brings_i
     """They are stored under its worker's lease: an empty answer would leave them with nobody until that runs out."""
     store = Slow()
     control_plane = ControlPlane(store, shared=True)
-    bell: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-    poll = waiting(control_plane, bell)
+    wakeups: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+    poll = waiting(control_plane, wakeups)
     await asyncio.sleep(0)
     store.may_go.clear()
     starting = asyncio.create_task(control_plane.start())
     await store.begun.wait()
 
-    bell.set_result(False)
+    wakeups.set_result(False)
     await asyncio.sleep(0.01)
     assert not poll.done()
     store.may_go.set()
@@ -127,8 +127,8 @@ async def test_a_poll_whose_time_is_over_in_the_middle_of_a_round_still_brings_i
 async def test_a_bell_that_rings_brings_a_poll_back_empty() -> None:
     """Whoever waits then claims by itself: the order came from elsewhere."""
     control_plane = ControlPlane(shared=True)
-    bell: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-    poll = waiting(control_plane, bell)
-    bell.set_result(True)
+    wakeups: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+    poll = waiting(control_plane, wakeups)
+    wakeups.set_result(True)
 
     assert await poll == ()

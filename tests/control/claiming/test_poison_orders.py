@@ -45,7 +45,7 @@ class Yard:
         self.held, self.deaths = [], self.deaths + 1
         self.control_plane.clock.advance(TTL_S)
         await sweeper(
-            self.control_plane.conductor, self.control_plane.store.key_values, self.control_plane.clock
+            self.control_plane.executions, self.control_plane.store.key_values, self.control_plane.clock
         ).sweep()
 
     async def status(self, execution_id: str) -> str:
@@ -103,7 +103,7 @@ async def test_where_every_worker_is_busy_one_of_them_is_emptied_for_a_suspect()
         await yard.control_plane.start(ONE, execution_id=one)
     busy = await yard.turn(slots=2)
     assert len((await yard.control_plane.turn(worker_id="another", capacity=2)).orders) == 2
-    await sweeper(yard.control_plane.conductor, yard.control_plane.store.key_values, yard.control_plane.clock).sweep()
+    await sweeper(yard.control_plane.executions, yard.control_plane.store.key_values, yard.control_plane.clock).sweep()
     for one in ("e", "f", "g"):
         await yard.control_plane.start(ONE, execution_id=one)
 
@@ -127,9 +127,9 @@ async def test_a_worker_that_was_to_be_emptied_and_says_nothing_more_is_not_wait
         control_plane.clock.advance(TTL_S - 2)
         for worker_id in ("first", "second"):
             [row] = await control_plane.store.held_by(worker_id)
-            await control_plane.conductor.renew(worker_id, {row.order_id: 1})
+            await control_plane.executions.renew(worker_id, {row.order_id: 1})
         control_plane.clock.advance(2)
-    await sweeper(control_plane.conductor, control_plane.store.key_values, control_plane.clock).sweep()
+    await sweeper(control_plane.executions, control_plane.store.key_values, control_plane.clock).sweep()
     for one in ("c", "d"):
         await control_plane.start(ONE, execution_id=one)
 
@@ -150,7 +150,7 @@ async def test_a_worker_that_dropped_its_suspect_without_a_word_is_given_orders_
         [order] = (await control_plane.turn()).orders
         assert order.execution_id == "suspect"
         control_plane.clock.advance(TTL_S)
-        await sweeper(control_plane.conductor, control_plane.store.key_values, control_plane.clock).sweep()
+        await sweeper(control_plane.executions, control_plane.store.key_values, control_plane.clock).sweep()
     await control_plane.start(ONE, execution_id="other")
 
     given: list[str] = []

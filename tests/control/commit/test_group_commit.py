@@ -54,7 +54,7 @@ async def test_whoever_comes_while_a_commit_is_under_way_shares_the_next_one() -
     control_plane, store = await begun(10)
     store.gate.clear()
     pausing = [
-        asyncio.create_task(control_plane.conductor.control(f"x{n}", PauseExecution(at=1.0, reason=str(n))))
+        asyncio.create_task(control_plane.executions.control(f"x{n}", PauseExecution(at=1.0, reason=str(n))))
         for n in range(10)
     ]
     await settle()
@@ -72,7 +72,7 @@ async def test_a_lone_caller_commits_where_it_decides() -> None:
     turned: list[str] = []
     asyncio.get_running_loop().call_soon(turned.append, "somebody else had a turn")
 
-    await control_plane.conductor.control("x1", PauseExecution(at=1.0))
+    await control_plane.executions.control("x1", PauseExecution(at=1.0))
 
     assert turned == []
 
@@ -81,10 +81,10 @@ async def test_several_decisions_of_a_round_on_one_execution_are_stored_together
     control_plane, store = await begun(2)
     orders = (await control_plane.turn(capacity=2)).orders
     store.gate.clear()
-    first = asyncio.create_task(control_plane.conductor.control("x0", PauseExecution(at=1.0)))
+    first = asyncio.create_task(control_plane.executions.control("x0", PauseExecution(at=1.0)))
     await settle()
     reports = [asyncio.create_task(control_plane.turn(control_plane.done(order), capacity=0)) for order in orders]
-    resumed = asyncio.create_task(control_plane.conductor.control("x1", PauseExecution(at=2.0)))
+    resumed = asyncio.create_task(control_plane.executions.control("x1", PauseExecution(at=2.0)))
     await settle()
     store.gate.set()
     await asyncio.gather(first, *reports, resumed)
@@ -99,9 +99,9 @@ async def test_several_decisions_of_a_round_on_one_execution_are_stored_together
 async def test_when_a_shared_commit_fails_everybody_hears_of_it_and_nothing_has_happened() -> None:
     control_plane, store = await begun(3)
     store.gate.clear()
-    first = asyncio.create_task(control_plane.conductor.control("x0", PauseExecution(at=1.0)))
+    first = asyncio.create_task(control_plane.executions.control("x0", PauseExecution(at=1.0)))
     await settle()
-    others = [asyncio.create_task(control_plane.conductor.control(f"x{n}", PauseExecution(at=1.0))) for n in (1, 2)]
+    others = [asyncio.create_task(control_plane.executions.control(f"x{n}", PauseExecution(at=1.0))) for n in (1, 2)]
     await settle()
     store.broken = [BackendError("disk full"), BackendError("disk full")]
     store.gate.set()
@@ -116,9 +116,9 @@ async def test_a_decision_that_came_while_a_commit_failed_is_made_from_the_log()
     """The second pause must not find the execution paused by a decision that was never stored."""
     control_plane, store = await begun(1)
     store.gate.clear()
-    first = asyncio.create_task(control_plane.conductor.control("x0", PauseExecution(at=1.0)))
+    first = asyncio.create_task(control_plane.executions.control("x0", PauseExecution(at=1.0)))
     await settle()
-    second = asyncio.create_task(control_plane.conductor.control("x0", PauseExecution(at=2.0)))
+    second = asyncio.create_task(control_plane.executions.control("x0", PauseExecution(at=2.0)))
     await settle()
     store.broken = [BackendError("disk full")]
     store.gate.set()
@@ -179,7 +179,7 @@ async def test_conflicts_of_one_execution_do_not_keep_the_others_from_being_stor
     store.contested = True
     store.gate.clear()
     pausing = [
-        asyncio.create_task(control_plane.conductor.control(f"x{n}", PauseExecution(at=1.0))) for n in (0, 1, 2, 3)
+        asyncio.create_task(control_plane.executions.control(f"x{n}", PauseExecution(at=1.0))) for n in (0, 1, 2, 3)
     ]
     await settle()
     store.gate.set()
@@ -213,7 +213,7 @@ async def test_what_another_has_for_good_is_told_at_once(monkeypatch: pytest.Mon
     for n in range(number):
         await control_plane.start(execution_id=f"x{n}")
     store.is_late = True
-    pausing = [control_plane.conductor.control(f"x{n}", PauseExecution(at=1.0)) for n in range(number)]
+    pausing = [control_plane.executions.control(f"x{n}", PauseExecution(at=1.0)) for n in range(number)]
 
     outcomes = await asyncio.gather(*pausing, return_exceptions=True)
 
@@ -223,19 +223,19 @@ async def test_what_another_has_for_good_is_told_at_once(monkeypatch: pytest.Mon
 
 async def test_a_decision_that_breaks_takes_only_those_with_it_who_built_on_it_and_they_decide_again() -> None:
     control_plane, store = await begun(3)
-    conductor = control_plane.conductor
+    executions = control_plane.executions
     store.gate.clear()
-    first = asyncio.create_task(conductor.control("x0", PauseExecution(at=1.0)))
+    first = asyncio.create_task(executions.control("x0", PauseExecution(at=1.0)))
     await settle()
 
     async def breaks(batch: CommitBatch) -> None:
-        await conductor._decisions.load("x1")
-        conductor._decisions.decide(batch, "x1", PauseExecution(at=2.0, reason="never happens"))
+        await executions._decisions.load("x1")
+        executions._decisions.decide(batch, "x1", PauseExecution(at=2.0, reason="never happens"))
         raise ZeroDivisionError("a bug")
 
-    before = asyncio.create_task(conductor.control("x1", PauseExecution(at=1.0, reason="before")))
-    broken = asyncio.create_task(conductor.decide_and_commit(breaks))
-    beside = asyncio.create_task(conductor.control("x2", PauseExecution(at=1.0, reason="beside")))
+    before = asyncio.create_task(executions.control("x1", PauseExecution(at=1.0, reason="before")))
+    broken = asyncio.create_task(executions.decide_and_commit(breaks))
+    beside = asyncio.create_task(executions.control("x2", PauseExecution(at=1.0, reason="beside")))
     await settle()
     store.gate.set()
     outcomes = await asyncio.gather(first, before, broken, beside, return_exceptions=True)
@@ -248,10 +248,10 @@ async def test_a_decision_that_breaks_takes_only_those_with_it_who_built_on_it_a
 async def test_a_refusal_disturbs_nobody() -> None:
     control_plane, store = await begun(2)
     store.gate.clear()
-    first = asyncio.create_task(control_plane.conductor.control("x0", PauseExecution(at=1.0)))
+    first = asyncio.create_task(control_plane.executions.control("x0", PauseExecution(at=1.0)))
     await settle()
-    unknown = asyncio.create_task(control_plane.conductor.control("nobody", PauseExecution(at=1.0)))
-    second = asyncio.create_task(control_plane.conductor.control("x1", PauseExecution(at=1.0)))
+    unknown = asyncio.create_task(control_plane.executions.control("nobody", PauseExecution(at=1.0)))
+    second = asyncio.create_task(control_plane.executions.control("x1", PauseExecution(at=1.0)))
     await settle()
     store.gate.set()
 
@@ -265,7 +265,7 @@ async def test_a_refusal_disturbs_nobody() -> None:
 async def test_a_caller_who_goes_away_takes_nobody_with_it() -> None:
     control_plane, store = await begun(3)
     store.gate.clear()
-    tasks = [asyncio.create_task(control_plane.conductor.control(f"x{n}", PauseExecution(at=1.0))) for n in range(3)]
+    tasks = [asyncio.create_task(control_plane.executions.control(f"x{n}", PauseExecution(at=1.0))) for n in range(3)]
     await settle()
     tasks[1].cancel()
     store.gate.set()
@@ -279,7 +279,7 @@ async def test_a_caller_who_goes_away_takes_nobody_with_it() -> None:
 async def test_the_first_caller_may_go_away_in_the_middle_of_its_commit() -> None:
     control_plane, store = await begun(2)
     store.gate.clear()
-    tasks = [asyncio.create_task(control_plane.conductor.control(f"x{n}", PauseExecution(at=1.0))) for n in range(2)]
+    tasks = [asyncio.create_task(control_plane.executions.control(f"x{n}", PauseExecution(at=1.0))) for n in range(2)]
     await settle()
     tasks[0].cancel()
     await settle()
@@ -298,7 +298,7 @@ async def test_what_stands_in_the_way_again_and_again_is_told() -> None:
         raise DecideAgainError from ValueError("it is still there")
 
     with pytest.raises(ValueError, match="still there"):
-        await control_plane.conductor.decide_and_commit(never)
+        await control_plane.executions.decide_and_commit(never)
 
 
 async def test_on_a_server_those_who_come_at_the_same_moment_share_a_commit() -> None:
@@ -306,10 +306,10 @@ async def test_on_a_server_those_who_come_at_the_same_moment_share_a_commit() ->
     control_plane = ControlPlane(shared=True)
     net = net_of(CHAIN)
     for n in range(8):
-        await control_plane.conductor.start(net, execution_id=f"x{n}", trace_id="t", payload={})
+        await control_plane.executions.start(net, execution_id=f"x{n}", trace_id="t", payload={})
     control_plane.store.commits.clear()
 
-    await asyncio.gather(*(control_plane.conductor.control(f"x{n}", PauseExecution(at=1.0)) for n in range(8)))
+    await asyncio.gather(*(control_plane.executions.control(f"x{n}", PauseExecution(at=1.0)) for n in range(8)))
 
     assert [len(commits) for commits in control_plane.store.commits] == [8]
 
@@ -318,7 +318,7 @@ async def test_executions_that_are_asked_for_at_the_same_moment_begin_in_one_tra
     control_plane, net = ControlPlane(), net_of(CHAIN)
 
     starts = [
-        asyncio.create_task(control_plane.conductor.start(net, execution_id=f"x{n}", trace_id="t", payload={}))
+        asyncio.create_task(control_plane.executions.start(net, execution_id=f"x{n}", trace_id="t", payload={}))
         for n in (0, 1, 1, 2)
     ]
     outcomes = await asyncio.gather(*starts, return_exceptions=True)
@@ -330,11 +330,11 @@ async def test_executions_that_are_asked_for_at_the_same_moment_begin_in_one_tra
 async def test_who_waits_for_the_end_of_an_execution_is_not_lost_when_somebody_begins_it_again() -> None:
     control_plane, net = ControlPlane(), net_of(CHAIN)
     await control_plane.start()
-    waiting = asyncio.create_task(control_plane.conductor.ended_execution("x1"))
+    waiting = asyncio.create_task(control_plane.executions.ended_execution("x1"))
     await settle()
     with pytest.raises(ConflictError, match="exists already"):
-        await control_plane.conductor.start(net, execution_id="x1", trace_id="t", payload={})
-    await control_plane.conductor.cancel("x1", "enough")
+        await control_plane.executions.start(net, execution_id="x1", trace_id="t", payload={})
+    await control_plane.executions.cancel("x1", "enough")
 
     async with asyncio.timeout(60):
         assert (await waiting).status == "cancelled"
@@ -345,7 +345,7 @@ async def test_a_start_that_goes_away_leaves_those_who_came_with_it() -> None:
     net = net_of(CHAIN)
     store.gate.clear()
     starts = [
-        asyncio.create_task(control_plane.conductor.start(net, execution_id=f"x{n}", trace_id="t", payload={}))
+        asyncio.create_task(control_plane.executions.start(net, execution_id=f"x{n}", trace_id="t", payload={}))
         for n in range(3)
     ]
     await settle()
@@ -381,7 +381,7 @@ async def test_who_waits_for_another_try_is_not_answered_before_it_is_stored(mon
     store.conflicts = 4
 
     verdicts = await asyncio.gather(
-        *(control_plane.conductor.control(f"x{n}", PauseExecution(at=1.0)) for n in range(4))
+        *(control_plane.executions.control(f"x{n}", PauseExecution(at=1.0)) for n in range(4))
     )
 
     assert verdicts == [ReportResult.ACCEPTED] * 4

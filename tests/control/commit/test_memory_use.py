@@ -59,15 +59,17 @@ async def test_a_server_keeps_hardly_anything_of_executions_that_are_over(monkey
     control_plane = ControlPlane(shared=True)
     net = net_of(CHAIN)
     for number in range(30):
-        await control_plane.conductor.start(net, execution_id=f"x{number}", trace_id="t", payload={"text": "y" * 1_000})
+        await control_plane.executions.start(
+            net, execution_id=f"x{number}", trace_id="t", payload={"text": "y" * 1_000}
+        )
         while orders := (await control_plane.turn()).orders:
             for order in orders:
                 await control_plane.turn(control_plane.done(order), capacity=0)
         await asyncio.sleep(0)
-    hot = control_plane.conductor._hot
+    hot = control_plane.executions._loaded
 
     assert len(hot) <= 5
-    again = await control_plane.conductor.execution("x0")
+    again = await control_plane.executions.execution("x0")
     assert again.execution.status == "completed", "the log has it"
     assert hot._kept is not None
     assert hot._kept.bytes == sum(hot._kept._weights.values())

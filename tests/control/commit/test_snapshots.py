@@ -74,13 +74,13 @@ async def long_ago(first: ControlPlane, second: ControlPlane) -> list[Order]:
         await first.turn(iterations(first, order, order.iterations.first, order.iterations.last), capacity=0)
     orders += (await first.turn(capacity=8)).orders
     assert len(orders) >= 2
-    await second.conductor.execution("x1")
+    await second.executions.execution("x1")
     return orders
 
 
 async def as_the_log_tells(control_plane: ControlPlane) -> bool:
     control_plane.clock.advance(2)  # until then it trusts that nobody else has moved it
-    live = (await control_plane.conductor.execution("x1")).execution
+    live = (await control_plane.executions.execution("x1")).execution
     told: Execution = replayed("x1", "t1", await MemoryStore.events(control_plane.store, "x1"))
     return live == told
 

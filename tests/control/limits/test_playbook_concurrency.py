@@ -38,12 +38,12 @@ async def test_a_start_over_the_limit_is_accepted_and_goes_on_when_one_ends(kind
     assert await statuses(control_plane, "x1", "x2", "x3") == ["running", "paused", "paused"]
     assert await paused_because(control_plane, "x2") == [HELD]
 
-    await control_plane.conductor.cancel("x1", "enough")
+    await control_plane.executions.cancel("x1", "enough")
     await control_plane.background_jobs.gate.sweep()
 
     assert await statuses(control_plane, "x1", "x2", "x3") == ["cancelled", "running", "paused"]
-    await control_plane.conductor.cancel("x3", "no longer wanted")
-    await control_plane.conductor.cancel("x2", "enough")
+    await control_plane.executions.cancel("x3", "no longer wanted")
+    await control_plane.executions.cancel("x2", "enough")
     await control_plane.background_jobs.gate.sweep()
     await control_plane.start(limited(), "x4")
     assert await control_plane.status("x4") == "running"
@@ -102,7 +102,7 @@ async def test_many_starts_on_two_servers_never_run_more_than_the_limit(tmp_path
         running = [row.execution_id for row in await offices[0].store.executions(status="running")]
         assert len(running) == 3
         for number, one in enumerate(running):
-            await offices[number % 2].conductor.cancel(one, "enough")
+            await offices[number % 2].executions.cancel(one, "enough")
         await asyncio.gather(*(control_plane.background_jobs.gate.sweep() for control_plane in offices))
     assert {await offices[0].status(one) for one in ids} == {"cancelled"}
     for control_plane in offices:
@@ -112,7 +112,7 @@ async def test_many_starts_on_two_servers_never_run_more_than_the_limit(tmp_path
 async def test_one_that_was_let_in_and_not_told_is_told_by_the_next_look() -> None:
     control_plane = ControlPlane(shared=True)
     await control_plane.start(limited(), "x1", "x2")
-    await control_plane.conductor.cancel("x1", "enough")
+    await control_plane.executions.cancel("x1", "enough")
     thing = await control_plane.store.key_values.get(KIND, "tests/test")
     assert thing is not None
     body = b'{"limit": 1, "running": ["x2"], "released": ["x2"]}'

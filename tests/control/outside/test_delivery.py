@@ -147,14 +147,14 @@ async def test_an_execution_that_cannot_be_read_does_not_hold_up_messages_of_oth
 ) -> None:
     control_plane = ControlPlane(shared=True)
     await control_plane.start(MESSAGE, "x1", "x2")
-    told = control_plane.conductor.submit_command
+    told = control_plane.executions.submit_command
 
     async def tell(execution_id: str, command: Any) -> Any:
         if execution_id == "x1":
             raise BackendError("execution x1 cannot be read")
         return await told(execution_id, command)
 
-    monkeypatch.setattr(control_plane.conductor, "submit_command", tell)
+    monkeypatch.setattr(control_plane.executions, "submit_command", tell)
     await control_plane.store.waits.keep(message(1, order=7))
 
     await control_plane.message_queue.sweep()
@@ -184,13 +184,13 @@ async def test_a_paused_execution_gets_its_message_when_it_is_resumed() -> None:
     control_plane = ControlPlane()
     await control_plane.start(MESSAGE)
     serving = asyncio.create_task(control_plane.message_queue.serve())
-    await control_plane.conductor.control("x1", PauseExecution(at=control_plane.clock.now()))
+    await control_plane.executions.control("x1", PauseExecution(at=control_plane.clock.now()))
 
     sent = await control_plane.deliveries.send_message("paid", {"order": 7})
     assert sent.delivered_to is None
     assert await control_plane.status() == "paused"
 
-    await control_plane.conductor.control("x1", ResumeExecution(at=control_plane.clock.now()))
+    await control_plane.executions.control("x1", ResumeExecution(at=control_plane.clock.now()))
     await until(lambda: control_plane.status(), "completed")
     serving.cancel()
 
@@ -198,7 +198,7 @@ async def test_a_paused_execution_gets_its_message_when_it_is_resumed() -> None:
 @pytest.mark.req("SRV-11")
 async def test_the_end_of_an_execution_closes_what_it_waited_for(control_plane: ControlPlane) -> None:
     await control_plane.start(MESSAGE, "x1", "x2")
-    await control_plane.conductor.control("x1", CancelExecution(at=control_plane.clock.now()))
+    await control_plane.executions.control("x1", CancelExecution(at=control_plane.clock.now()))
 
     assert await control_plane.store.waits.of("x1") == []
     assert (await control_plane.deliveries.send_message("paid", {"order": 7})).delivered_to == "x2"

@@ -124,7 +124,7 @@ async def test_a_task_that_is_not_there_is_not_found(control_plane: ControlPlane
 @pytest.mark.req("HUM-01", "SRV-11")
 async def test_a_cancelled_execution_withdraws_its_tasks(control_plane: ControlPlane) -> None:
     task = await the_task(control_plane)
-    await control_plane.conductor.cancel("x1", "enough")
+    await control_plane.executions.cancel("x1", "enough")
 
     assert await control_plane.inbox.list() == []
     assert (await control_plane.inbox.get(task.task_id)).state is TaskState.WITHDRAWN
@@ -145,12 +145,12 @@ async def test_an_overdue_task_moves_to_the_one_it_escalates_to() -> None:
     assert task.due_at == pytest.approx(control_plane.clock.now() + 86_400, abs=1)
 
     control_plane.clock.advance(86_401)
-    await control_plane.alarms.wake_due()
+    await control_plane.timer_queue.wake_due()
     overdue = await the_task(control_plane)
     assert (overdue.overdue, overdue.role) == (True, "boss")
 
     control_plane.clock.advance(86_401)
-    await control_plane.alarms.wake_due()
+    await control_plane.timer_queue.wake_due()
     assert await control_plane.inbox.list(role="boss") == []
     [escalated] = await control_plane.inbox.list(role="director")
     assert escalated.escalated

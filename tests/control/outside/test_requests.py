@@ -25,7 +25,7 @@ async def answer(
     number = await asked.ask(execution_id, action, reason=reason, at=0.0)
     row = await asked.get(number)
     assert row is not None
-    verdict = await take(control_plane.conductor, asked, row, control_plane.clock)
+    verdict = await take(control_plane.executions, asked, row, control_plane.clock)
     row = await asked.get(number)
     assert row is not None
     assert row.answer is not None
@@ -95,7 +95,7 @@ async def test_a_server_waits_for_its_store_to_come_back(monkeypatch: pytest.Mon
     await control_plane.start(TIMER)
     number = await away.ask("x1", "pause", reason=None, at=0.0)
 
-    attending = asyncio.create_task(attend(control_plane.conductor, away, control_plane.clock, reaches=lambda _: True))
+    attending = asyncio.create_task(attend(control_plane.executions, away, control_plane.clock, reaches=lambda _: True))
     while (row := await away.get(number)) is not None and row.answer is None:
         await asyncio.sleep(0)
     attending.cancel()
@@ -133,10 +133,10 @@ async def test_who_watches_a_run_hears_what_another_process_has_recorded_of_it()
     here = ControlPlane()
     await here.start(SIGNAL)
     other = ControlPlane(here.store, here.clock)
-    await other.conductor.submit_command("x1", DeliverSignal(at=here.clock.now(), signal_id="s1", name="stop"))
+    await other.executions.submit_command("x1", DeliverSignal(at=here.clock.now(), signal_id="s1", name="stop"))
 
-    await here.conductor.catch_up()
-    await here.conductor.catch_up()
+    await here.executions.catch_up()
+    await here.executions.catch_up()
 
     assert [event.seq for event in here.events] == list(range(1, len(here.events) + 1))
     assert [event.event_type for event in here.events] == await here.types()

@@ -39,8 +39,8 @@ class Server:
 
     def __init__(self, store: MemoryStore, clock: ManualClock) -> None:
         self.store, self.clock = store, clock
-        self.conductor = Executions(store, MemoryResults(), MemoryWakeups(), clock)
-        self.schedules = Schedules(store, self.conductor, clock)
+        self.executions = Executions(store, MemoryResults(), MemoryWakeups(), clock)
+        self.schedules = Schedules(store, self.executions, clock)
         self.schedule_store = ScheduleStore(store.key_values)
 
     async def register(self, cron: str, spec: str = "", *, tool: str = "{kind: noop}") -> Schedule | None:
@@ -221,7 +221,7 @@ async def test_a_time_is_let_go_while_the_run_before_has_not_ended() -> None:
     [row] = await here.runs()
     assert (await here.schedule_store.get("tests/test")).skipped == 2
 
-    await here.conductor.cancel(row.execution_id, "enough")
+    await here.executions.cancel(row.execution_id, "enough")
     await here.pass_by(3600)
 
     assert len(await here.runs()) == 2
@@ -235,7 +235,7 @@ async def test_times_queue_behind_the_run_before_them() -> None:
 
     for number in (2, 3):
         here.clock.advance(1)
-        await here.conductor.cancel((await here.runs())[-1].execution_id, "enough")
+        await here.executions.cancel((await here.runs())[-1].execution_id, "enough")
         await here.schedules.turn()
         assert len(await here.runs()) == number
 
@@ -361,7 +361,7 @@ async def test_a_backfill_of_a_thousand_runs_keeps_to_its_limit() -> None:
         running = await here.store.executions(limit=2_000, status="running")
         most = max(most, len(running))
         for row in running:
-            await here.conductor.cancel(row.execution_id, "done")
+            await here.executions.cancel(row.execution_id, "done")
 
     assert most == 50
     assert len(set(await here.times())) == 1000

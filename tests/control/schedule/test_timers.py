@@ -66,10 +66,10 @@ async def test_a_server_wakes_what_is_due_and_nothing_else() -> None:
     await control_plane.start(TIMER, "x1")
     control_plane.clock.advance(HOUR / 2)
     await control_plane.start(TIMER, "x2")
-    assert await control_plane.alarms.wake_due() == 0
+    assert await control_plane.timer_queue.wake_due() == 0
 
     control_plane.clock.advance(HOUR / 2)
-    assert await control_plane.alarms.wake_due() == 1
+    assert await control_plane.timer_queue.wake_due() == 1
 
     assert await control_plane.ran("x1") == ["start", "woken"]
     assert await control_plane.status("x2") == "running"
@@ -82,7 +82,7 @@ async def test_a_timer_that_came_due_while_nobody_was_there_fires_at_once() -> N
     first.clock.advance(50 * HOUR)
 
     second = ControlPlane(first.store, first.clock, shared=True)
-    await second.alarms.wake_due()
+    await second.timer_queue.wake_due()
 
     assert await second.status() == "completed"
     fired = [event for event in await first.store.events("x1") if event.event_type == "timer.fired"]
@@ -109,7 +109,7 @@ def test_a_crowd_that_is_due_at_once_is_woken_in_parts(monkeypatch: pytest.Monke
                 turns += 1
                 await asyncio.sleep(0)
 
-        tasks = [asyncio.create_task(others()), asyncio.create_task(control_plane.alarms.serve_all())]
+        tasks = [asyncio.create_task(others()), asyncio.create_task(control_plane.timer_queue.serve_all())]
         while await store.due(now=control_plane.clock.now(), limit=1):
             await asyncio.sleep(0)
         for task in tasks:
@@ -133,7 +133,7 @@ async def test_two_servers_wake_an_execution_once(tmp_path: Path) -> None:
     await one.start(TIMER, *(f"x{n}" for n in range(20)))
     clock.advance(2 * HOUR)
 
-    await asyncio.gather(one.alarms.wake_due(), other.alarms.wake_due())
+    await asyncio.gather(one.timer_queue.wake_due(), other.timer_queue.wake_due())
 
     for number in range(20):
         assert (await one.types(f"x{number}")).count("timer.fired") == 1
@@ -149,14 +149,14 @@ async def test_one_that_cannot_be_woken_does_not_hold_up_the_others(caplog: pyte
     control_plane.clock.advance(2 * HOUR)
     store.poisoned = {"x2"}
 
-    await control_plane.alarms.wake_due()
+    await control_plane.timer_queue.wake_due()
 
     assert [await control_plane.status(one) for one in ("x1", "x2", "x3")] == ["completed", "running", "completed"]
     assert "execution x2 could not be woken" in caplog.text
-    assert await control_plane.alarms.wake_due() == 0, "it is let be for a while"
+    assert await control_plane.timer_queue.wake_due() == 0, "it is let be for a while"
     store.poisoned = set()
     control_plane.clock.advance(timers.ASIDE_S)
-    await control_plane.alarms.wake_due()
+    await control_plane.timer_queue.wake_due()
     assert await control_plane.status("x2") == "completed"
 
 
@@ -165,13 +165,13 @@ async def test_a_paused_execution_sleeps_and_what_came_due_fires_on_resume() -> 
     """Timers keep their due time while paused; what fires is held (O-16)."""
     control_plane = ControlPlane(shared=True)
     await control_plane.start(TIMER)
-    await control_plane.conductor.control("x1", PauseExecution(at=control_plane.clock.now()))
+    await control_plane.executions.control("x1", PauseExecution(at=control_plane.clock.now()))
     control_plane.clock.advance(2 * HOUR)
-    assert await control_plane.alarms.wake_due() == 0
+    assert await control_plane.timer_queue.wake_due() == 0
     assert "timer.fired" not in await control_plane.types()
 
-    await control_plane.conductor.control("x1", ResumeExecution(at=control_plane.clock.now()))
-    await control_plane.alarms.wake_due()
+    await control_plane.executions.control("x1", ResumeExecution(at=control_plane.clock.now()))
+    await control_plane.timer_queue.wake_due()
 
     assert await control_plane.status() == "completed"
 

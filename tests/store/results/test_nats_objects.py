@@ -193,22 +193,22 @@ async def test_a_broker_that_is_restarted_costs_nothing_but_time(tmp_path: Path)
     where = ("-p", str(port), "-sd", str(tmp_path))
     first = Server(*where)
     store, results = MemoryStore(), NatsResults(f"nats://127.0.0.1:{port}/b")
-    conductor = Executions(store, results, MemoryWakeups(), ManualClock(), shared=True)
-    await start(conductor, "x1", large=LARGE)
-    await start(conductor, "x2")
-    orders = {one.execution_id: one for one in (await conductor.turn(Turn(worker_id="w1", capacity=5))).orders}
+    executions = Executions(store, results, MemoryWakeups(), ManualClock(), shared=True)
+    await start(executions, "x1", large=LARGE)
+    await start(executions, "x2")
+    orders = {one.execution_id: one for one in (await executions.turn(Turn(worker_id="w1", capacity=5))).orders}
     first.stop()
     large, small = (Turn(worker_id="w1", reports=(done(orders[x], v),)) for x, v in (("x1", LARGE[1:]), ("x2", 1)))
 
     with pytest.raises(BackendError, match=r"the result store nats://127\.0\.0\.1"):
-        await conductor.turn(large)
-    assert (await conductor.turn(small)).verdicts == (ReportResult.ACCEPTED,)
+        await executions.turn(large)
+    assert (await executions.turn(small)).verdicts == (ReportResult.ACCEPTED,)
     second = Server(*where)
-    assert (await conductor.turn(large)).verdicts == (ReportResult.ACCEPTED,)
+    assert (await executions.turn(large)).verdicts == (ReportResult.ACCEPTED,)
 
     other = Executions(store, results, MemoryWakeups(), ManualClock(), shared=True)
     assert (await other.execution("x1")).execution.workload["large"] == LARGE
-    await conductor.close()
+    await executions.close()
     await other.close()
     await asyncio.to_thread(results.close)
     second.stop()

@@ -21,8 +21,8 @@ LINKED = ("postgres", "nats")
 async def bells(kind: str, number: int = 2) -> AsyncIterator[list[Wakeups]]:
     """So many bells of one installation; in memory they are one."""
     if kind == "memory":
-        bell = MemoryWakeups()
-        yield [bell] * number
+        wakeups = MemoryWakeups()
+        yield [wakeups] * number
         return
     async with AsyncExitStack() as stack:
         made: list[Wakeups] = []

@@ -23,8 +23,8 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(kind, "_PATIENCE_S", 60.0)
 
 
-async def heard(bell: Wakeups, *pools: str, within: float = LONG_S) -> bool:
-    return await bell.wait(pools or None, timeout=within)
+async def heard(wakeups: Wakeups, *pools: str, within: float = LONG_S) -> bool:
+    return await wakeups.wait(pools or None, timeout=within)
 
 
 @kinds

@@ -49,13 +49,13 @@ async def test_what_a_broken_link_could_not_carry_goes_over_the_next(monkeypatch
             raise ConnectionError("cut")
 
     line = Line(breaks)
-    bell = LinkedWakeups(line.connect)
-    await bell.open()
-    await bell.linked()
-    bell.notify_workers(3, pool="gpu")
+    wakeups = LinkedWakeups(line.connect)
+    await wakeups.open()
+    await wakeups.linked()
+    wakeups.notify_workers(3, pool="gpu")
 
     assert await line.carried(1) == [("gpu", 3)]
-    await bell.close()
+    await wakeups.close()
 
 
 async def test_a_ring_that_comes_while_another_is_carried_goes_out_as_well() -> None:
@@ -63,16 +63,16 @@ async def test_a_ring_that_comes_while_another_is_carried_goes_out_as_well() -> 
 
     def rings(tries: int) -> None:
         if tries == 1:
-            bell.notify_workers(2)
+            wakeups.notify_workers(2)
 
     line = Line(rings)
-    bell = LinkedWakeups(line.connect)
-    await bell.open()
-    await bell.linked()
-    bell.notify_workers()
+    wakeups = LinkedWakeups(line.connect)
+    await wakeups.open()
+    await wakeups.linked()
+    wakeups.notify_workers()
 
     assert await line.carried(2) == [("default", 1), ("default", 2)]
-    await bell.close()
+    await wakeups.close()
 
 
 class BrokenLine:
@@ -103,15 +103,15 @@ async def test_a_link_that_breaks_both_ways_is_written_once_when_lost_and_once_w
 ) -> None:
     monkeypatch.setattr(linked, "FIRST_S", 0.001)
     line = BrokenLine()
-    bell = LinkedWakeups(line.connect)
-    bell.notify_workers(pool="gpu")
-    await bell.open()
+    wakeups = LinkedWakeups(line.connect)
+    wakeups.notify_workers(pool="gpu")
+    await wakeups.open()
     async with asyncio.timeout(60):
-        while line.links < 2 or not bell.is_linked:
+        while line.links < 2 or not wakeups.is_linked:
             await asyncio.sleep(0.001)
 
     assert [message.partition(":")[0] for message in caplog.messages] == [
         "wake-ups are not exchanged with other processes, which poll meanwhile",
         "wake-ups are exchanged with other processes again",
     ]
-    await bell.close()
+    await wakeups.close()

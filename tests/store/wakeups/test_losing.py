@@ -48,20 +48,20 @@ async def rings_through(ringing: Wakeups, waiting: Wakeups) -> None:
 
 async def pair(make: Any) -> tuple[LinkedWakeups, LinkedWakeups]:
     both = make(), make()
-    for bell in both:
-        await bell.open()
-        await asyncio.wait_for(bell.linked(), 60)
+    for wakeups in both:
+        await wakeups.open()
+        await asyncio.wait_for(wakeups.linked(), 60)
     return both
 
 
 async def closed(*bells: LinkedWakeups) -> None:
-    for bell in bells:
-        await bell.close()
+    for wakeups in bells:
+        await wakeups.close()
 
 
-async def unlinked(bell: LinkedWakeups) -> None:
+async def unlinked(wakeups: LinkedWakeups) -> None:
     async with asyncio.timeout(60):
-        while bell.is_linked:
+        while wakeups.is_linked:
             await asyncio.sleep(0.01)
 
 
@@ -106,15 +106,15 @@ async def test_it_works_again_after_the_server_was_killed_and_its_data_deleted()
 
 
 async def test_a_bell_without_a_broker_still_rings_here() -> None:
-    bell = nats_dispatch("nats://127.0.0.1:1")
-    await bell.open()
-    waiting = asyncio.create_task(bell.wait(["default"], timeout=60))
+    wakeups = nats_dispatch("nats://127.0.0.1:1")
+    await wakeups.open()
+    waiting = asyncio.create_task(wakeups.wait(["default"], timeout=60))
     await asyncio.sleep(0)
-    bell.notify_workers()
+    wakeups.notify_workers()
 
     assert await waiting
-    assert not bell.is_linked
-    await bell.close()
+    assert not wakeups.is_linked
+    await wakeups.close()
 
 
 async def test_it_works_again_after_its_connection_to_postgres_was_cut() -> None:

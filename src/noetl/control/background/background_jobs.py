@@ -24,28 +24,28 @@ from noetl.store.contract import Store
 class BackgroundJobs:
     def __init__(
         self,
-        conductor: Executions,
+        executions: Executions,
         store: Store,
         clock: Clock,
         *,
         everywhere: bool = False,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
-        self._conductor, self._store, self._clock = conductor, store, clock
-        reaches = None if everywhere else conductor.drives
-        self.deliveries = MessageDelivery(conductor, store, clock, reaches=reaches)
-        self.inbox = HumanTasks(conductor, store, clock)
-        self.alarms = TimerQueue(conductor, store, clock, sleep=sleep)
-        self.gate = PlaybookConcurrency(conductor, store, clock, reaches=reaches)
-        self.message_queue = MessageQueue(self.deliveries, conductor, store, clock, remembers=not everywhere)
+        self._executions, self._store, self._clock = executions, store, clock
+        reaches = None if everywhere else executions.drives
+        self.deliveries = MessageDelivery(executions, store, clock, reaches=reaches)
+        self.inbox = HumanTasks(executions, store, clock)
+        self.timer_queue = TimerQueue(executions, store, clock, sleep=sleep)
+        self.gate = PlaybookConcurrency(executions, store, clock, reaches=reaches)
+        self.message_queue = MessageQueue(self.deliveries, executions, store, clock, remembers=not everywhere)
 
     def own(self, *, shared_as: str | None) -> list[Coroutine[Any, Any, None]]:
         """What runs beside an embedded run. `shared_as`: others may work on the same store, and know it by this
         name."""
-        running = [self.alarms.serve_own(), self.message_queue.serve(), self.gate.serve_own()]
+        running = [self.timer_queue.serve_own(), self.message_queue.serve(), self.gate.serve_own()]
         if shared_as is not None:
             requests = self._store.requests
-            running.append(attend(self._conductor, requests, self._clock, message_queue=self.message_queue))
+            running.append(attend(self._executions, requests, self._clock, message_queue=self.message_queue))
             running.append(be_present(self._store.key_values, shared_as, self._clock))
         return running
 
@@ -54,11 +54,11 @@ class BackgroundJobs:
         from noetl.control.schedule.schedules import Schedules  # an embedded run has no use for calendars
 
         return [
-            self.alarms.serve_all(),
+            self.timer_queue.serve_all(),
             self.message_queue.serve(),
             self.message_queue.serve_all(),
             self.gate.serve_all(),
-            Schedules(self._store, self._conductor, self._clock).serve(),
-            attend(self._conductor, self._store.requests, self._clock, reaches=lambda _: True),
+            Schedules(self._store, self._executions, self._clock).serve(),
+            attend(self._executions, self._store.requests, self._clock, reaches=lambda _: True),
             be_present(self._store.key_values, shared_as, self._clock),
         ]

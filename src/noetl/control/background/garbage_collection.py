@@ -45,28 +45,28 @@ class BackgroundJob(Protocol):
 class OrderSweep:
     """Orders of the store that this server does not know, and those that nobody may take any more."""
 
-    def __init__(self, conductor: Executions) -> None:
-        self._conductor = conductor
+    def __init__(self, executions: Executions) -> None:
+        self._executions = executions
 
     async def find(self) -> Sequence[OrderRow]:
-        return await self._conductor.survey.seek()
+        return await self._executions.recovery.seek()
 
     def name_of(self, record: OrderRow) -> str:
         return f"order {record.order_id}"
 
     async def do(self, record: OrderRow) -> None:
-        verdict = await self._conductor.survey.lose(record)
+        verdict = await self._executions.recovery.lose(record)
         _log.warning("order %s was lost %d times: %s", record.order_id, MOST_LEASES, verdict)
 
 
 class Followed:
     """Executions that somebody here waits for, and other servers may have ended."""
 
-    def __init__(self, conductor: Executions) -> None:
-        self._conductor = conductor
+    def __init__(self, executions: Executions) -> None:
+        self._executions = executions
 
     async def find(self) -> Sequence[None]:
-        await self._conductor.survey.catch_up()
+        await self._executions.recovery.catch_up()
         return ()
 
     def name_of(self, record: None) -> str:
@@ -78,17 +78,17 @@ class Followed:
 class NestedExecutionSweep:
     """Nested executions that are waited for here, by step runs that other servers have ended."""
 
-    def __init__(self, conductor: Executions) -> None:
-        self._conductor = conductor
+    def __init__(self, executions: Executions) -> None:
+        self._executions = executions
 
     async def find(self) -> Sequence[PlaybookCall]:
-        return await self._conductor.calls.orphaned_calls()
+        return await self._executions.calls.orphaned_calls()
 
     def name_of(self, record: PlaybookCall) -> str:
         return f"the child of {record.task_run_id}"
 
     async def do(self, record: PlaybookCall) -> None:
-        await self._conductor.give_up(record, LEFT)
+        await self._executions.give_up(record, LEFT)
 
 
 class Sweeper:
@@ -147,8 +147,13 @@ class Sweeper:
 
 
 def sweeper(
-    conductor: Executions, key_values: KeyValues, clock: Clock, *more: BackgroundJob, sleep: Sleep = asyncio.sleep
+    executions: Executions, key_values: KeyValues, clock: Clock, *more: BackgroundJob, sleep: Sleep = asyncio.sleep
 ) -> Sweeper:
     """The one of a server. `more` are the chores of others."""
-    chores: list[BackgroundJob] = [OrderSweep(conductor), Followed(conductor), NestedExecutionSweep(conductor), *more]
-    return Sweeper(chores, conductor.quarantine, key_values, clock, sleep=sleep)
+    chores: list[BackgroundJob] = [
+        OrderSweep(executions),
+        Followed(executions),
+        NestedExecutionSweep(executions),
+        *more,
+    ]
+    return Sweeper(chores, executions.quarantine, key_values, clock, sleep=sleep)

@@ -18,9 +18,9 @@ from noetl.store.contract import OrderRow
 
 class Recovery:
     def __init__(
-        self, rounds: GroupCommit, decisions: Decisions, claims: Claims, clock: Clock, *, is_shared: bool
+        self, group_commit: GroupCommit, decisions: Decisions, claims: Claims, clock: Clock, *, is_shared: bool
     ) -> None:
-        self._rounds, self._decisions, self._claims = rounds, decisions, claims
+        self._group_commit, self._decisions, self._claims = group_commit, decisions, claims
         self._clock, self._is_shared = clock, is_shared
 
     async def catch_up(self) -> None:
@@ -28,27 +28,27 @@ class Recovery:
         where somebody waits for it; whoever touches another execution looks by himself."""
 
         async def caught_up(batch: CommitBatch) -> None:
-            hot = self._decisions.hot
+            loaded = self._decisions.loaded
             # A server may have thousands loaded. Only those with a waiting caller need to be watched.
-            awaited = self._decisions.resumptions if self._is_shared else hot
-            wanted = (one for one in hot if one in awaited or hot[one].ended.waiting)
-            await self._decisions.catch_up([one for one in wanted if hot[one].execution.is_open])
+            awaited = self._decisions.resumptions if self._is_shared else loaded
+            wanted = (one for one in loaded if one in awaited or loaded[one].ended.waiting)
+            await self._decisions.catch_up([one for one in wanted if loaded[one].execution.is_open])
 
-        await self._rounds.decide_and_commit(caught_up)
+        await self._group_commit.decide_and_commit(caught_up)
 
     async def ended_runs(self, runs: Mapping[str, str]) -> list[str]:
         """Which of these step runs, each with its execution, are over; whoever has ended them."""
 
         async def looked(batch: CommitBatch) -> list[str]:
-            hot = self._decisions.hot
+            loaded = self._decisions.loaded
             await self._decisions.follow(set(runs.values()))
             for execution_id in set(runs.values()):
-                if execution_id not in hot:
+                if execution_id not in loaded:
                     await self._decisions.load(execution_id)
-            executions = {run: hot[execution_id].execution for run, execution_id in runs.items()}
+            executions = {run: loaded[execution_id].execution for run, execution_id in runs.items()}
             return [run for run, its in executions.items() if not its.is_open or run not in its.runs]
 
-        return await self._rounds.decide_and_commit(looked)
+        return await self._group_commit.decide_and_commit(looked)
 
     async def seek(self) -> list[OrderRow]:
         """Find the orders of the store that wait for a worker, and ring for all that are known here. Gives those that
@@ -61,7 +61,7 @@ class Recovery:
             self._decisions.notify_workers(self._claims.suspects.counts)
             return worn_out
 
-        return await self._rounds.decide_and_commit(sought)
+        return await self._group_commit.decide_and_commit(sought)
 
     async def lose(self, order: OrderRow) -> ReportResult:
         """Too many workers were lost with this order."""
@@ -71,4 +71,4 @@ class Recovery:
             command = LoseOrder(at=self._clock.now(), order_id=order.order_id, seen_epoch=order.lease_epoch)
             return self._decisions.decide(batch, order.execution_id, command).verdict
 
-        return await self._rounds.decide_and_commit(lost)
+        return await self._group_commit.decide_and_commit(lost)

@@ -160,8 +160,8 @@ class Claims:
         if self._decisions.expected.takes(ready):
             return False
         try:
-            hot = await self._decisions.load(ready.execution_id)
-            needs = needs_of(hot.plan, hot.execution, ready.order_id)
+            loaded = await self._decisions.load(ready.execution_id)
+            needs = needs_of(loaded.plan, loaded.execution, ready.order_id)
             if not self.able(turn.worker_id).runs(needs):
                 self._leave(ready, needs)
                 return False
@@ -187,9 +187,9 @@ class Claims:
             self._decisions.ready.add(ready)
 
     def _take(self, ready: Ready, turn: Turn, batch: CommitBatch, claimed: list[Order]) -> ReportResult:
-        hot = self._decisions.hot[ready.execution_id]
+        loaded = self._decisions.loaded[ready.execution_id]
         # Another server may have paused it after this one offered the order.
-        if hot.execution.paused:
+        if loaded.execution.paused:
             self._decisions.ready.lay_aside(ready)  # nothing new is dispatched (SRV-07)
             return ReportResult.PAUSED
         command = ClaimOrder(
@@ -197,7 +197,7 @@ class Claims:
         )
         verdict = self._decisions.decide(batch, ready.execution_id, command).verdict
         if verdict is ReportResult.ACCEPTED:
-            order = order_for(hot.plan, hot.execution, ready.order_id, self._decisions.terms)
+            order = order_for(loaded.plan, loaded.execution, ready.order_id, self._decisions.terms)
             until = command.at + order.terms.ttl_s
             claimed.append(msgspec.structs.replace(order, lease_until=until))  # the scopes as of this moment
         return verdict

@@ -57,9 +57,9 @@ class OrderLeases:
             if not is_lost:
                 continue
             # The row may be older than the log: only what the execution itself says of the lease counts.
-            hot = await self._decisions.load(row.execution_id)
-            lease = hot.execution.lease_of(row.order_id)
+            loaded = await self._decisions.load(row.execution_id)
+            lease = loaded.execution.lease_of(row.order_id)
             if lease is not None and (lease.worker_id, lease.lease_epoch) == (turn.worker_id, row.lease_epoch):
-                order = order_for(hot.plan, hot.execution, row.order_id, self._decisions.terms)
+                order = order_for(loaded.plan, loaded.execution, row.order_id, self._decisions.terms)
                 found.append(msgspec.structs.replace(order, lease_until=row.lease_until or 0.0))
         return found

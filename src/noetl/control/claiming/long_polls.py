@@ -45,9 +45,9 @@ class Polls:
         self._claims, self._ring = claims, ring
         self._open: dict[Poll, None] = {}
 
-    async def wait(self, turn: Turn, is_gone: IsGone, bell: Awaitable[bool]) -> tuple[Order, ...]:
+    async def wait(self, turn: Turn, is_gone: IsGone, wakeups: Awaitable[bool]) -> tuple[Order, ...]:
         """Until orders are handed out to this turn, or the bell rings or is tired of waiting: then none."""
-        poll, rung = Poll(turn, is_gone), asyncio.ensure_future(bell)
+        poll, rung = Poll(turn, is_gone), asyncio.ensure_future(wakeups)
         either: tuple[asyncio.Future[Any], ...] = rung, poll.answered
         self._open[poll] = None
         try:

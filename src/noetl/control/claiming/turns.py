@@ -20,9 +20,9 @@ from noetl.events.orders import Order, Report, ReportResult, Turn, TurnAnswer
 
 class Turns:
     def __init__(
-        self, rounds: GroupCommit, decisions: Decisions, claims: Claims, clock: Clock, *, is_shared: bool
+        self, group_commit: GroupCommit, decisions: Decisions, claims: Claims, clock: Clock, *, is_shared: bool
     ) -> None:
-        self._rounds, self._decisions, self._claims = rounds, decisions, claims
+        self._group_commit, self._decisions, self._claims = group_commit, decisions, claims
         self._clock, self._is_shared = clock, is_shared
 
     async def take(self, turn: Turn) -> TurnAnswer:
@@ -30,7 +30,7 @@ class Turns:
         another server does not hold up the rest."""
         if self._is_shared:
             recorded = [partial(self._record_safely, report) for report in turn.reports]
-            *decisions, orders = await self._rounds.decide_each([*recorded, partial(self._claims.claim, turn)])
+            *decisions, orders = await self._group_commit.decide_each([*recorded, partial(self._claims.claim, turn)])
             # After all of them: what could be stored is stored. The worker repeats the turn, and duplicates are
             # recognised by report id.
             for one in (*decisions, orders):
@@ -42,7 +42,7 @@ class Turns:
             decisions = [await self._record(report, batch) for report in turn.reports]
             return self._answer(turn, decisions, await self._claims.claim(turn, batch))
 
-        return await self._rounds.decide_and_commit(decided)
+        return await self._group_commit.decide_and_commit(decided)
 
     def _answer(self, turn: Turn, decisions: Sequence[Decision], orders: Sequence[Order]) -> TurnAnswer:
         told = list(zip(turn.reports, decisions, strict=True))
@@ -54,7 +54,7 @@ class Turns:
         )
 
     def _is_paused(self, execution_id: str) -> bool:
-        return execution_id in self._decisions.hot and self._decisions.hot[execution_id].execution.paused
+        return execution_id in self._decisions.loaded and self._decisions.loaded[execution_id].execution.paused
 
     async def _record(self, report: Report, batch: CommitBatch) -> Decision:
         await self._decisions.load(report.execution_id)

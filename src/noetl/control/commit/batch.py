@@ -80,9 +80,11 @@ class CommitBatch:
         """Orders that nobody wants any more, though somebody may be at work on them."""
         return [order_id for own in self._stopped.values() for order_id in own]
 
-    def commits(self, hot: LoadedExecutions, now: float, terms: LeaseTerms) -> list[Commit]:
+    def commits(self, loaded: LoadedExecutions, now: float, terms: LeaseTerms) -> list[Commit]:
         commits = [
-            _commit(hot[execution_id], own, self._stored[execution_id], self._taken.get(execution_id, ()), now, terms)
+            _commit(
+                loaded[execution_id], own, self._stored[execution_id], self._taken.get(execution_id, ()), now, terms
+            )
             for execution_id, own in self._decisions.items()
         ]
         if self.room and commits:
@@ -110,34 +112,34 @@ def _stored(event: Event, plan: Plan) -> Event:
 
 
 def _commit(
-    hot: LoadedExecution,
+    loaded: LoadedExecution,
     decisions: list[Decision],
     events: list[Event],
     taken: Sequence[str],
     now: float,
     terms: LeaseTerms,
 ) -> Commit:
-    execution = hot.execution
+    execution = loaded.execution
     effects = [effect for decision in decisions for effect in decision.effects]
     waits, closed_waits, tasks = outside_rows(execution.execution_id, effects)
     return Commit(
-        after=hot.committed,
+        after=loaded.committed,
         execution=ExecutionRow(
             execution_id=execution.execution_id,
             trace_id=execution.trace_id,
             path=execution.path,
-            name=hot.plan.net.name,
+            name=loaded.plan.net.name,
             net_hash=execution.net_hash,
             status=execution.status.value if execution.status else "paused" if execution.paused else "running",
             last_seq=execution.seq,
-            created_at=hot.created_at,
+            created_at=loaded.created_at,
             finished_at=execution.finished_at,
             parent_execution_id=execution.parent_execution_id,
             wake_at=execution.wake_at,
         ),
         events=tuple(events),
-        orders=order_rows(execution.execution_id, effects, now=now, ttl_of=partial(_ttl_of, hot, terms)),
-        net=hot.plan.net_json() if hot.committed == 0 else None,
+        orders=order_rows(execution.execution_id, effects, now=now, ttl_of=partial(_ttl_of, loaded, terms)),
+        net=loaded.plan.net_json() if loaded.committed == 0 else None,
         waits=waits,
         closed_waits=closed_waits,
         taken_messages=tuple(taken),
@@ -145,7 +147,7 @@ def _commit(
     )
 
 
-def _ttl_of(hot: LoadedExecution, usual: LeaseTerms, step_run_id: str) -> float:
+def _ttl_of(loaded: LoadedExecution, usual: LeaseTerms, step_run_id: str) -> float:
     """One whose step run has ended meanwhile is of no interest to anybody."""
-    run = hot.execution.runs.get(step_run_id)
-    return usual.ttl_s if run is None else terms_of(hot.plan, run.step, usual).ttl_s
+    run = loaded.execution.runs.get(step_run_id)
+    return usual.ttl_s if run is None else terms_of(loaded.plan, run.step, usual).ttl_s

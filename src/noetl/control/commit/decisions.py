@@ -52,7 +52,7 @@ class Decisions:
     ) -> None:
         self._store, self._dispatch, self._clock, self._is_shared = store, dispatch, clock, is_shared
         self.values = ResultCache(results, serves=is_shared)
-        self.hot = LoadedExecutions(store, self.values, bounds=BOUNDS if is_shared else None, bases=is_shared)
+        self.loaded = LoadedExecutions(store, self.values, bounds=BOUNDS if is_shared else None, bases=is_shared)
         self._away: dict[str, ResultNotLoadedError] = {}  # stale ones that cannot be read before something is brought
         self.ready = ReadyOrders()
         self.expected = WaitingForResults(self._come_back)
@@ -63,7 +63,7 @@ class Decisions:
         self.left_by: Callable[[str | None], list[str]] = lambda step_run_id: []
         self.watch: Watch | None = None
         self.stop: Callable[[Sequence[str]], None] | None = None
-        self.at_hand: LocalWorkers | None = None
+        self.local_workers: LocalWorkers | None = None
         self.hand_out: Callable[[LocalWorkers, CommitBatch], Awaitable[None]] | None = (
             None  # claims for it, at a round's end
         )
@@ -92,16 +92,18 @@ class Decisions:
         # Asking the store for every load would cost a query per decision. Within TRUST_S memory is believed; a wrong
         # guess loses its commit and is decided again.
         before = self._clock.now() - TRUST_S
-        for moved in await self.hot.catch_up(self.hot.possibly_moved(execution_ids, before=before), self._clock.now()):
-            self._heard_of(self.hot[moved].execution)
+        for moved in await self.loaded.catch_up(
+            self.loaded.possibly_moved(execution_ids, before=before), self._clock.now()
+        ):
+            self._heard_of(self.loaded[moved].execution)
 
     async def catch_up(self, execution_ids: Iterable[str]) -> None:
         """Follow what another process has done: paused, resumed, cancelled or taken over; with the orders it left."""
-        for moved in await self.hot.catch_up(list(execution_ids), self._clock.now()):
-            await self._offer(self.hot[moved].execution)
+        for moved in await self.loaded.catch_up(list(execution_ids), self._clock.now()):
+            await self._offer(self.loaded[moved].execution)
 
     async def refresh(self) -> None:
-        for execution_id in self.hot.stale:
+        for execution_id in self.loaded.stale:
             try:
                 await self._reread(execution_id)
             except UnreadableError as problem:
@@ -109,7 +111,7 @@ class Decisions:
                     raise
                 # One unreadable log must not stop a server. An embedded run has only this execution, so it fails.
                 self.quarantine.note(execution_id, problem)  # whoever wants it hears of it then; others go on
-                self.hot.drop(execution_id)
+                self.loaded.drop(execution_id)
 
     async def _reread(self, execution_id: str) -> None:
         """Where something has to be brought first, the others of a server do not wait for it."""
@@ -129,12 +131,12 @@ class Decisions:
 
     async def _read(self, execution_id: str) -> LoadedExecution:
         """As memory has it, else as the log tells it; then what it had offered is read again as well."""
-        is_stale = self.hot.is_stale(execution_id)
-        hot = await self.hot.load(execution_id, self._clock.now())
+        is_stale = self.loaded.is_stale(execution_id)
+        loaded = await self.loaded.load(execution_id, self._clock.now())
         self._away.pop(execution_id, None)
         if is_stale:
-            await self._offer(hot.execution)
-        return hot
+            await self._offer(loaded.execution)
+        return loaded
 
     async def _offer(self, execution: Execution) -> None:
         for order in await self._store.orders(execution.execution_id):
@@ -153,14 +155,14 @@ class Decisions:
             hear(execution)
 
     def decide(self, batch: CommitBatch, execution_id: str, command: Command) -> Decision:
-        hot = self.hot[execution_id]
+        loaded = self.loaded[execution_id]
         batch.touch(execution_id)
         # It could not be read again yet: what memory has went ahead of the log.
-        if execution_id in self._away and self.hot.is_stale(execution_id):
+        if execution_id in self._away and self.loaded.is_stale(execution_id):
             raise self._away[execution_id]
         try:
-            decision = advance(hot.plan, hot.execution, command)
-            batch.add(execution_id, command, decision, hot.plan)
+            decision = advance(loaded.plan, loaded.execution, command)
+            batch.add(execution_id, command, decision, loaded.plan)
         finally:
             self.values.check()  # also where it broke: perhaps because something was not at hand
         for effect in decision.effects:
@@ -175,7 +177,7 @@ class Decisions:
 
     def _share(self, batch: CommitBatch, execution_id: str, event: Event) -> None:
         """What happens to an execution, or to a step run that waits for a child, happens to the child (O-02, O-16)."""
-        now, children = self._clock.now(), self.hot.children(execution_id)
+        now, children = self._clock.now(), self.loaded.children(execution_id)
         command: Control = CancelExecution(at=now, reason="its parent was cancelled")
         match event.payload:
             case PlaybookPaused():
@@ -185,7 +187,7 @@ class Decisions:
                 self.ready.offer_aside(execution_id)
             case PlaybookCancelled(compensate=True):
                 command = CancelExecution(at=now, reason="its parent was cancelled", compensate=True)
-                children = [one for one in children if self.hot[one].execution.compensates is None]
+                children = [one for one in children if self.loaded[one].execution.compensates is None]
             case HandlerStarted():
                 children = self.left_by(event.payload.owner) if event.payload.interrupting else []
                 command = CancelExecution(at=now, reason="the step that waited for it was interrupted")
@@ -196,18 +198,19 @@ class Decisions:
                 children = self.left_by(event.step_run_id)
                 command = CancelExecution(at=now, reason="the step that waited for it has ended")
         for child in children:
-            if child in self.hot:
+            if child in self.loaded:
                 self.decide(batch, child, command)
 
     # the end of a round
 
     async def commit(self, batch: CommitBatch) -> list[Commit]:
         # Claim inside the commit that made the order ready: one fsync per step instead of two (docs/decisions/0012).
-        # Only the local worker may: a worker elsewhere must not see an order before the commit.
-        if self.at_hand is not None and self.hand_out is not None and self.ready and self.at_hand.free:
-            await self.hand_out(self.at_hand, batch)
+        # This is for the worker of an embedded run; `Polls` does the same for remote workers in a long poll. Neither
+        # receives an order before the commit.
+        if self.local_workers is not None and self.hand_out is not None and self.ready and self.local_workers.free:
+            await self.hand_out(self.local_workers, batch)
         now = self._clock.now()
-        commits = batch.commits(self.hot, now, self.terms)
+        commits = batch.commits(self.loaded, now, self.terms)
         if commits:
             crash_point("append.before")
             await self._store.commit(commits)
@@ -215,12 +218,12 @@ class Decisions:
         for commit in commits:
             row = commit.execution
             # Memory is as far as the log only now; a failed commit must leave `committed` where it was.
-            self.hot.stored(row.execution_id, batch.events(row.execution_id), row.last_seq, now)
+            self.loaded.stored(row.execution_id, batch.events(row.execution_id), row.last_seq, now)
         return commits
 
     def perform(self, batch: CommitBatch, commits: Sequence[Commit]) -> None:
         for commit in commits:
-            self._tell_resumed(self.hot[commit.execution.execution_id].execution)
+            self._tell_resumed(self.loaded[commit.execution.execution_id].execution)
             if self.watch is not None:
                 self.watch(commit.events)
         if self._is_shared:
@@ -240,15 +243,15 @@ class Decisions:
         if self.stop is not None and (stopped := batch.stopped):
             self.stop(stopped)
         for execution_id in batch.ended_executions():
-            self.hot[execution_id].ended.set()
+            self.loaded[execution_id].ended.set()
         for hear in self.stored if commits else ():
             hear(commits)
         # Last, since everything above still looks executions up in memory.
-        self.hot.make_room()
+        self.loaded.make_room()
 
     def forget(self, execution_ids: Collection[str], *, conflicting: bool = False) -> None:
         self.is_contended = self.is_contended or conflicting
-        self.hot.mark_stale(execution_ids, conflicting=conflicting)
+        self.loaded.mark_stale(execution_ids, conflicting=conflicting)
         # Their orders were never stored, or may be claimed elsewhere by now.
         self.ready.forget(execution_ids)
 

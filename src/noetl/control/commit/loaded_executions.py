@@ -56,7 +56,7 @@ class LoadedExecutions:
     def __init__(self, store: Store, values: ResultCache, *, bounds: Bounds | None = None, bases: bool = False) -> None:
         self._store, self._values, self._bases = store, values, bases
         self._kept = KeptBytes(bounds) if bounds is not None else None
-        self._hot: dict[str, LoadedExecution] = {}
+        self._loaded: dict[str, LoadedExecution] = {}
         self._stale: set[str] = set()
         self._contended: set[str] = set()  # others have moved these as well: it may happen again any moment
         self._children: dict[str, dict[str, None]] = {}
@@ -64,16 +64,16 @@ class LoadedExecutions:
         self.followed: Callable[[Sequence[Event]], None] | None = None  # hears what others have recorded meanwhile
 
     def __getitem__(self, execution_id: str) -> LoadedExecution:
-        return self._hot[execution_id]
+        return self._loaded[execution_id]
 
     def __contains__(self, execution_id: str) -> bool:
-        return execution_id in self._hot
+        return execution_id in self._loaded
 
     def __iter__(self) -> Iterator[str]:
-        return iter(list(self._hot))
+        return iter(list(self._loaded))
 
     def __len__(self) -> int:
-        return len(self._hot)
+        return len(self._loaded)
 
     @property
     def stale(self) -> list[str]:
@@ -90,37 +90,37 @@ class LoadedExecutions:
 
     async def load(self, execution_id: str, now: float = 0.0) -> LoadedExecution:
         """The execution as memory has it, else as the log tells it."""
-        hot = self._hot.get(execution_id)
-        if hot is not None and execution_id not in self._stale:
+        loaded = self._loaded.get(execution_id)
+        if loaded is not None and execution_id not in self._stale:
             # Most recently used: the bound evicts from the other end.
             if self._kept is not None:
                 self._kept.use(execution_id)
-            return hot
+            return loaded
         row = await self._store.execution(execution_id)
         if row is None:
             raise RefusedError(f"there is no execution {execution_id} in this store")
-        execution, base, weight = await self._read(row, hot)
+        execution, base, weight = await self._read(row, loaded)
         plan = await self.plans.get(execution.net_hash)
         # The same object: callers already wait for this end, and a new one would never wake them.
-        ended = hot.ended if hot else Ending()
+        ended = loaded.ended if loaded else Ending()
         self._stale.discard(execution_id)
         # Another server may have ended it. Who waits here is woken by reading the log only.
         if not execution.is_open:
             ended.set()
-        hot = LoadedExecution(plan, execution, row.created_at, execution.seq, ended, now, base)
-        return self._keep(hot, execution.parent_execution_id, weight)
+        loaded = LoadedExecution(plan, execution, row.created_at, execution.seq, ended, now, base)
+        return self._keep(loaded, execution.parent_execution_id, weight)
 
-    async def _read(self, row: ExecutionRow, hot: LoadedExecution | None) -> tuple[Execution, Snapshot | None, int]:
+    async def _read(self, row: ExecutionRow, loaded: LoadedExecution | None) -> tuple[Execution, Snapshot | None, int]:
         """The execution as the log has it, and by how much it has grown: by the tail, where there is a base to go on
         from."""
         execution_id = row.execution_id
         # The snapshot holds everything up to `committed`, so only the tail is read, however long the history is.
-        after = hot.committed if hot is not None and hot.base is not None else 0
+        after = loaded.committed if loaded is not None and loaded.base is not None else 0
         events = self._with_stored_values(await self._store.events(execution_id, after=after))
         weight = weight_of(events) if self._kept is not None else 0
         try:
-            if hot is not None and hot.base is not None:
-                base, hot.base = hot.base, None  # should anything break from here on, it is of no use any more
+            if loaded is not None and loaded.base is not None:
+                base, loaded.base = loaded.base, None  # should anything break from here on, it is of no use any more
                 base.add(events)
                 return base.execution(), base, weight
             execution = replayed(execution_id, row.trace_id, events)
@@ -141,46 +141,46 @@ class LoadedExecutions:
 
     def stored(self, execution_id: str, events: Sequence[Event], seq: int, now: float) -> None:
         """What was decided upon it is in the log."""
-        hot = self._hot[execution_id]
-        hot.committed, hot.seen_at = seq, now
-        self._grow(hot, events)
-        if hot.base is not None:
-            hot.base.add(events)
+        loaded = self._loaded[execution_id]
+        loaded.committed, loaded.seen_at = seq, now
+        self._grow(loaded, events)
+        if loaded.base is not None:
+            loaded.base.add(events)
 
     def possibly_moved(self, execution_ids: Iterable[str], *, before: float) -> list[str]:
         """Those that others may have moved: seen last before this moment, or moved by others already."""
         return [
             one
             for one in execution_ids
-            if (hot := self._hot.get(one)) is not None and (hot.seen_at < before or one in self._contended)
+            if (loaded := self._loaded.get(one)) is not None and (loaded.seen_at < before or one in self._contended)
         ]
 
     async def catch_up(self, execution_ids: Collection[str], now: float) -> list[str]:
         """Follow what others have decided upon these, by the tail of the log; gives those that had moved. Not those
         that are being decided upon: whether they had moved, the commit will show."""
-        clean = [one for one in execution_ids if one not in self._stale and self._hot[one].is_clean]
+        clean = [one for one in execution_ids if one not in self._stale and self._loaded[one].is_clean]
         if not clean:
             return []
         # One query for all of them; events are read only for those that moved.
         positions = await self._store.positions(clean)
         moved = []
         for execution_id in clean:
-            hot = self._hot[execution_id]
-            hot.seen_at = now
-            if positions.get(execution_id) != hot.committed:
+            loaded = self._loaded[execution_id]
+            loaded.seen_at = now
+            if positions.get(execution_id) != loaded.committed:
                 try:
-                    await self._follow(hot)
+                    await self._follow(loaded)
                 except ResultNotLoadedError:
                     self._stale.add(execution_id)  # whoever wants it waits for what it refers to; the others do not
                 else:
                     moved.append(execution_id)
         return moved
 
-    async def _follow(self, hot: LoadedExecution) -> None:
-        execution = hot.execution
+    async def _follow(self, loaded: LoadedExecution) -> None:
+        execution = loaded.execution
         # From now on every load asks the store first: a decision upon old state would only lose its commit.
         self._contended.add(execution.execution_id)
-        tail = self._with_stored_values(await self._store.events(execution.execution_id, after=hot.committed))
+        tail = self._with_stored_values(await self._store.events(execution.execution_id, after=loaded.committed))
         try:
             # In place: the execution is clean, so the tail fits without the snapshot.
             for event in tail:
@@ -188,28 +188,28 @@ class LoadedExecutions:
         except Exception as problem:
             self._stale.add(execution.execution_id)
             raise UnreadableError(f"execution {execution.execution_id} cannot be read: {problem!r}") from problem
-        hot.committed = execution.seq
-        self._grow(hot, tail)
-        if hot.base is not None:
-            hot.base.add(tail)
+        loaded.committed = execution.seq
+        self._grow(loaded, tail)
+        if loaded.base is not None:
+            loaded.base.add(tail)
         if self.followed is not None:
             self.followed(tail)
         if not execution.is_open:
-            hot.ended.set()
+            loaded.ended.set()
 
     def children(self, execution_id: str) -> list[str]:
         """The open children of an execution."""
         found = self._children.get(execution_id, ())
-        return [child for child in found if child in self._hot and self._hot[child].execution.is_open]
+        return [child for child in found if child in self._loaded and self._loaded[child].execution.is_open]
 
     def mark_stale(self, execution_ids: Iterable[str], *, conflicting: bool = False) -> None:
         """Something was decided and not stored: the next use reads the log."""
         for execution_id in execution_ids:
-            hot = self._hot.get(execution_id)
-            if hot is None:
+            loaded = self._loaded.get(execution_id)
+            if loaded is None:
                 continue
             # Nothing of it is stored if `committed` is 0, so there is nothing to read again.
-            if hot.committed:
+            if loaded.committed:
                 self._stale.add(execution_id)
                 if conflicting:
                     self._contended.add(execution_id)
@@ -218,12 +218,12 @@ class LoadedExecutions:
 
     def drop(self, execution_id: str) -> None:
         """Nobody asks for it any more; should somebody, the log has it."""
-        hot = self._hot.pop(execution_id, None)
+        loaded = self._loaded.pop(execution_id, None)
         if self._kept is not None:
             self._kept.drop(execution_id)
         self._stale.discard(execution_id)
         self._contended.discard(execution_id)
-        if hot is not None and (parent := hot.execution.parent_execution_id) is not None:
+        if loaded is not None and (parent := loaded.execution.parent_execution_id) is not None:
             self._children.get(parent, {}).pop(execution_id, None)
         self._children.pop(execution_id, None)
 
@@ -238,20 +238,20 @@ class LoadedExecutions:
         return gone
 
     def _has_to_stay(self, execution_id: str) -> bool:
-        hot = self._hot.get(execution_id)
+        loaded = self._loaded.get(execution_id)
         # A stale one stays until it is read again: only that offers its orders to workers once more.
-        return hot is not None and (bool(hot.ended.waiting) or execution_id in self._stale)
+        return loaded is not None and (bool(loaded.ended.waiting) or execution_id in self._stale)
 
-    def _grow(self, hot: LoadedExecution, events: Sequence[Event]) -> None:
+    def _grow(self, loaded: LoadedExecution, events: Sequence[Event]) -> None:
         if self._kept is not None:
-            execution = hot.execution
+            execution = loaded.execution
             self._kept.add(execution.execution_id, weight_of(events), is_over=not execution.is_open)
 
-    def _keep(self, hot: LoadedExecution, parent: str | None, weight: int = 0) -> LoadedExecution:
-        execution_id = hot.execution.execution_id
-        self._hot[execution_id] = hot
+    def _keep(self, loaded: LoadedExecution, parent: str | None, weight: int = 0) -> LoadedExecution:
+        execution_id = loaded.execution.execution_id
+        self._loaded[execution_id] = loaded
         if self._kept is not None:
-            self._kept.add(execution_id, weight, is_over=not hot.execution.is_open)
+            self._kept.add(execution_id, weight, is_over=not loaded.execution.is_open)
         if parent is not None:
             self._children.setdefault(parent, {})[execution_id] = None
-        return hot
+        return loaded

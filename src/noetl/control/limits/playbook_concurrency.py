@@ -42,17 +42,17 @@ class PlaybookConcurrency:
     """Lets executions in. `reaches` tells which of them may be told here that they are let in."""
 
     def __init__(
-        self, conductor: Executions, store: Store, clock: Clock, *, reaches: Callable[[str], bool] | None = None
+        self, executions: Executions, store: Store, clock: Clock, *, reaches: Callable[[str], bool] | None = None
     ) -> None:
-        self._conductor, self._store, self._clock = conductor, store, clock
+        self._executions, self._store, self._clock = executions, store, clock
         self._reaches = reaches or (lambda _: True)
         self.limits = PlaybookLimits(store.key_values, clock)
         self._names: dict[str, str] = {}  # the groups of executions that began or wait here
         self._ended: dict[str, None] = {}  # groups that somebody has left
         self._news = asyncio.Event()
         self._outage = Outage(_log, "waiting executions were not looked for", "waiting executions are looked for again")
-        conductor.gate = self.admitted
-        conductor.stored.append(self._stored)
+        executions.gate = self.admitted
+        executions.stored.append(self._stored)
 
     async def admitted(self, start: Start) -> Start:
         """The start as it may begin now: as it is, held, or refused."""
@@ -93,7 +93,7 @@ class PlaybookConcurrency:
                 kept = list(group.running)
                 while len(kept) >= room:
                     reason = "a newer execution of its playbook began"
-                    await self._conductor.control(kept[0], CancelExecution(at=self._clock.now(), reason=reason))
+                    await self._executions.control(kept[0], CancelExecution(at=self._clock.now(), reason=reason))
                     del kept[0]
                 return msgspec.structs.replace(group, running=(*kept, me))
             case _:
@@ -193,7 +193,7 @@ class PlaybookConcurrency:
         """A crash in between tells them again, which changes nothing."""
         for execution_id in let_in:
             command = ResumeExecution(at=self._clock.now(), reason="there is room for it now")
-            await self._conductor.control(execution_id, command)
+            await self._executions.control(execution_id, command)
         for _ in range(_TRIES if let_in else 0):
             thing, group = await self._group(name, None)
             rest = tuple(one for one in group.released if one not in let_in)

@@ -46,8 +46,8 @@ def child_id_of(task_run_id: str) -> str:
 
 
 class NestedCalls:
-    def __init__(self, conductor: Executions, library: Library) -> None:
-        self._conductor, self._library = conductor, library
+    def __init__(self, executions: Executions, library: Library) -> None:
+        self._executions, self._library = executions, library
         self._waiting: dict[str, dict[str, PlaybookCall]] = {}  # by step run, then by child
 
     def left_by(self, step_run_id: str | None) -> list[str]:
@@ -67,17 +67,17 @@ class NestedCalls:
         """Those whose step run has ended, though nobody here has ended it: another server did, and knows nothing of
         the child that is waited for here."""
         executions = {run: call.execution_id for run, own in self._waiting.items() for call in own.values()}
-        over = await self._conductor.survey.ended_runs(executions) if executions else []
+        over = await self._executions.recovery.ended_runs(executions) if executions else []
         return [call for run in over for call in self._waiting.get(run, {}).values()]
 
     async def call(self, call: PlaybookCall) -> PlaybookCallResult:
         """ToolError `playbook.failed` when there can be no such child."""
-        parent = await self._conductor.execution(call.execution_id)
+        parent = await self._executions.execution(call.execution_id)
         try:
             _check_lease(parent.execution, call)
         except ToolError:
             is_left = call.wait and call.step_run_id not in parent.execution.runs
-            if self._conductor.is_shared and is_left and await self._is_left_child(call, parent.execution):
+            if self._executions.is_shared and is_left and await self._is_left_child(call, parent.execution):
                 await self.give_up(call, LEFT)  # whoever waited for it before was another server, which is gone
             raise
         _check_kind(parent, call)
@@ -96,39 +96,41 @@ class NestedCalls:
         except ToolError:
             self._forget(call, child_id)
             raise
-        execution = await self._conductor.ended_execution(child_id)
+        execution = await self._executions.ended_execution(child_id)
         # who is stopped while it waits never comes here: its child then goes with the step run, or is found again
         self._forget(call, child_id)
-        self._conductor.release(child_id)
+        self._executions.release(child_id)
         return await self._call_result(execution, call)
 
     async def give_up(self, call: PlaybookCall, reason: str) -> None:
         """Cancel the child of a task run, if it is still there."""
         child_id = child_id_of(call.task_run_id)
         self._forget(call, child_id)
-        if self._conductor.drives(child_id) or (self._conductor.is_shared and await self._conductor.is_known(child_id)):
-            await self._conductor.cancel(child_id, reason)
+        if self._executions.drives(child_id) or (
+            self._executions.is_shared and await self._executions.is_known(child_id)
+        ):
+            await self._executions.cancel(child_id, reason)
 
     async def abandon(self, call: PlaybookCall, reason: str) -> None:
         """Cancel the child for the holder of the order that began it; for one that holds it no longer, the child is
         somebody else's by now. CallRefusedError for whoever never held it."""
-        hot = await self._conductor.execution(call.execution_id)
-        lease = hot.execution.lease_of(call.order_id)
+        loaded = await self._executions.execution(call.execution_id)
+        lease = loaded.execution.lease_of(call.order_id)
         # A successor of this worker waits for the same child: the id follows from the task run, not from the lease.
         if lease is None or lease.lease_epoch > call.lease_epoch:
             return
         if (lease.worker_id, lease.lease_epoch) != (call.worker_id, call.lease_epoch):
             raise refused("nothing was given up: the order is held by another worker")
-        if not stands_at(call, hot.plan, hot.execution):
+        if not stands_at(call, loaded.plan, loaded.execution):
             raise refused("nothing was given up: the order does not stand at this task run")
         await self.give_up(call, reason)
 
     async def _is_left_child(self, call: PlaybookCall, parent: Execution) -> bool:
         """Whether the child that is meant was begun by a step run of the caller that is over."""
         child_id = child_id_of(call.task_run_id)
-        if not await self._conductor.is_known(child_id):
+        if not await self._executions.is_known(child_id):
             return False
-        child = (await self._conductor.execution(child_id)).execution
+        child = (await self._executions.execution(child_id)).execution
         return child.parent_execution_id == parent.execution_id and child.parent_step_run_id not in parent.runs
 
     def _forget(self, call: PlaybookCall, child_id: str) -> None:
@@ -143,12 +145,12 @@ class NestedCalls:
     async def _begin(self, call: PlaybookCall, parent: LoadedExecution, child_id: str) -> None:
         """Begin the child, unless it has begun: then it is driven already, or taken up here."""
         # The task is tried again after a lost answer; its child has begun already.
-        if self._conductor.drives(child_id):
+        if self._executions.drives(child_id):
             return
-        if await self._conductor.is_known(child_id):
-            if not self._conductor.is_shared:  # there, its orders are found in the store by themselves
+        if await self._executions.is_known(child_id):
+            if not self._executions.is_shared:  # there, its orders are found in the store by themselves
                 # whoever drove it did so under an earlier lease of this very task
-                await self._conductor.take_up(child_id, is_gone=lambda owner: True)
+                await self._executions.take_up(child_id, is_gone=lambda owner: True)
             return
         if call.compensates is not None:
             await self._begin_undoing(call, parent, child_id)
@@ -161,7 +163,7 @@ class NestedCalls:
             net = await self._library.find(call.path, call.version, beside=execution.net_hash)
         except RefusedError as problem:
             raise _refused(str(problem)) from problem
-        await self._conductor.begin(
+        await self._executions.begin(
             Start(
                 net=net,
                 execution_id=child_id,
@@ -171,14 +173,14 @@ class NestedCalls:
                 parent_step_run_id=call.step_run_id,
                 depth=depth,
                 paused=execution.paused,
-                refused=await self._conductor.refusal(net, call.payload),
+                refused=await self._executions.refusal(net, call.payload),
             )
         )
 
     async def _undoable(self, call: PlaybookCall) -> tuple[CompensationRegistered, ...]:
         """What the child has registered and not undone itself. ToolError where it is not a child of the caller."""
         assert call.compensates is not None
-        child = (await self._conductor.execution(call.compensates)).execution
+        child = (await self._executions.execution(call.compensates)).execution
         if child.parent_execution_id != call.execution_id:
             raise _refused(f"{call.compensates} is no child of {call.execution_id}")
         return tuple(child.saga.registered.values()) if child.saga is not None else ()
@@ -187,8 +189,8 @@ class NestedCalls:
         """Begin the execution that undoes a child: of the child's net, with the child's request (design.md §8)."""
         assert call.compensates is not None
         registrations = await self._undoable(call)
-        child = await self._conductor.execution(call.compensates)
-        await self._conductor.begin(
+        child = await self._executions.execution(call.compensates)
+        await self._executions.begin(
             Start(
                 net=child.plan.net,
                 execution_id=undoing_id,
@@ -202,7 +204,7 @@ class NestedCalls:
                 registrations=registrations,
             )
         )
-        self._conductor.release(call.compensates)
+        self._executions.release(call.compensates)
 
     async def _call_result(self, execution: Execution, call: PlaybookCall) -> PlaybookCallResult:
         assert execution.status is not None
@@ -215,10 +217,10 @@ class NestedCalls:
         )
 
     async def _data(self, execution: Execution, return_step: str | None) -> Any:
-        read = self._conductor.values.read
+        read = self._executions.values.read
         if return_step is None:
             return await read(lambda load: final_result(execution, lambda result: payload_of(result, load)))
-        net = await self._conductor.net(execution.net_hash)
+        net = await self._executions.net(execution.net_hash)
         if all(step.name != return_step for step in net.transitions):
             raise _refused(f'return_step "{return_step}" is no step of "{execution.path}"')
         result = execution.results.get(return_step)

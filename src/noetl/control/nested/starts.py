@@ -57,19 +57,19 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Starts:
-    def __init__(self, rounds: GroupCommit, decisions: Decisions, clock: Clock) -> None:
-        self._rounds, self._decisions, self._clock = rounds, decisions, clock
+    def __init__(self, group_commit: GroupCommit, decisions: Decisions, clock: Clock) -> None:
+        self._group_commit, self._decisions, self._clock = group_commit, decisions, clock
 
     async def begin(self, start: Start) -> None:
         """Return once it is durable."""
 
         async def begin_execution(batch: CommitBatch) -> None:
-            hot, now = self._decisions.hot, self._clock.now()
-            if start.execution_id in hot:  # others wait for that one's end
+            loaded, now = self._decisions.loaded, self._clock.now()
+            if start.execution_id in loaded:  # others wait for that one's end
                 raise TakenError(f"execution {start.execution_id} exists already")
-            new = hot.begin(start.net, start.execution_id, start.trace_id, now, start.parent_execution_id)
+            new = loaded.begin(start.net, start.execution_id, start.trace_id, now, start.parent_execution_id)
             self._decisions.decide(batch, start.execution_id, start.command(now, new.plan.net_hash))
             crash_point("start.before_commit")
 
-        await self._rounds.decide_and_commit(begin_execution, gathers=True)
+        await self._group_commit.decide_and_commit(begin_execution, gathers=True)
         crash_point("start.after_commit")

@@ -51,9 +51,9 @@ class MessageDelivery:
     """`reaches` tells whether an execution may be decided upon here: on a server any, in an embedded run its own."""
 
     def __init__(
-        self, conductor: Executions, store: Store, clock: Clock, *, reaches: Callable[[str], bool] | None = None
+        self, executions: Executions, store: Store, clock: Clock, *, reaches: Callable[[str], bool] | None = None
     ) -> None:
-        self._conductor, self._store, self._clock = conductor, store, clock
+        self._executions, self._store, self._clock = executions, store, clock
         self._reaches = reaches or (lambda _: True)
 
     async def send_message(
@@ -132,7 +132,7 @@ class MessageDelivery:
             payload=message.payload,
         )
         try:
-            decision = await self._conductor.submit_command(wait.execution_id, command)
+            decision = await self._executions.submit_command(wait.execution_id, command)
         except ConflictError:
             # Another wait was quicker, or an operator deleted the message.
             kept = await self._store.waits.message(message.message_id)
@@ -153,7 +153,7 @@ class MessageDelivery:
             at=self._clock.now(), signal_id=signal_id or uuid7(self._clock.now()), name=name, data=data
         )
         if execution_id is not None:
-            decision = await self._conductor.submit_command(execution_id, command)
+            decision = await self._executions.submit_command(execution_id, command)
             return (
                 [execution_id] if check(request_result(decision), what=f'signal "{name}"') and decision.events else []
             )
@@ -166,7 +166,7 @@ class MessageDelivery:
     async def _broadcast(self, audience: Sequence[str], command: Command) -> list[str]:
         """Those that heard it. An execution that cannot be told is its own problem."""
         try:
-            decisions = await self._conductor.tell_all([(one, command) for one in audience])
+            decisions = await self._executions.tell_all([(one, command) for one in audience])
         except NoetlError:
             if len(audience) == 1:
                 return []
@@ -185,7 +185,7 @@ class MessageDelivery:
         return check(request_result(await self._submit_command(execution_id, command)), what=f'timer "{timer_id}"')
 
     async def _submit_command(self, execution_id: str, command: Command) -> Decision:
-        return await self._conductor.submit_command(execution_id, command)
+        return await self._executions.submit_command(execution_id, command)
 
 
 def new_message(

@@ -19,8 +19,8 @@ from noetl.store.human_tasks import TaskRow, TaskState
 
 
 class HumanTasks:
-    def __init__(self, conductor: Executions, store: Store, clock: Clock) -> None:
-        self._conductor, self._store, self._clock = conductor, store, clock
+    def __init__(self, executions: Executions, store: Store, clock: Clock) -> None:
+        self._executions, self._store, self._clock = executions, store, clock
 
     async def list(
         self,
@@ -90,7 +90,7 @@ class HumanTasks:
             values=values,
             version=version,
         )
-        decision = await self._conductor.submit_command(task.execution_id, command)
+        decision = await self._executions.submit_command(task.execution_id, command)
         check(request_result(decision), what=f'task "{task.title}"')
         return await self.get(task_id)
 

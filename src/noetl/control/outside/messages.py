@@ -27,11 +27,12 @@ _log = logging.getLogger(__name__)
 
 
 class MessageQueue:
-    """Hears of every commit of the conductor. `remembers` the waits that opened here and are open still: not so on a
+    """Hears of every commit of the control plane. `remembers` the waits that opened here and are open still: not so
+    on a
     server, where others close them, and which sweeps."""
 
     def __init__(
-        self, deliveries: MessageDelivery, conductor: Executions, store: Store, clock: Clock, *, remembers: bool = True
+        self, deliveries: MessageDelivery, executions: Executions, store: Store, clock: Clock, *, remembers: bool = True
     ) -> None:
         self._deliveries, self._store, self._clock, self._remembers = deliveries, store, clock, remembers
         self._own: dict[str, dict[str, WaitRow]] = {}  # waits for messages, by execution, of those decided upon here
@@ -39,8 +40,8 @@ class MessageQueue:
         self._paused: set[str] = set()
         self._news = asyncio.Event()
         self._discarded_at = clock.now()
-        conductor.stored.append(self._stored)
-        conductor.taken_up.append(self._taken_up)
+        executions.stored.append(self._stored)
+        executions.taken_up.append(self._taken_up)
 
     @property
     def awaits(self) -> bool:

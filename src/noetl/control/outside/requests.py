@@ -40,7 +40,7 @@ def command_for(action: str, *, at: float, reason: str | None) -> Control:
 
 
 async def attend(
-    conductor: Executions,
+    executions: Executions,
     requests: Requests,
     clock: Clock,
     *,
@@ -49,36 +49,36 @@ async def attend(
 ) -> None:
     """Take the requests for executions that are driven here, or for those that `reaches` names, for as long as anybody
     wants it; and look for messages that others have stored for them."""
-    reaches = reaches or conductor.drives
+    reaches = reaches or executions.drives
     outage = Outage(_log, "requests were not looked for", "requests are looked for again")
     while True:
         await asyncio.sleep(POLL_S)
         try:
             for request in await requests.pending():
                 if reaches(request.execution_id):
-                    await take(conductor, requests, request, clock)
-            if conductor.is_holding or conductor.is_contended:
-                await conductor.catch_up()  # who asked may have lost patience and recorded it itself
+                    await take(executions, requests, request, clock)
+            if executions.is_holding or executions.is_contended:
+                await executions.catch_up()  # who asked may have lost patience and recorded it itself
             if message_queue is not None and message_queue.awaits:
                 await message_queue.deliver_stored_messages()
             outage.worked()
         except BackendError as problem:
-            if not conductor.is_shared:
+            if not executions.is_shared:
                 raise
             outage.failed(problem)  # a server waits until its store is back
 
 
-async def take(conductor: Executions, requests: Requests, request: RequestRow, clock: Clock) -> ReportResult:
+async def take(executions: Executions, requests: Requests, request: RequestRow, clock: Clock) -> ReportResult:
     """Record what is asked for, then answer. A crash in between asks again, which changes nothing. What cannot be done
     is an answer too."""
     try:
         command = requests_to_driver.read(request, at=clock.now())
         if command is None:
             control = command_for(request.action, at=clock.now(), reason=request.reason)
-            verdict = await conductor.control(request.execution_id, control)
+            verdict = await executions.control(request.execution_id, control)
             said, text = verdict, verdict.value
         else:
-            heard = request_result(await conductor.submit_command(request.execution_id, command))
+            heard = request_result(await executions.submit_command(request.execution_id, command))
             said, text = heard.verdict, requests_to_driver.answer(heard)
     except (RefusedError, msgspec.DecodeError) as problem:
         said = ReportResult.REFUSED

@@ -80,7 +80,7 @@ class ResultCache:
     def load(self, reference: Reference) -> Any:
         if not self.is_far(reference.size):
             return self._results.load(reference)
-        body = self._transfer.at_hand(reference.checksum)
+        body = self._transfer.local_workers(reference.checksum)
         if body is not None:
             return msgspec.json.decode(body)
         if (gone := self._transfer.known_gone(reference.checksum)) is not None:
@@ -133,7 +133,7 @@ class ResultCache:
 
     def load_now(self, reference: Reference) -> Any:
         """A value, at hand or not: then this blocks. What an order refers to is fetched before."""
-        body = self._transfer.at_hand(reference.checksum)
+        body = self._transfer.local_workers(reference.checksum)
         return self._results.load(reference) if body is None else msgspec.json.decode(body)
 
     async def fetch(self, references: Iterable[Reference]) -> None:

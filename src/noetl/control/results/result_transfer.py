@@ -36,7 +36,7 @@ class ResultTransfer:
 
     # what is at hand
 
-    def at_hand(self, checksum: str) -> bytes | None:
+    def local_workers(self, checksum: str) -> bytes | None:
         body = self._bodies.get(checksum)
         if body is not None:
             self._bodies.move_to_end(checksum)

@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 
 class ScheduledStarter(Protocol):
-    """Who begins executions: the conductor."""
+    """Who begins executions: the control plane."""
 
     async def start(self, net: Net, *, execution_id: str, trace_id: str, payload: dict[str, Any]) -> None: ...
 

@@ -66,15 +66,15 @@ class Timers:
 
 
 class TimerQueue:
-    """Hears of every commit of the conductor, and tells it when an execution is to be woken."""
+    """Hears of every commit of the control plane, and tells it when an execution is to be woken."""
 
-    def __init__(self, conductor: Executions, store: Store, clock: Clock, *, sleep: Sleep = asyncio.sleep) -> None:
-        self._conductor, self._store, self._clock, self._sleep = conductor, store, clock, sleep
+    def __init__(self, executions: Executions, store: Store, clock: Clock, *, sleep: Sleep = asyncio.sleep) -> None:
+        self._executions, self._store, self._clock, self._sleep = executions, store, clock, sleep
         self._alarm_clock = Timers()
         self._aside: dict[str, float] = {}  # could not be woken, and until when they are let be
         self._outage = Outage(_log, "timers were not looked for", "timers are looked for again")
-        conductor.stored.append(self._stored)
-        conductor.taken_up.append(self._taken_up)
+        executions.stored.append(self._stored)
+        executions.taken_up.append(self._taken_up)
 
     async def serve_own(self) -> None:
         """Wake the executions that are driven here, for as long as anybody wants it."""
@@ -125,7 +125,7 @@ class TimerQueue:
         command = Wake(at=self._clock.now())
         if execution_ids:
             crash_point("alarm.before")
-        decisions = await self._conductor.tell_all([(one, command) for one in execution_ids])
+        decisions = await self._executions.tell_all([(one, command) for one in execution_ids])
         if execution_ids:
             crash_point("alarm.after")
         woken = zip(execution_ids, decisions, strict=True)

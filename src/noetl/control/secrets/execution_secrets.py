@@ -59,9 +59,15 @@ class Family(msgspec.Struct, eq=False):
 
 class ExecutionSecrets:
     def __init__(
-        self, store: Store, desk: SecretRelease, clock: Clock, executions: LoadedExecutions, *, is_shared: bool
+        self,
+        store: Store,
+        secret_release: SecretRelease,
+        clock: Clock,
+        executions: LoadedExecutions,
+        *,
+        is_shared: bool,
     ) -> None:
-        self._store, self._desk, self._clock = store, desk, clock
+        self._store, self._secret_release, self._clock = store, secret_release, clock
         self._executions, self._is_shared = executions, is_shared
         self._families: OrderedDict[str, Family] = OrderedDict()
         self._roots: OrderedDict[str, str] = OrderedDict()
@@ -84,7 +90,7 @@ class ExecutionSecrets:
         if texts in family.given:
             return
         family.mask.learn(texts)
-        keychain = self._desk.keychain()
+        keychain = self._secret_release.keychain()
         sealed = keychain.sealed_texts(root, sorted(texts)) if keychain is not None else None
         read = ReadSecret(sealed=sealed) if sealed is not None else ReadSecret(entry=entry)
         name = f"{root}/{_digest(read)}"
@@ -145,12 +151,12 @@ class ExecutionSecrets:
         """False where it is certain, without asking the store, that its family reads no secret."""
         if execution_id not in self._executions:
             return True
-        hot = self._executions[execution_id]
-        if hot.execution.parent_execution_id is not None:
+        loaded = self._executions[execution_id]
+        if loaded.execution.parent_execution_id is not None:
             return True
-        if hot.plan not in self._readers:
-            self._readers[hot.plan] = _may_read(hot.plan.net)
-        return self._readers[hot.plan]
+        if loaded.plan not in self._readers:
+            self._readers[loaded.plan] = _may_read(loaded.plan.net)
+        return self._readers[loaded.plan]
 
     async def _load(self, root: str, family: Family) -> None:
         for thing in await self._store.key_values.list(KIND, prefix=f"{root}/", limit=_MOST_RECORDS):
@@ -165,7 +171,7 @@ class ExecutionSecrets:
         family.is_loaded = True
 
     async def _texts(self, root: str, read: ReadSecret) -> Iterable[str]:
-        keychain = self._desk.keychain()
+        keychain = self._secret_release.keychain()
         if keychain is None:
             return ()
         if read.sealed is not None:

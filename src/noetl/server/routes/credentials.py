@@ -68,7 +68,7 @@ async def put(request: Request, name: str) -> Response:
         )
     try:
         stored = await _vault(services, keys).set(name, asked.value, kind=asked.type)
-        services.desk.reopen()  # the first key may just have been made
+        services.secret_release.reopen()  # the first key may just have been made
     except RefusedError as problem:
         raise ProblemDetails(422, str(problem), kind="credential") from None
     return Json(_credential_view(stored))
@@ -94,7 +94,7 @@ async def rotate(request: Request) -> Response:
     if await vault.is_rotated() and keys.file is not None:
         keys = keys.with_new_key()
         vault = vault.under(keys)
-    services.desk.reopen()
+    services.secret_release.reopen()
     return Json(Rotated(moved=await vault.rotate(), key_id=keys.newest_id))
 
 

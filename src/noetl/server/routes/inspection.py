@@ -169,4 +169,4 @@ async def graph(
     request: Request, execution_id: str, form: Annotated[GraphFormat, Query(alias="format")] = "svg"
 ) -> Response:
     services, row = services_of(request), await execution_of(request, execution_id)
-    return await drawing_response(await services.conductor.net(row.net_hash), form)
+    return await drawing_response(await services.executions.net(row.net_hash), form)

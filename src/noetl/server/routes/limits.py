@@ -143,7 +143,7 @@ async def _limited(
     services, actor = services_of(request), str(identity_of(request).subject)
     command = ChangeLimit(at=services.clock.now(), step=step, limit=limit, rate=rate, actor=actor, reason=reason)
     changed = check(
-        request_result(await services.conductor.submit_command(row.execution_id, command)),
+        request_result(await services.executions.submit_command(row.execution_id, command)),
         what=f'the limit of step "{step}"',
     )
     now = await services.store.execution(row.execution_id) or row

@@ -53,7 +53,7 @@ async def _of_step(services: Services, row: ExecutionRow, step: str) -> tuple[st
         raise ProblemDetails(409, f'step "{step}" has not ended in execution {row.execution_id}', kind="not-ended")
     if ended.error is not None:
         return "failed", None, ended.error
-    return "done", await services.conductor.values.read(lambda load: payload_of(ended.result, load)), None
+    return "done", await services.executions.values.read(lambda load: payload_of(ended.result, load)), None
 
 
 async def _carried_result(services: Services, row: ExecutionRow, step: str) -> EndedStep | None:
