@@ -20,8 +20,9 @@ from noetl.templates.render import render
 from noetl.templates.scope import Scope
 
 # Inputs that are SQL, by kind: bound, never rendered (design.md §8). `tools.kinds` declares the same, held by a test.
-SQL_INPUTS = dict.fromkeys(("postgres", "duckdb", "snowflake", "ducklake"), frozenset({"command", "query"}))
-SHELL_INPUTS = {"shell": frozenset({"cmds"})}  # commands: values are single arguments, as for SQL
+SQL_INPUTS = dict.fromkeys(("postgres", "duckdb", "sql", "snowflake", "ducklake"), frozenset({"command", "query"}))
+# Commands of a shell, here or elsewhere: values are single arguments, as for SQL.
+SHELL_INPUTS = {"shell": frozenset({"cmds"}), "ssh": frozenset({"command"})}
 
 KEYCHAIN = "keychain"
 
