@@ -79,6 +79,8 @@ def page(browser: Browser, here: Site, way: Way) -> Iterator[Page]:
     opened.set_default_timeout(PATIENCE_MS)
     opened.goto(f"{way.url}/#token={here.token}")
     expect(opened.get_by_role("heading", level=1)).to_have_text("Home")
+    # What is cut before the first answers have come is a page that was never connected.
+    expect(opened.get_by_role("main").get_by_role("heading", level=2).first).to_be_visible()
     yield opened
     context.close()
 

@@ -198,7 +198,7 @@ def test_the_focus_stays_in_a_question_until_it_is_answered(open_at: Open, here:
         for _ in range(6):
             page.keyboard.press(key)
             assert page.evaluate("document.activeElement.closest('dialog') !== null")
-    page.get_by_role("dialog").get_by_role("button", name="Let it run").click()
+    page.get_by_role("dialog").get_by_role("button", name="Keep running").click()
     expect(page.locator("main header .status")).to_contain_text("running")
 
 

@@ -149,7 +149,7 @@ def test_the_list_is_narrowed_by_playbook_and_by_label(open_at: Open, here: Site
     expect(page.locator("tbody tr")).to_have_count(1)
     page.get_by_label("Label, key=value").fill("team=red")
     page.keyboard.press("Enter")
-    expect(page.get_by_text("No execution matches")).to_be_visible()
+    expect(page.get_by_role("heading", name="No execution matches")).to_be_visible()
     page.get_by_role("button", name="Clear the filters").click()
     page.get_by_label("Path of the playbook").fill("tests/label*")
     page.keyboard.press("Enter")

@@ -138,9 +138,9 @@ def _references(value: Any) -> set[str]:
 
 async def test_the_page_of_the_description_needs_nothing_from_elsewhere() -> None:
     async with talking(workers=0) as talk:
-        page = await talk.client.get("/docs")
-        script = await talk.client.get("/docs/docs.js")
-        style = await talk.client.get("/docs/docs.css")
+        page = await talk.client.get("/openapi")
+        script = await talk.client.get("/openapi/docs.js")
+        style = await talk.client.get("/openapi/docs.css")
 
         assert page.headers["content-type"].startswith("text/html")
         assert "script-src 'self'" in page.headers["content-security-policy"]

@@ -32,7 +32,7 @@ def test_a_kind_nobody_runs_is_told_with_those_somebody_does() -> None:
 def test_a_kind_whose_packages_are_missing_names_its_extra() -> None:
     registry = Registry({"ftp": "no_such_package:Tool"}, extras={"ftp": "ftp"})
 
-    with pytest.raises(ToolError, match=r'tool kind "ftp" needs an extra: install noetl\[ftp\]'):
+    with pytest.raises(ToolError, match=r'tool kind "ftp" needs an extra: install noetl-engine\[ftp\]'):
         registry.tool("ftp")
 
 

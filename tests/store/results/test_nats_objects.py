@@ -83,7 +83,7 @@ def test_without_the_driver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.delitem(sys.modules, "noetl.store.results.nats_objects")
 
-    with pytest.raises(BackendError, match=r"install noetl\[nats\]"):
+    with pytest.raises(BackendError, match=r"install noetl-engine\[nats\]"):
         open_results("store.db", "nats://h/b")
 
 

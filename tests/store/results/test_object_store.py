@@ -97,7 +97,7 @@ def test_an_address_that_means_nothing_is_refused(url: str) -> None:
 def test_without_the_driver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "obstore", None)
 
-    with pytest.raises(BackendError, match=r"install noetl\[storage\]"):
+    with pytest.raises(BackendError, match=r"install noetl-engine\[storage\]"):
         ObjectResults("memory:///")
 
 
