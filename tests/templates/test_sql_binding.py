@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from noetl.base.errors import TemplateError, ToolError
-from noetl.engine.pipeline.preparation import SQL_INPUTS, prepare
+from noetl.engine.pipeline.preparation import prepare
 from noetl.net.task import Task
 from noetl.templates.authored import Authored
 from noetl.templates.scope import Scope
@@ -291,12 +291,15 @@ def test_a_secret_handed_on_as_args_may_only_be_bound_too() -> None:
     inputs = {"command": "SELECT f({{ args.pw }}, {{ pw }})", "args": {"pw": "{{ keychain.pg }}"}}
     scope = Scope({"args": {}, "keychain": {"pg": "sesame"}})
 
-    prepared = prepare(Task(name="t", kind="postgres", inputs=Authored(inputs)), scope, now=0.0)
+    declared = KINDS["postgres"].bound_inputs
+
+    prepared = prepare(Task(name="t", kind="postgres", inputs=Authored(inputs)), scope, now=0.0, bound=declared)
 
     assert prepared.inputs["command"].statements[0].params == ("sesame", "sesame")
     for sql in ("SELECT * FROM {{ args.pw }}", "SELECT * FROM {{ pw }}", "{{ args.pw }}"):
+        task = Task(name="t", kind="postgres", inputs=Authored({**inputs, "command": sql}))
         with pytest.raises(ToolError, match="a secret can only be bound"):
-            prepare(Task(name="t", kind="postgres", inputs=Authored({**inputs, "command": sql})), scope, now=0.0)
+            prepare(task, scope, now=0.0, bound=declared)
 
 
 def test_a_value_of_the_keychain_is_bound() -> None:
@@ -545,10 +548,3 @@ def test_a_doubled_percent_is_one_only_in_a_statement_with_such_a_placeholder() 
     first, second = with_params(read("SELECT '5%%';SELECT '5%%', %s"), ["x"]).statements
 
     assert (first.text, second.text) == ("SELECT '5%%'", "SELECT '5%', $1")
-
-
-def test_the_inputs_that_are_bound_are_those_the_kinds_declare_as_sql() -> None:
-    """Rendered as text, a value would become SQL: the two tables must never part."""
-    declared = {name: frozenset(one.name for one in kind.inputs if one.sql) for name, kind in KINDS.items()}
-
-    assert {name: inputs for name, inputs in declared.items() if inputs} == SQL_INPUTS

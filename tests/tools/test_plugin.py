@@ -17,6 +17,7 @@ import pytest
 
 import noetl
 from noetl.base.errors import RefusedError, ToolError
+from noetl.net.kinds import Input, ToolKind
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.kinds import KINDS, plugins
 from noetl.tools.permissions import Permissions
@@ -107,6 +108,18 @@ class Raising:
         return {}
 
 
+class Sql(Raising):
+    """A plug-in that declares its text as SQL, and another as a command."""
+
+    kind = ToolKind(
+        name="own_sql", inputs=(Input(name="query", sql=True), Input(name="line", quoted=True), Input(name="text"))
+    )
+
+    async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        (statement,) = inputs["query"].statements
+        return ToolResult(result=[statement.text, list(statement.params), inputs["line"], inputs["text"]])
+
+
 PLAYBOOK = """
 apiVersion: noetl.io/v10
 kind: Playbook
@@ -129,6 +142,36 @@ def test_a_plug_in_that_raises_gives_an_ordinary_error(monkeypatch: pytest.Monke
     result = noetl.run(PLAYBOOK.replace("KIND", "bad"), db=":memory:")
 
     assert result.ctx == {"why": "tool.exception"}
+
+
+@pytest.mark.req("TOOL-01", "TOOL-09")
+def test_the_sql_and_the_commands_of_a_plug_in_are_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pasted in as text, a value of a response would become SQL of the author's, as in no built-in kind."""
+    entries = [EntryPoint("own_sql", f"{__name__}:Sql", plugins.GROUP)]
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: entries)
+    text = """
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: {name: own, path: tests/own}
+workload: {who: "x'; DROP TABLE t; --"}
+workflow:
+  - step: start
+    tool:
+      - name: ask
+        kind: own_sql
+        query: "SELECT * FROM t WHERE name = '{{ workload.who }}'"
+        line: "grep {{ workload.who }} file"
+        text: "{{ workload.who }}"
+"""
+
+    result = noetl.run(text, db=":memory:")
+
+    assert result.result == [
+        "SELECT * FROM t WHERE name = $1",
+        ["x'; DROP TABLE t; --"],
+        """_noetl_1='x'"'"'; DROP TABLE t; --'; grep "${_noetl_1}" file""",
+        "x'; DROP TABLE t; --",
+    ]
 
 
 @pytest.mark.req("TOOL-01")

@@ -305,14 +305,6 @@ def test_the_kinds_that_are_off_are_those_that_run_programs() -> None:
     assert set(KINDS) >= OFF_BY_DEFAULT == {"shell", "script", "container"}
 
 
-def test_the_pipeline_quotes_what_the_table_of_kinds_says() -> None:
-    from noetl.engine.pipeline.preparation import SHELL_INPUTS
-
-    declared = {kind.name: frozenset(one.name for one in kind.inputs if one.quoted) for kind in KINDS.values()}
-
-    assert {name: inputs for name, inputs in declared.items() if inputs} == SHELL_INPUTS
-
-
 def test_the_command_line_turns_it_on_for_one_run(tmp_path: Path) -> None:
     (tmp_path / "say.yaml").write_text(PLAYBOOK)
 

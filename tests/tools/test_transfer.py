@@ -17,6 +17,7 @@ from noetl.base.clock import SystemClock
 from noetl.base.errors import ToolError
 from noetl.engine.pipeline.preparation import prepare
 from noetl.events.outcomes import Outcome
+from noetl.net.kinds import NOTHING_BOUND
 from noetl.net.task import Task
 from noetl.store.results.files import MemoryResults
 from noetl.templates.authored import Authored
@@ -468,7 +469,7 @@ def test_templates_in_the_sql_of_an_end_are_bound() -> None:
     task = Task(name="t", kind="transfer", inputs=Authored({"source": source, "target": {"kind": "artifact"}}))
     scope = Scope({"workload": {"who": "x'; DROP TABLE t; --", "db": "main"}})
 
-    inputs = prepare(task, scope, now=0.0).inputs
+    inputs = prepare(task, scope, now=0.0, bound=NOTHING_BOUND).inputs
 
     assert isinstance(inputs["source"]["query"], Bound)
     (statement,) = inputs["source"]["query"].statements

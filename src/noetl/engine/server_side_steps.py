@@ -25,6 +25,7 @@ from noetl.engine.scopes import surroundings_of
 from noetl.events.outcomes import Error, Meta, Outcome, Status
 from noetl.events.steps import StepDone, StepFailed
 from noetl.events.tasks import TaskProcessed, TaskStarted
+from noetl.net.kinds import NOTHING_BOUND
 from noetl.net.task import Task
 
 
@@ -88,7 +89,7 @@ def _processed(
     prepared = Prepared()
     try:
         around = inside(task, around, position, now=at)
-        prepared = prepare(task, task_scope(around, position, task), now=at)
+        prepared = prepare(task, task_scope(around, position, task), now=at, bound=NOTHING_BOUND)
         outcome = Outcome(status=Status.SUCCESS, result=noop_result(prepared.inputs), meta=meta)
     except (TemplateError, ToolError) as problem:
         error = Error(kind=problem.kind, message=f'inputs of task "{task.name}": {problem}')

@@ -28,6 +28,16 @@ class Input(msgspec.Struct, frozen=True, kw_only=True):
     credential: bool = False  # of a plug-in: it names credentials, which the server then gives to its tasks
 
 
+class BoundInputs(msgspec.Struct, frozen=True):
+    """The inputs of a kind whose templates are never pasted in as text (design.md §8)."""
+
+    sql: frozenset[str] = frozenset()  # each value becomes a parameter of the statement
+    commands: frozenset[str] = frozenset()  # each value becomes one argument of the command
+
+
+NOTHING_BOUND = BoundInputs()
+
+
 class ToolKind(msgspec.Struct, frozen=True, kw_only=True):
     """What a kind accepts.
 
@@ -54,6 +64,13 @@ class ToolKind(msgspec.Struct, frozen=True, kw_only=True):
         """Whether any key is passed on. What a plug-in takes that is not here, only the plug-in knows (design.md
         §5)."""
         return self.open_inputs or self.plugin is not None
+
+    @property
+    def bound_inputs(self) -> BoundInputs:
+        return BoundInputs(
+            sql=frozenset(one.name for one in self.inputs if one.sql),
+            commands=frozenset(one.name for one in self.inputs if one.quoted),
+        )
 
     def input(self, name: str) -> Input | None:
         """The input called `name`, or having it as an alias."""

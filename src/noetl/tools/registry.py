@@ -11,6 +11,7 @@ from typing import Any
 
 from noetl.base.addresses.guard import AddressGuard
 from noetl.base.errors import ToolError
+from noetl.net.kinds import NOTHING_BOUND, BoundInputs, ToolKind
 from noetl.tools.contract import Tool
 from noetl.tools.permissions import Permissions
 
@@ -74,6 +75,7 @@ class Registry:
         self._paths: dict[str, str | Tool | Callable[[], Tool]] = {**BUILT_IN, **(more or {})}
         self._extras = {**EXTRAS, **(extras or {})}
         self._tools: dict[str, Tool] = {}
+        self._bound: dict[str, BoundInputs] = {}
 
     def runs(self, kind: str) -> bool:
         """Whether somebody here would run this kind; imports nothing."""
@@ -97,6 +99,18 @@ class Registry:
         if tool is None:
             tool = self._tools[kind] = self._make(kind)
         return tool
+
+    def bound_inputs(self, kind: str) -> BoundInputs:
+        """Which inputs of a kind are bound and not rendered: as the plug-in's own `kind` says, else the table.
+        ToolError as from `tool`."""
+        bound = self._bound.get(kind)
+        if bound is None:
+            from noetl.tools.kinds import KINDS  # a worker that only runs http needs no other table
+
+            own = None if kind in BUILT_IN else getattr(self.tool(kind), "kind", None)
+            declared = own if isinstance(own, ToolKind) else KINDS.get(kind)
+            bound = self._bound[kind] = declared.bound_inputs if declared else NOTHING_BOUND
+        return bound
 
     def refusal(self, kind: str) -> str | None:
         """Why a known kind cannot be run here, and the way out; nothing where it can, or where nobody knows it."""

@@ -82,7 +82,7 @@ class PipelineRun:
         place, now = self._place, self._place.clock.now()
         around = inside(task, await place.safe.scope_with_secrets(task, self.around), position, now=now)
         scope = task_scope(around, position, task)
-        prepared = prepare(task, scope, now=now)
+        prepared = prepare(task, scope, now=now, bound=place.tools.bound_inputs(task.kind))
         credentials = await place.safe.credentials(prepared.inputs)
         context = self.task_run(task, position).context(prepared.spec, scope, credentials)
         return (await place.tools.tool(task.kind).run(prepared.inputs, context)).result
@@ -207,8 +207,9 @@ class PipelineRun:
                 task, self._named(await place.safe.scope_with_secrets(task, around), position), position, now=now
             )
             scope = task_scope(around, position, task)
-            secrets = looked_up_names(place.step, position) if takes_sql(task) else ()
-            prepared = prepare(task, scope, now=now, over=self._over(position), secrets=secrets)
+            bound = place.tools.bound_inputs(task.kind)
+            secrets = looked_up_names(place.step, position) if takes_sql(task, bound) else ()
+            prepared = prepare(task, scope, now=now, bound=bound, over=self._over(position), secrets=secrets)
             tool = place.tools.tool(task.kind)
             credentials = await place.safe.credentials(prepared.inputs)
         except (TemplateError, ToolError) as problem:  # in an input: an ordinary error outcome (TPL-09)

@@ -12,17 +12,13 @@ from noetl.engine.pipeline.patches import overlaid
 from noetl.engine.pipeline.pipeline_scope import PipelineScope
 from noetl.engine.pipeline.scopes import task_scope
 from noetl.events.position import Position
+from noetl.net.kinds import BoundInputs
 from noetl.net.task import Task
 from noetl.net.transfer_ends import KIND as TRANSFER
 from noetl.net.transfer_ends import ends_sql
 from noetl.templates.authored import Authored
 from noetl.templates.render import render
 from noetl.templates.scope import Scope
-
-# Inputs that are SQL, by kind: bound, never rendered (design.md §8). `tools.kinds` declares the same, held by a test.
-SQL_INPUTS = dict.fromkeys(("postgres", "duckdb", "sql", "snowflake", "ducklake"), frozenset({"command", "query"}))
-# Commands of a shell, here or elsewhere: values are single arguments, as for SQL.
-SHELL_INPUTS = {"shell": frozenset({"cmds"}), "ssh": frozenset({"command"})}
 
 KEYCHAIN = "keychain"
 
@@ -32,9 +28,9 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     spec: dict[str, Any] = {}
 
 
-def takes_sql(task: Task) -> bool:
+def takes_sql(task: Task, bound: BoundInputs) -> bool:
     """Whether some input of the task may be SQL."""
-    return task.kind in SQL_INPUTS or task.kind == TRANSFER
+    return bool(bound.sql) or task.kind == TRANSFER
 
 
 def inside(task: Task, around: PipelineScope, position: Position, *, now: float) -> PipelineScope:
@@ -52,16 +48,18 @@ def prepare(
     scope: Scope,
     *,
     now: float,
+    bound: BoundInputs,
     over: Mapping[str, Any] | None = None,
     secrets: Collection[str] = (),
 ) -> Prepared:
     """TemplateError where a template fails; the caller makes it an outcome (TPL-09). `over` lies over the inputs: it is
-    rendered already, and never looked through for templates again (V2C-17). `secrets` are names besides `keychain`
+    rendered already, and never looked through for templates again (V2C-17). `bound` is what the task's kind declares:
+    it has no default, since a caller that forgot it would paste values into SQL. `secrets` are names besides `keychain`
     that stand for secrets, which SQL may only bind (TOOL-09)."""
     names_of_secrets = {KEYCHAIN, *secrets}
     written: dict[str, Any] = task.inputs.data or {}
-    sql = {key: written[key] for key in SQL_INPUTS.get(task.kind, ()) if key in written}
-    shell = {key: written[key] for key in SHELL_INPUTS.get(task.kind, ()) if key in written}
+    sql = {key: written[key] for key in bound.sql if key in written}
+    shell = {key: written[key] for key in bound.commands if key in written}
     ends = ends_sql(task.kind, written)
     plain = {key: written[key] for key in written if key not in sql and key not in shell}
     inputs = _mapping(Authored({**plain, **ends.plain}), scope, now)
