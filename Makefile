@@ -1,6 +1,6 @@
 # Every verb of this project. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-ui test-deep soak check format bench golden conformance docs docs-site ui lock sbom audit clean
+.PHONY: help setup demo test test-ui test-deep soak check format bench golden conformance docs docs-site client ui lock sbom audit clean
 
 PY := .venv/bin/python
 READY := .venv/.ready
@@ -87,6 +87,9 @@ docs: $(READY) ## rewrite the generated pages of docs/
 
 docs-site: $(READY) $(DOCS) ## build the documentation as a site into the package; a server shows it at /docs
 	@PYTHONPATH=tools NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict
+
+client: $(READY) ## write the blocking client from the asynchronous one
+	@$(PY) -m tools.blocking_client
 
 ui: $(READY) ## build the web UI into the package
 	@sh tools/ui.sh

@@ -1,7 +1,7 @@
 """The Python client of a server: `noetl.Client` for scripts and notebooks, `noetl.AsyncClient` for event loops.
 
-The command line talks to servers through it and through nothing else. Read first: `async_client.py`, `requests.py`,
-`models.py`.
+The command line talks to servers through it and through nothing else. `make client` writes the blocking client from the
+asynchronous one. Read first: `async_client.py`, `async_calls.py`, `requests.py`.
 """
 
 from noetl.client.async_client import AsyncClient

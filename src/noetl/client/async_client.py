@@ -1,10 +1,13 @@
-"""The asynchronous client, for event loops."""
+"""The client: requests with retries, streams that are taken up again, and waiting for executions.
+
+The blocking client is generated from this module and `async_calls.py`: `make client`.
+"""
 
 from __future__ import annotations
 
-import asyncio
+import time
+from asyncio import sleep
 from collections.abc import AsyncIterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -13,10 +16,8 @@ import msgspec
 
 from noetl.base.tls_trust import is_distrust, trusting
 from noetl.client import requests
-from noetl.client.administration import AsyncAdministration
+from noetl.client.async_calls import AsyncCalls
 from noetl.client.errors import error_of, unreachable
-from noetl.client.limits import AsyncLimits
-from noetl.client.messages_and_tasks import AsyncOutside
 from noetl.client.models import PlaybookInfo, Result, StartedExecution
 from noetl.client.requests import ApiRequest
 from noetl.client.retries import STREAM_SILENCE_S, TIMEOUT_S, arguments, headers_for, pause_before_next
@@ -38,8 +39,8 @@ Listed = list  # the class has a method of that name
 _STREAM_TRIES = 10
 
 
-class AsyncClient(AsyncOutside, AsyncLimits, AsyncAdministration):
-    """Talks to one server. Close it, or use it in an `async with` block. ApiError when the server refuses,
+class AsyncClient(AsyncCalls):
+    """Talks to one server. Close it, or use it as a context manager. ApiError when the server refuses,
     UnreachableError when it does not answer. `ca` is a PEM file: the authority of a server's private certificate."""
 
     def __init__(
@@ -87,7 +88,7 @@ class AsyncClient(AsyncOutside, AsyncLimits, AsyncAdministration):
             pause_s = pause_before_next(request, tries, response)
             if pause_s is None:
                 raise failure or error_of(response)  # type: ignore[arg-type]
-            await asyncio.sleep(pause_s)
+            await sleep(pause_s)
 
     async def events(self, execution_id: str, *, after: int = 0, follow: bool = False) -> AsyncIterator[Event]:
         """The events of an execution in order. With `follow`, those to come too, until it is over: a connection that
@@ -132,7 +133,7 @@ class AsyncClient(AsyncOutside, AsyncLimits, AsyncAdministration):
                 failures += 1
                 if failures > _STREAM_TRIES:
                     raise unreachable(self.url, problem) from problem
-            await asyncio.sleep(delay_s(failures))
+            await sleep(delay_s(failures))
 
     async def _messages(self, path: str, after: int) -> AsyncIterator[StreamMessage]:
         headers = {"Last-Event-ID": str(after), "Accept": "text/event-stream"}
@@ -147,14 +148,18 @@ class AsyncClient(AsyncOutside, AsyncLimits, AsyncAdministration):
                     yield message
 
     async def _over(self, execution_id: str, timeout: float | None) -> bool:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(timeout):
-                tries = 0
-                while not (await self.get(execution_id)).is_over:
-                    await asyncio.sleep(min(1.0, 0.02 * 2**tries))
-                    tries += 1
+        until = None if timeout is None else time.monotonic() + timeout
+        tries = 0
+        while True:
+            execution = await self.get(execution_id)
+            if execution.is_over:
                 return True
-        return False
+            left = None if until is None else until - time.monotonic()
+            if left is not None and left <= 0:
+                return False
+            pause_s = min(1.0, 0.02 * 2**tries)
+            await sleep(pause_s if left is None else min(pause_s, left))
+            tries += 1
 
     # the catalogue
 

@@ -1,10 +1,14 @@
-"""The blocking client, for scripts and notebooks."""
+"""Generated from `async_client.py` by `make client`: edit that one.
+
+The client: requests with retries, streams that are taken up again, and waiting for executions.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from time import sleep
 from typing import Any, Self, TypeVar
 
 import httpx2
@@ -12,10 +16,8 @@ import msgspec
 
 from noetl.base.tls_trust import is_distrust, trusting
 from noetl.client import requests
-from noetl.client.administration import Administration
+from noetl.client.blocking_calls import Calls
 from noetl.client.errors import error_of, unreachable
-from noetl.client.limits import LimitCalls
-from noetl.client.messages_and_tasks import Outside
 from noetl.client.models import PlaybookInfo, Result, StartedExecution
 from noetl.client.requests import ApiRequest
 from noetl.client.retries import STREAM_SILENCE_S, TIMEOUT_S, arguments, headers_for, pause_before_next
@@ -37,9 +39,9 @@ Listed = list  # the class has a method of that name
 _STREAM_TRIES = 10
 
 
-class Client(Outside, LimitCalls, Administration):
-    """Talks to one server. Close it, or use it in a `with` block. ApiError when the server refuses, UnreachableError
-    when it does not answer. `ca` is a PEM file: the authority of a server's private certificate."""
+class Client(Calls):
+    """Talks to one server. Close it, or use it as a context manager. ApiError when the server refuses,
+    UnreachableError when it does not answer. `ca` is a PEM file: the authority of a server's private certificate."""
 
     def __init__(
         self,
@@ -86,7 +88,7 @@ class Client(Outside, LimitCalls, Administration):
             pause_s = pause_before_next(request, tries, response)
             if pause_s is None:
                 raise failure or error_of(response)  # type: ignore[arg-type]
-            time.sleep(pause_s)
+            sleep(pause_s)
 
     def events(self, execution_id: str, *, after: int = 0, follow: bool = False) -> Iterator[Event]:
         """The events of an execution in order. With `follow`, those to come too, until it is over: a connection that
@@ -96,7 +98,8 @@ class Client(Outside, LimitCalls, Administration):
             return
         while True:
             page = self.event_page(execution_id, after=after)
-            yield from map(event_of, page.events)
+            for told in page.events:
+                yield event_of(told)
             if page.next is None:
                 return
             after = page.next
@@ -126,7 +129,7 @@ class Client(Outside, LimitCalls, Administration):
                 failures += 1
                 if failures > _STREAM_TRIES:
                     raise unreachable(self.url, problem) from problem
-            time.sleep(delay_s(failures))
+            sleep(delay_s(failures))
 
     def _messages(self, path: str, after: int) -> Iterator[StreamMessage]:
         headers = {"Last-Event-ID": str(after), "Accept": "text/event-stream"}
@@ -142,14 +145,16 @@ class Client(Outside, LimitCalls, Administration):
     def _over(self, execution_id: str, timeout: float | None) -> bool:
         until = None if timeout is None else time.monotonic() + timeout
         tries = 0
-        while not self.get(execution_id).is_over:
+        while True:
+            execution = self.get(execution_id)
+            if execution.is_over:
+                return True
             left = None if until is None else until - time.monotonic()
             if left is not None and left <= 0:
                 return False
             pause_s = min(1.0, 0.02 * 2**tries)
-            time.sleep(pause_s if left is None else min(pause_s, left))
+            sleep(pause_s if left is None else min(pause_s, left))
             tries += 1
-        return True
 
     # the catalogue
 

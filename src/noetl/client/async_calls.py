@@ -1,0 +1,207 @@
+"""Calls of the API that are one request each: messages, human tasks, timers, schedules, limits, administration.
+
+The blocking client is generated from this module and `async_client.py`: `make client`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from noetl.client import requests
+from noetl.client.models import AuditPageInfo, PlaybookLimitInfo, PoolInfo, StepLimit, WhoAmI, WorkerInfo
+from noetl.client.requests import ApiRequest
+from noetl.operations.api_shapes import (
+    Backfilled,
+    ScheduleList,
+    ScheduleView,
+    StoredMessagePage,
+    TaskPage,
+    TaskView,
+    TimerView,
+)
+
+T = TypeVar("T")
+
+
+class AsyncCalls(ABC):
+    """They rely on `send` and on nothing else."""
+
+    @abstractmethod
+    async def send(self, request: ApiRequest[T]) -> T: ...
+
+    # what comes from outside: messages, signals, events, human tasks, timers, schedules
+
+    async def send_message(
+        self,
+        name: str,
+        correlation: Mapping[str, Any] | None = None,
+        payload: Any = None,
+        *,
+        message_id: str | None = None,
+        ttl: float | None = None,
+    ) -> dict[str, Any]:
+        """Tell the step that waits for this message, now or within `ttl` seconds. The same id counts once."""
+        return await self.send(requests.message(name, correlation or {}, payload, message_id, ttl))
+
+    async def messages(
+        self, *, name: str | None = None, limit: int = 200, cursor: str | None = None
+    ) -> StoredMessagePage:
+        """Messages that nobody has taken yet, the newest first; `next` is the `cursor` of the page after."""
+        return await self.send(requests.messages(name, limit, cursor))
+
+    async def delete_message(self, message_id: str) -> None:
+        """Nobody will receive it. ApiError when it was delivered (409), or none of this id is kept (404)."""
+        await self.send(requests.delete_message(message_id))
+
+    async def delete_messages(self, name: str) -> int:
+        """All of this name that nobody has taken; gives how many."""
+        return await self.send(requests.delete_messages(name))
+
+    async def send_signal(
+        self, name: str, data: Any = None, *, execution_id: str | None = None, signal_id: str | None = None
+    ) -> list[str]:
+        """Tell everybody who listens now, or one execution; gives those that heard it."""
+        return await self.send(requests.signal(name, data, execution_id, signal_id))
+
+    async def inject(self, execution_id: str, name: str, data: Any = None, *, key: str | None = None) -> bool:
+        """Put an event of your own into an execution; False when the same key came before."""
+        return await self.send(requests.inject(execution_id, name, data, key))
+
+    async def tasks(self, **filters: Any) -> list[TaskView]:
+        """Human tasks, open and claimed ones; filters are those of the API (state, role, user, mine, …)."""
+        return await self.send(requests.tasks(filters))
+
+    async def task_page(self, **filters: Any) -> TaskPage:
+        """The same as a page; its `next` is the `cursor` of the page after."""
+        return await self.send(requests.task_page(filters))
+
+    async def task(self, task_id: str) -> TaskView:
+        return await self.send(requests.task(task_id))
+
+    async def claim_task(self, task_id: str, *, version: int | None = None) -> TaskView:
+        return await self.send(requests.act_on_task(task_id, "claim", version=version))
+
+    async def release_task(self, task_id: str, *, version: int | None = None) -> TaskView:
+        return await self.send(requests.act_on_task(task_id, "release", version=version))
+
+    async def complete_task(self, task_id: str, values: Mapping[str, Any], *, version: int | None = None) -> TaskView:
+        """Fill in its form. ApiError (422) names every field that does not fit, and the task stays open."""
+        return await self.send(requests.act_on_task(task_id, "complete", values=values, version=version))
+
+    async def timers(self, execution_id: str | None = None) -> list[TimerView]:
+        """The timers that run, of an execution or of all, the nearest first."""
+        return await self.send(requests.timers(execution_id))
+
+    async def cancel_timer(self, timer_id: str) -> bool:
+        """By its own id; False when it was cancelled before. Only a timer whose author allows it can be."""
+        return await self.send(requests.cancel_timer(timer_id))
+
+    async def schedules(self) -> ScheduleList:
+        """What the clock starts, and what is made up for now."""
+        return await self.send(requests.schedules())
+
+    async def schedule(self, path: str, *, count: int = 5) -> ScheduleView:
+        """One schedule with so many of its coming times."""
+        return await self.send(requests.schedule(path, count))
+
+    async def pause_schedule(self, path: str) -> ScheduleView:
+        return await self.send(requests.steer_schedule(path, "pause"))
+
+    async def resume_schedule(self, path: str) -> ScheduleView:
+        return await self.send(requests.steer_schedule(path, "resume"))
+
+    async def backfill(
+        self, path: str, since: str, until: str | None = None, *, limit: int = 5, dry_run: bool = False
+    ) -> Backfilled:
+        """Run a playbook for times that have passed, at most `limit` at once; times are RFC 3339 texts."""
+        return await self.send(requests.backfill(path, since, until, limit, dry_run))
+
+    # limits, changed while executions run
+
+    async def playbook_limits(self, path: str | None = None) -> list[PlaybookLimitInfo]:
+        """Those that were set, and those that somebody runs under, of all playbooks or of one."""
+        return await self.send(requests.playbook_limits(path))
+
+    async def limit_playbook(self, path: str, limit: int, *, reason: str | None = None) -> bool:
+        """So many executions at once from now on, whatever the playbook says; False when it was so already."""
+        return await self.send(requests.limit_playbook(path, limit, reason))
+
+    async def reset_playbook_limit(self, path: str) -> bool:
+        """As the playbook says again; False when it was so already."""
+        return await self.send(requests.reset_playbook_limit(path))
+
+    async def step_limits(self, execution_id: str) -> list[StepLimit]:
+        """Of the steps that have a limit or a rate, with how many run and wait under it."""
+        return await self.send(requests.step_limits(execution_id))
+
+    async def limit_step(self, execution_id: str, step: str, **settings: Any) -> bool:
+        """Change `limit`, or `rate` ({limit, per}, `per` in seconds), of a step in one execution; None: as the playbook
+        says, and what is left out stays as it is. False when it was so already."""
+        return await self.send(requests.limit_step(execution_id, step, settings))
+
+    async def reset_step_limit(self, execution_id: str, step: str) -> bool:
+        """Both as the playbook says again; False when they were so already."""
+        return await self.send(requests.reset_step_limit(execution_id, step))
+
+    # administration: credentials, tokens, webhooks, pools, workers, the audit log
+
+    async def set_credential(self, name: str, value: Any, *, kind: str = "text") -> dict[str, Any]:
+        """Store a credential; values go in and are never told."""
+        return await self.send(requests.set_credential(name, value, kind))
+
+    async def credentials(self) -> list[dict[str, Any]]:
+        return await self.send(requests.credentials())
+
+    async def delete_credential(self, name: str) -> None:
+        await self.send(requests.delete_credential(name))
+
+    async def pools(self) -> list[PoolInfo]:
+        return await self.send(requests.pools())
+
+    async def set_pool(self, name: str, **settings: Any) -> PoolInfo:
+        return await self.send(requests.set_pool(name, settings))
+
+    async def workers(self) -> list[WorkerInfo]:
+        return await self.send(requests.workers())
+
+    async def who_am_i(self) -> WhoAmI:
+        return await self.send(requests.who_am_i())
+
+    async def ready(self) -> dict[str, Any]:
+        """Whether the server and what it stands on are well."""
+        return await self.send(requests.ready())
+
+    async def rotate_credentials(self) -> dict[str, Any]:
+        """Put every credential under a new master key."""
+        return await self.send(requests.rotate_credentials())
+
+    async def tokens(self) -> list[dict[str, Any]]:
+        """All tokens, revoked ones too, without their secrets."""
+        return await self.send(requests.tokens())
+
+    async def make_token(self, subject: str, role: str, **more: Any) -> dict[str, Any]:
+        """Its text is under `token`, this once. `more` are human_roles, pools and expires_in_s."""
+        return await self.send(requests.make_token({"subject": subject, "role": role, **more}))
+
+    async def revoke_token(self, token_id: str) -> dict[str, Any]:
+        return await self.send(requests.revoke_token(token_id))
+
+    async def webhooks(self) -> list[dict[str, Any]]:
+        return await self.send(requests.webhooks())
+
+    async def make_webhook(self, name: str, **target: Any) -> dict[str, Any]:
+        """Its key is under `secret`, this once. `target` is path (and version), or message (and correlation)."""
+        return await self.send(requests.make_webhook({"name": name, **target}))
+
+    async def delete_webhook(self, name: str) -> None:
+        await self.send(requests.delete_webhook(name))
+
+    async def audit(self, *, limit: int = 100, before: int | None = None) -> AuditPageInfo:
+        """Rows of the audit log, the newest first, and where the page after begins."""
+        return await self.send(requests.audit(limit, before))
+
+    async def verify_audit(self, *, holds: str | None = None) -> dict[str, Any]:
+        """Walk the chain of hashes; `holds` is one that was noted earlier."""
+        return await self.send(requests.verify_audit(holds))
