@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from noetl.control.background.garbage_collection import sweeper
-from noetl.control.commit import decisions
+from noetl.control.commit import sharing
 from noetl.control.commit.memory_use import Bounds
 from noetl.engine.commands import PauseExecution, ResumeExecution
 from noetl.events.envelope import Event
@@ -111,7 +111,7 @@ async def test_only_the_tail_is_read_of_an_execution_that_another_server_moved()
     await second.turn(second.done(a), capacity=0)
     before = present(await store.execution("x1")).last_seq
     store.read = 0
-    clock.advance(decisions.TRUST_S + 1)
+    clock.advance(sharing.TRUST_S + 1)
 
     answer = await first.turn(first.done(b), capacity=0)
 
@@ -130,7 +130,7 @@ async def test_an_execution_that_only_this_server_moves_is_never_read_again() ->
 
 
 async def test_memory_holds_no_more_executions_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decisions, "BOUNDS", Bounds(most=3))
+    monkeypatch.setattr(sharing.SharedExecutions, "memory_bounds", Bounds(most=3))
     control_plane = ControlPlane(shared=True)
     net = net_of(CHAIN)
     waiting = None

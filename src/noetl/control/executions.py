@@ -29,6 +29,7 @@ from noetl.control.commit.decisions import Control, Decisions, Stored, Watch
 from noetl.control.commit.group_commit import GroupCommit
 from noetl.control.commit.loaded_executions import LoadedExecution
 from noetl.control.commit.quarantine import Quarantine
+from noetl.control.commit.sharing import OwnExecutions, SharedExecutions, SharingPolicy
 from noetl.control.nested.call_grants import check_call
 from noetl.control.nested.calls import Library, NestedCalls, NoLibrary
 from noetl.control.nested.starts import Start, Starts
@@ -73,20 +74,21 @@ class Executions:
         shared: bool = False,
         terms: LeaseTerms | None = None,
     ) -> None:
-        self._store, self._clock, self.is_shared = store, clock, shared
+        self._store, self._clock = store, clock
+        self.policy: SharingPolicy = SharedExecutions() if shared else OwnExecutions()
         self._secret_release = secret_release or SecretRelease(None)
-        self._decisions = Decisions(store, results, dispatch, clock, is_shared=shared)
+        self._decisions = Decisions(store, results, dispatch, clock, self.policy)
         self._decisions.terms = terms or self._decisions.terms
         self._loaded = self._decisions.loaded
         self._decisions.watch = watch
-        self._secrets = ExecutionSecrets(store, self._secret_release, clock, self._loaded, is_shared=shared)
-        self._loaded.followed = watch if not shared else None  # a server's streams look into the log themselves
-        self._group_commit = GroupCommit(self._decisions, gathers=shared)
+        self._secrets = ExecutionSecrets(store, self._secret_release, clock, self._loaded, self.policy)
+        self._loaded.followed = watch if self.policy.tells_followed_events else None
+        self._group_commit = GroupCommit(self._decisions, self.policy)
         self.pools = Pools(store, clock)
         self._leases = OrderLeases(self._decisions, store, clock)
-        self._claims = Claims(self._decisions, self.pools, self._leases, store, clock, is_shared=shared)
-        self.recovery = Recovery(self._group_commit, self._decisions, self._claims, clock, is_shared=shared)
-        self._turns = Turns(self._group_commit, self._decisions, self._claims, clock, is_shared=shared)
+        self._claims = Claims(self._decisions, self.pools, self._leases, store, clock, self.policy)
+        self.recovery = Recovery(self._group_commit, self._decisions, self._claims, clock, self.policy)
+        self._turns = Turns(self._group_commit, self._decisions, self._claims, clock, self.policy)
         self._starts = Starts(self._group_commit, self._decisions, clock)
         self.calls = NestedCalls(self, library or NoLibrary())
         self._decisions.left_by = self.calls.left_by
@@ -213,7 +215,7 @@ class Executions:
 
     async def execution(self, execution_id: str) -> LoadedExecution:
         """An execution with its plan, as of now; ahead of the log by the commit that is under way."""
-        if execution_id in self._loaded and not self._loaded.is_stale(execution_id) and not self.is_shared:
+        if self.policy.is_memory_current and execution_id in self._loaded and not self._loaded.is_stale(execution_id):
             return self._loaded[execution_id]
 
         async def loaded(batch: CommitBatch) -> LoadedExecution:
@@ -284,8 +286,8 @@ class Executions:
         self, worker_id: str, leases: dict[str, int], ttls: dict[str, float] | None = None
     ) -> frozenset[str]:
         lost = await self._leases.renew(worker_id, leases, ttls or {})
-        if lost and not self.is_shared:
-            await self.catch_up()  # somebody else has moved its execution, if it is not over
+        if lost and self.policy.follows_after_lost_lease:
+            await self.catch_up()
         return lost
 
     async def give_back(self, worker_id: str) -> None:

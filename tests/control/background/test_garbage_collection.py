@@ -12,7 +12,6 @@ import pytest
 from noetl.base.clock import ManualClock
 from noetl.base.errors import BackendError, UnreadableError
 from noetl.control.background.garbage_collection import EVERY_S, INCIDENT, Sweeper, sweeper
-from noetl.control.commit import decisions
 from noetl.control.commit.quarantine import FAILURES, Incident, Quarantine
 from noetl.events.envelope import Event
 from noetl.events.orders import ReportResult
@@ -151,4 +150,3 @@ async def test_a_report_on_a_broken_execution_does_not_cost_the_other_reports(po
 async def test_whoever_asks_for_a_broken_execution_is_told(poisoned: ControlPlane) -> None:
     with pytest.raises(UnreadableError, match="x1 cannot be read"):
         await poisoned.executions.cancel("x1", "it is broken")
-    assert decisions.TRUST_S > 0

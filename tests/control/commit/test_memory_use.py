@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from noetl.control.commit import decisions
+from noetl.control.commit import sharing
 from noetl.control.commit.memory_use import Bounds, KeptBytes
 from tests.control.control_plane import CHAIN, ControlPlane
 from tests.engine_script import net_of
@@ -55,7 +55,7 @@ def test_by_size_those_used_longest_ago_leave_and_a_few_stay_in_any_case() -> No
 
 @pytest.mark.req("SRV-05")
 async def test_a_server_keeps_hardly_anything_of_executions_that_are_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decisions, "BOUNDS", Bounds(most_over=5))
+    monkeypatch.setattr(sharing.SharedExecutions, "memory_bounds", Bounds(most_over=5))
     control_plane = ControlPlane(shared=True)
     net = net_of(CHAIN)
     for number in range(30):

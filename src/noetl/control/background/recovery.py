@@ -11,6 +11,7 @@ from noetl.control.claiming.claims import Claims
 from noetl.control.commit.batch import CommitBatch
 from noetl.control.commit.decisions import Decisions
 from noetl.control.commit.group_commit import GroupCommit
+from noetl.control.commit.sharing import SharingPolicy
 from noetl.engine.commands import LoseOrder
 from noetl.events.orders import ReportResult
 from noetl.store.contract import OrderRow
@@ -18,10 +19,10 @@ from noetl.store.contract import OrderRow
 
 class Recovery:
     def __init__(
-        self, group_commit: GroupCommit, decisions: Decisions, claims: Claims, clock: Clock, *, is_shared: bool
+        self, group_commit: GroupCommit, decisions: Decisions, claims: Claims, clock: Clock, policy: SharingPolicy
     ) -> None:
         self._group_commit, self._decisions, self._claims = group_commit, decisions, claims
-        self._clock, self._is_shared = clock, is_shared
+        self._clock, self._policy = clock, policy
 
     async def catch_up(self) -> None:
         """Follow what another process has done: paused, resumed, cancelled or taken over meanwhile. On a server only
@@ -29,8 +30,7 @@ class Recovery:
 
         async def caught_up(batch: CommitBatch) -> None:
             loaded = self._decisions.loaded
-            # A server may have thousands loaded. Only those with a waiting caller need to be watched.
-            awaited = self._decisions.resumptions if self._is_shared else loaded
+            awaited = loaded if self._policy.follows_all else self._decisions.resumptions
             wanted = (one for one in loaded if one in awaited or loaded[one].ended.waiting)
             await self._decisions.catch_up([one for one in wanted if loaded[one].execution.is_open])
 

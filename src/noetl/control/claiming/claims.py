@@ -25,6 +25,7 @@ from noetl.control.claiming.worker_abilities import ANY, WorkerAbilities
 from noetl.control.commit.batch import CommitBatch
 from noetl.control.commit.decisions import Decisions, ready_of
 from noetl.control.commit.group_commit import DecideAgainError
+from noetl.control.commit.sharing import SharingPolicy
 from noetl.control.results.result_cache import ResultNotLoadedError
 from noetl.engine.commands import ClaimOrder
 from noetl.engine.lost_leases import MOST_LEASES
@@ -41,19 +42,17 @@ class Claims:
     """All of it inside a round."""
 
     def __init__(
-        self, decisions: Decisions, pools: Pools, leases: OrderLeases, store: Store, clock: Clock, *, is_shared: bool
+        self, decisions: Decisions, pools: Pools, leases: OrderLeases, store: Store, clock: Clock, policy: SharingPolicy
     ) -> None:
         self._decisions, self._pools, self._store, self._clock = decisions, pools, store, clock
-        self._leases = leases
-        self._is_shared = is_shared
+        self._leases, self._policy = leases, policy
         self._sought_at = float("-inf")
         self.suspects = PoisonOrders(decisions, store, clock)
         self.able: Callable[[str], WorkerAbilities] = lambda _: ANY  # what a worker can do, by its id
 
     async def claim(self, turn: Turn, batch: CommitBatch) -> list[Order]:
-        if self._is_shared:
-            return await self._claim_shared(turn, batch)
-        # An embedded run has one worker, which serves all pools.
+        if self._policy.has_many_workers:
+            return await self._claim_for_pools(turn, batch)
         claimed: list[Order] = []
         while len(claimed) < turn.capacity and (ready := self._decisions.ready.take()) is not None:
             try:
@@ -73,7 +72,7 @@ class Claims:
         """Whether memory has something that this worker may well take."""
         return bool(self._pools_of(turn, self.able(turn.worker_id)))
 
-    async def _claim_shared(self, turn: Turn, batch: CommitBatch) -> list[Order]:
+    async def _claim_for_pools(self, turn: Turn, batch: CommitBatch) -> list[Order]:
         claimed: list[Order] = []
         if turn.capacity <= 0:
             return claimed

@@ -13,6 +13,7 @@ from noetl.control.claiming.claims import Claims
 from noetl.control.commit.batch import CommitBatch
 from noetl.control.commit.decisions import Decisions
 from noetl.control.commit.group_commit import DecideAgainError, GroupCommit
+from noetl.control.commit.sharing import SharingPolicy
 from noetl.engine.commands import RecordReport
 from noetl.engine.decision import Decision
 from noetl.events.orders import Order, Report, ReportResult, Turn, TurnAnswer
@@ -20,15 +21,15 @@ from noetl.events.orders import Order, Report, ReportResult, Turn, TurnAnswer
 
 class Turns:
     def __init__(
-        self, group_commit: GroupCommit, decisions: Decisions, claims: Claims, clock: Clock, *, is_shared: bool
+        self, group_commit: GroupCommit, decisions: Decisions, claims: Claims, clock: Clock, policy: SharingPolicy
     ) -> None:
         self._group_commit, self._decisions, self._claims = group_commit, decisions, claims
-        self._clock, self._is_shared = clock, is_shared
+        self._clock, self._policy = clock, policy
 
     async def take(self, turn: Turn) -> TurnAnswer:
-        """Where executions are shared with other servers, every report is decided for itself: what is contested by
-        another server does not hold up the rest."""
-        if self._is_shared:
+        """Where executions are isolated, every report is decided for itself: what is contested by another server does
+        not hold up the rest."""
+        if self._policy.isolates_executions:
             recorded = [partial(self._record_safely, report) for report in turn.reports]
             *decisions, orders = await self._group_commit.decide_each([*recorded, partial(self._claims.claim, turn)])
             # After all of them: what could be stored is stored. The worker repeats the turn, and duplicates are

@@ -16,8 +16,8 @@ from noetl.control.claiming.local_worker import LocalWorkers
 from noetl.control.claiming.ready_orders import Ready, ReadyOrders
 from noetl.control.commit.batch import CommitBatch
 from noetl.control.commit.loaded_executions import LoadedExecution, LoadedExecutions
-from noetl.control.commit.memory_use import Bounds
 from noetl.control.commit.quarantine import Quarantine
+from noetl.control.commit.sharing import SharingPolicy
 from noetl.control.results.result_cache import ResultCache, ResultNotLoadedError
 from noetl.control.results.waiting_for_results import WaitingForResults
 from noetl.engine.commands import CancelExecution, Command, PauseExecution, ResumeExecution
@@ -38,21 +38,18 @@ from noetl.store.wakeups.contract import Wakeups
 Watch = Callable[[Sequence[Event]], None]
 Stored = Callable[[Sequence[Commit]], None]
 Control = PauseExecution | ResumeExecution | CancelExecution
-TRUST_S = 1.0  # after that long without a word, another server may well have moved an execution
-BOUNDS = Bounds()  # of what a server keeps in memory
 
 
 class Decisions:
-    """`is_shared`: other servers work on the same executions. `left_by` names the children that a step run waited for.
-    `stop` hears of orders that nobody wants any more, `stored` of every commit, `taken_up` of executions that were
-    read from the log."""
+    """`left_by` names the children that a step run waited for. `stop` hears of orders that nobody wants any more,
+    `stored` of every commit, `taken_up` of executions that were read from the log."""
 
     def __init__(
-        self, store: Store, results: ResultStore, dispatch: Wakeups, clock: Clock, *, is_shared: bool = False
+        self, store: Store, results: ResultStore, dispatch: Wakeups, clock: Clock, policy: SharingPolicy
     ) -> None:
-        self._store, self._dispatch, self._clock, self._is_shared = store, dispatch, clock, is_shared
-        self.values = ResultCache(results, serves=is_shared)
-        self.loaded = LoadedExecutions(store, self.values, bounds=BOUNDS if is_shared else None, bases=is_shared)
+        self._store, self._dispatch, self._clock, self._policy = store, dispatch, clock, policy
+        self.values = ResultCache(results, policy.near_bytes)
+        self.loaded = LoadedExecutions(store, self.values, policy)
         self._away: dict[str, ResultNotLoadedError] = {}  # stale ones that cannot be read before something is brought
         self.ready = ReadyOrders()
         self.expected = WaitingForResults(self._come_back)
@@ -75,26 +72,24 @@ class Decisions:
 
     async def load(self, execution_id: str) -> LoadedExecution:
         """The execution as of now."""
-        if self._is_shared:
-            await self.follow([execution_id])
+        await self.follow((execution_id,))
         return await self._read(execution_id)
 
     async def load_children(self, execution_id: str) -> None:
-        """What happens to an execution happens to its children (O-02, O-16): they must be in memory then. Who drives
-        his own executions has them there."""
-        for child in await self._store.children(execution_id) if self._is_shared else ():
+        """What happens to an execution happens to its children (O-02, O-16): they must be in memory then."""
+        if self._policy.has_children_in_memory:
+            return
+        for child in await self._store.children(execution_id):
             if child.finished_at is None:
                 await self.load(child.execution_id)
                 await self.load_children(child.execution_id)
 
     async def follow(self, execution_ids: Iterable[str]) -> None:
         """Catch up with what other servers did to these, where they are in memory and it may have been something."""
-        # Asking the store for every load would cost a query per decision. Within TRUST_S memory is believed; a wrong
-        # guess loses its commit and is decided again.
-        before = self._clock.now() - TRUST_S
-        for moved in await self.loaded.catch_up(
-            self.loaded.possibly_moved(execution_ids, before=before), self._clock.now()
-        ):
+        now = self._clock.now()
+        if not (suspected := self.loaded.possibly_moved(execution_ids, now)):
+            return
+        for moved in await self.loaded.catch_up(suspected, now):
             self._heard_of(self.loaded[moved].execution)
 
     async def catch_up(self, execution_ids: Iterable[str]) -> None:
@@ -107,9 +102,8 @@ class Decisions:
             try:
                 await self._reread(execution_id)
             except UnreadableError as problem:
-                if not self._is_shared:
+                if not self._policy.isolates_executions:
                     raise
-                # One unreadable log must not stop a server. An embedded run has only this execution, so it fails.
                 self.quarantine.note(execution_id, problem)  # whoever wants it hears of it then; others go on
                 self.loaded.drop(execution_id)
 
@@ -122,7 +116,7 @@ class Decisions:
                 return
             except ResultNotLoadedError as problem:
                 away = self._away[execution_id] = problem
-        if self._is_shared:
+        if self._policy.isolates_executions:
             # Start loading and go on: other executions of this batch do not wait for a slow result store.
             away.begin()
         else:
@@ -226,7 +220,7 @@ class Decisions:
             self._tell_resumed(self.loaded[commit.execution.execution_id].execution)
             if self.watch is not None:
                 self.watch(commit.events)
-        if self._is_shared:
+        if self._policy.has_many_workers:
             # Only new orders: waking for all that are ready would wake every idle worker at every commit.
             fresh = self.ready.take_fresh()
             if fresh:

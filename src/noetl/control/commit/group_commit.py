@@ -27,6 +27,7 @@ from typing import Any, Protocol, TypeVar
 from noetl.base.errors import BackendError, UnfitError
 from noetl.control.commit.batch import CommitBatch, NotStoredError
 from noetl.control.commit.pending_decisions import Decide, PendingDecision, fail
+from noetl.control.commit.sharing import SharingPolicy
 from noetl.control.results.result_cache import ResultNotLoadedError
 from noetl.store.contract import Commit, ConflictError, TakenError
 
@@ -57,11 +58,8 @@ class CommitMemory(Protocol):
 
 
 class GroupCommit:
-    """`gathers`: every caller queues, so that callers of the same moment share a batch. It is for servers, which get
-    many requests at once."""
-
-    def __init__(self, memory: CommitMemory, *, gathers: bool = False) -> None:
-        self._memory, self._gathers = memory, gathers
+    def __init__(self, memory: CommitMemory, policy: SharingPolicy) -> None:
+        self._memory, self._policy = memory, policy
         self.further: Callable[[], Sequence[Decide]] = tuple  # decided after what was asked for, in a server
         self._waiting: list[PendingDecision] = []
         self._commit_task: asyncio.Task[None] | None = None
@@ -71,8 +69,7 @@ class GroupCommit:
     async def decide_and_commit(self, decide: Callable[[CommitBatch], Awaitable[_T]], *, gathers: bool = False) -> _T:
         """Decide something and have it stored; again from the log, if others moved it meanwhile. Not from inside.
         `gathers`: others may well want the same at this moment."""
-        # A server always queues: its callers come by the dozen, and the time of one commit gathers them for the next.
-        if self._is_busy or self._gathers:
+        if self._is_busy or self._policy.queues_callers:
             return await self._join(decide)
         self._is_busy = True
         requests = [PendingDecision(decide)]

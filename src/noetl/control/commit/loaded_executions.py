@@ -13,8 +13,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 import msgspec
 
 from noetl.base.errors import RefusedError, ToolError, UnreadableError
-from noetl.control.commit.memory_use import Bounds, KeptBytes, weight_of
+from noetl.control.commit.memory_use import KeptBytes, weight_of
 from noetl.control.commit.plans import Plans
+from noetl.control.commit.sharing import SharingPolicy
 from noetl.control.commit.snapshots import Snapshot, copied
 from noetl.control.results.result_cache import ResultCache, ResultNotLoadedError
 from noetl.engine.evolve import evolve, replayed
@@ -50,12 +51,11 @@ class LoadedExecution(msgspec.Struct):
 
 class LoadedExecutions:
     """One whose commit failed is stale: what memory holds is not what the log tells, so it is read again. No more are
-    kept than the `bounds` say, and those that somebody waits for (None: all, until they are dropped). `bases`:
-    others work on the same executions, so that decisions are lost to them again and again."""
+    kept than the bounds of the policy say, and those that somebody waits for."""
 
-    def __init__(self, store: Store, values: ResultCache, *, bounds: Bounds | None = None, bases: bool = False) -> None:
-        self._store, self._values, self._bases = store, values, bases
-        self._kept = KeptBytes(bounds) if bounds is not None else None
+    def __init__(self, store: Store, values: ResultCache, policy: SharingPolicy) -> None:
+        self._store, self._values, self._policy = store, values, policy
+        self._kept = KeptBytes(policy.memory_bounds) if policy.memory_bounds is not None else None
         self._loaded: dict[str, LoadedExecution] = {}
         self._stale: set[str] = set()
         self._contended: set[str] = set()  # others have moved these as well: it may happen again any moment
@@ -85,7 +85,9 @@ class LoadedExecutions:
     def begin(self, net: Net, execution_id: str, trace_id: str, now: float, parent: str | None) -> LoadedExecution:
         """A new execution, of which nothing is stored yet."""
         execution = Execution(execution_id=execution_id, trace_id=trace_id)
-        base = Snapshot(Execution(execution_id=execution_id, trace_id=trace_id)) if self._bases else None
+        base = (
+            Snapshot(Execution(execution_id=execution_id, trace_id=trace_id)) if self._policy.keeps_snapshots else None
+        )
         return self._keep(LoadedExecution(self.plans.of(net), execution, now, 0, Ending(), now, base), parent)
 
     async def load(self, execution_id: str, now: float = 0.0) -> LoadedExecution:
@@ -124,7 +126,7 @@ class LoadedExecutions:
                 base.add(events)
                 return base.execution(), base, weight
             execution = replayed(execution_id, row.trace_id, events)
-            return execution, Snapshot(copied(execution)) if self._bases else None, weight
+            return execution, Snapshot(copied(execution)) if self._policy.keeps_snapshots else None, weight
         except Exception as problem:
             raise UnreadableError(f"execution {execution_id} cannot be read: {problem!r}") from problem
 
@@ -147,12 +149,14 @@ class LoadedExecutions:
         if loaded.base is not None:
             loaded.base.add(events)
 
-    def possibly_moved(self, execution_ids: Iterable[str], *, before: float) -> list[str]:
-        """Those that others may have moved: seen last before this moment, or moved by others already."""
+    def possibly_moved(self, execution_ids: Iterable[str], now: float) -> list[str]:
+        """Those in memory that others may have moved since they were compared with the log."""
+        may_have_moved, contended = self._policy.may_have_moved, self._contended
         return [
             one
             for one in execution_ids
-            if (loaded := self._loaded.get(one)) is not None and (loaded.seen_at < before or one in self._contended)
+            if (loaded := self._loaded.get(one)) is not None
+            and may_have_moved(loaded.seen_at, now, is_contended=one in contended)
         ]
 
     async def catch_up(self, execution_ids: Collection[str], now: float) -> list[str]:

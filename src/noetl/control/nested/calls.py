@@ -77,7 +77,11 @@ class NestedCalls:
             _check_lease(parent.execution, call)
         except ToolError:
             is_left = call.wait and call.step_run_id not in parent.execution.runs
-            if self._executions.is_shared and is_left and await self._is_left_child(call, parent.execution):
+            if (
+                is_left
+                and not self._executions.policy.has_children_in_memory
+                and await self._is_left_child(call, parent.execution)
+            ):
                 await self.give_up(call, LEFT)  # whoever waited for it before was another server, which is gone
             raise
         _check_kind(parent, call)
@@ -106,9 +110,8 @@ class NestedCalls:
         """Cancel the child of a task run, if it is still there."""
         child_id = child_id_of(call.task_run_id)
         self._forget(call, child_id)
-        if self._executions.drives(child_id) or (
-            self._executions.is_shared and await self._executions.is_known(child_id)
-        ):
+        is_elsewhere = not self._executions.policy.has_children_in_memory
+        if self._executions.drives(child_id) or (is_elsewhere and await self._executions.is_known(child_id)):
             await self._executions.cancel(child_id, reason)
 
     async def abandon(self, call: PlaybookCall, reason: str) -> None:
@@ -148,7 +151,7 @@ class NestedCalls:
         if self._executions.drives(child_id):
             return
         if await self._executions.is_known(child_id):
-            if not self._executions.is_shared:  # there, its orders are found in the store by themselves
+            if not self._executions.policy.has_orders_offered:
                 # whoever drove it did so under an earlier lease of this very task
                 await self._executions.take_up(child_id, is_gone=lambda owner: True)
             return

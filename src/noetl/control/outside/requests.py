@@ -63,9 +63,9 @@ async def attend(
                 await message_queue.deliver_stored_messages()
             outage.worked()
         except BackendError as problem:
-            if not executions.is_shared:
+            if not executions.policy.outlives_outages:
                 raise
-            outage.failed(problem)  # a server waits until its store is back
+            outage.failed(problem)
 
 
 async def take(executions: Executions, requests: Requests, request: RequestRow, clock: Clock) -> ReportResult:

@@ -24,7 +24,6 @@ from noetl.events.references import Reference
 from noetl.store.contract import ResultStore
 from noetl.store.results.files import referring
 
-_NEAR_BYTES = 1 << 20
 _TRIES = 30
 _T = TypeVar("_T")
 
@@ -50,13 +49,12 @@ class ResultNotLoadedError(BackendError):
 
 
 class ResultCache:
-    """Only for one event loop, and never from a thread. Results that are not outside are at hand. Of a process that
-    `serves` others, a large file is as far as what lies outside."""
+    """Only for one event loop, and never from a thread. Results in local files are at hand up to `near_bytes`; a
+    larger one is as far as what lies outside."""
 
-    def __init__(self, results: ResultStore, *, serves: bool = False) -> None:
+    def __init__(self, results: ResultStore, near_bytes: int = sys.maxsize) -> None:
         self._results = results
-        # A server must not block its event loop on a large file. An embedded run has nobody else to serve.
-        self._near_bytes = -1 if results.is_outside else _NEAR_BYTES if serves else sys.maxsize
+        self._near_bytes = -1 if results.is_outside else near_bytes
         self._transfer = ResultTransfer(results)
         self._unsent: dict[str, bytes] = {}
         self._unread: set[str] = set()

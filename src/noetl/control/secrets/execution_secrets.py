@@ -19,6 +19,7 @@ from noetl.base.clock import Clock
 from noetl.base.errors import NoetlError, ToolError
 from noetl.base.redaction import Mask, Redactor
 from noetl.control.commit.loaded_executions import LoadedExecutions
+from noetl.control.commit.sharing import SharingPolicy
 from noetl.control.secrets.release import SecretRelease
 from noetl.engine.pipeline.secret_names import naming_of
 from noetl.engine.plan import Plan
@@ -64,11 +65,10 @@ class ExecutionSecrets:
         secret_release: SecretRelease,
         clock: Clock,
         executions: LoadedExecutions,
-        *,
-        is_shared: bool,
+        policy: SharingPolicy,
     ) -> None:
         self._store, self._secret_release, self._clock = store, secret_release, clock
-        self._executions, self._is_shared = executions, is_shared
+        self._executions, self._policy = executions, policy
         self._families: OrderedDict[str, Family] = OrderedDict()
         self._roots: OrderedDict[str, str] = OrderedDict()
         self._readers: WeakKeyDictionary[Plan, bool] = WeakKeyDictionary()
@@ -77,8 +77,8 @@ class ExecutionSecrets:
         """Everything that the family of this execution has read so far."""
         root = await self._root(execution_id)
         family = self._family(root)
-        # Other servers on the same store may have given out secrets since: there the record is read again each time.
-        if (self._is_shared or not family.is_loaded) and self._may_have_read(execution_id):
+        is_known = family.is_loaded and self._policy.has_secrets_in_memory
+        if not is_known and self._may_have_read(execution_id):
             await self._load(root, family)
         return family.mask
 
