@@ -21,6 +21,7 @@ from noetl.store.catalog import Catalog
 from noetl.store.credentials import CredentialRows
 from noetl.store.human_tasks import TaskRow, Tasks
 from noetl.store.key_values import KeyValues
+from noetl.store.notices import NoticeRow, Notices
 from noetl.store.requests import Requests
 from noetl.store.waits import WaitRow, Waits
 
@@ -105,7 +106,8 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
     """One engine step of one execution. `after` is the last `seq` it was decided on. `net` comes with the first
     one: the compiled playbook, kept once per content hash. `waits` are those it opens or changes; `closed_waits` name
     those that are over; `taken_messages` were delivered by it, each to one wait only (MSG-02). `room`: it takes orders
-    of these pools, and is refused where that would make too many."""
+    of these pools, and is refused where that would make too many. `notices` tell of its events; one that is there
+    already stays as it is."""
 
     after: int
     execution: ExecutionRow
@@ -117,6 +119,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
     taken_messages: tuple[str, ...] = ()
     tasks: tuple[TaskRow, ...] = ()
     room: tuple[StoreSpace, ...] = ()
+    notices: tuple[NoticeRow, ...] = ()
 
 
 class SingleRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -292,6 +295,9 @@ class Store(ExecutionSearch, EventLog, Outbox, TimerIndex, Nets, RetentionStore,
 
     @property
     def audit(self) -> Audit: ...
+
+    @property
+    def notices(self) -> Notices: ...
 
     async def now(self) -> float | None:
         """What time it is where the data are, where that is another machine's clock; None: it is this one's."""

@@ -28,6 +28,7 @@ from noetl.store.credentials import CredentialRows, MemoryCredentials
 from noetl.store.execution_filters import checksums_in, has_labels, holds_text
 from noetl.store.human_tasks import MemoryTasks
 from noetl.store.key_values import KeyValues, MemoryKeyValues
+from noetl.store.notices import MemoryNotices
 from noetl.store.rebuild import derived_rows
 from noetl.store.requests import MemoryRequests, Requests
 from noetl.store.waits import MemoryWaits
@@ -51,6 +52,7 @@ class MemoryStore:
         self.tasks = MemoryTasks()
         self.key_values: KeyValues = MemoryKeyValues()
         self.audit: Audit = MemoryAudit()
+        self.notices = MemoryNotices()
 
     async def commit(self, commits: Sequence[Commit]) -> None:
         for commit in commits:
@@ -69,6 +71,7 @@ class MemoryStore:
                 self._orders[order.order_id] = _in_its_pool(order, self._orders.get(order.order_id))
             self.waits.write(commit.waits, commit.closed_waits, commit.taken_messages, execution_id)
             self.tasks.write(commit.tasks)
+            self.notices.write(commit.notices)
 
     def _check(self, commit: Commit) -> None:
         execution_id = commit.execution.execution_id
@@ -222,6 +225,7 @@ class MemoryStore:
         self._orders = {key: order for key, order in self._orders.items() if order.execution_id not in gone}
         self.waits.retire(gone)
         self.tasks.retire(gone)
+        self.notices.retire(gone)
         return len(gone)
 
     async def checksums(self) -> set[str]:

@@ -17,6 +17,7 @@ from noetl.events.envelope import Event
 from noetl.events.taxonomy import EventSource
 from noetl.store.contract import ExecutionRow, OrderRow, OrderState
 from noetl.store.human_tasks import TaskRow
+from noetl.store.notices import NoticeRow, NoticeState
 from noetl.store.waits import KeptRow, MessageRow, WaitRow
 
 
@@ -142,3 +143,12 @@ def task_of(body: str) -> TaskRow:
 def task_values(task: TaskRow) -> tuple[Any, ...]:
     about = (task.state.value, task.role, task.user, task.claimed_by, task.created_at)
     return (task.task_id, task.execution_id, *about, msgspec.json.encode(task).decode())
+
+
+def notice_of(row: Sequence[Any]) -> NoticeRow:
+    values = dict(zip(NoticeRow.__struct_fields__, row, strict=True))
+    return NoticeRow(**{**values, "state": NoticeState(values["state"])})
+
+
+def notice_values(notice: NoticeRow) -> tuple[Any, ...]:
+    return tuple(getattr(notice, field) for field in NoticeRow.__struct_fields__)

@@ -10,9 +10,9 @@ from typing import Any
 from noetl.base.crash_points import crash_point
 from noetl.store.contract import Commit, ConflictError, StoreSpace, TakenError
 from noetl.store.postgres.queries import QUERIES
-from noetl.store.row_codecs import event_values, execution_values, order_values, task_values, wait_values
+from noetl.store.row_codecs import event_values, execution_values, notice_values, order_values, task_values, wait_values
 
-_NET, _WAIT, _TASK, _PAIR = 2, 7, 8, 2
+_NET, _WAIT, _TASK, _NOTICE, _PAIR = 2, 7, 8, 15, 2
 
 
 def columns(rows: Iterable[Sequence[Any]], width: int) -> list[Sequence[Any]]:
@@ -58,7 +58,7 @@ class Written:
         ]
 
     async def _write_more(self, connection: Any) -> None:
-        """Waits, messages and human tasks. TakenError when a message was delivered elsewhere, or removed."""
+        """Waits, messages, human tasks and notices. TakenError when a message was delivered elsewhere, or removed."""
         closed = {(one.execution.execution_id, wait_id) for one in self._commits for wait_id in one.closed_waits}
         opened = {(wait.execution_id, wait.wait_id): wait for one in self._commits for wait in one.waits}
         # Opened and closed in the same batch: it never has to be written.
@@ -70,6 +70,8 @@ class Written:
             await connection.execute(QUERIES["delete_waits"], *columns(sorted(closed), _PAIR))
         if tasks:
             await connection.execute(QUERIES["put_tasks"], *columns(tasks.values(), _TASK))
+        if notices := [notice_values(one) for commit in self._commits for one in commit.notices]:
+            await connection.execute(QUERIES["put_notices"], *columns(notices, _NOTICE))
         await self._take_messages(connection)
 
     async def _take_messages(self, connection: Any) -> None:
@@ -101,7 +103,9 @@ class Written:
 
 def _has_more(commit: Commit) -> bool:
     """Whether there is something beside events, executions, orders and nets."""
-    return bool(commit.waits or commit.closed_waits or commit.taken_messages or commit.tasks or commit.room)
+    return bool(
+        commit.waits or commit.closed_waits or commit.taken_messages or commit.tasks or commit.room or commit.notices
+    )
 
 
 async def _check_room(connection: Any, room: StoreSpace) -> None:

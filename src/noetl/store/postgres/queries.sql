@@ -192,6 +192,7 @@ DELETE FROM execution WHERE execution_id = ANY ($1::text[]) AND finished_at IS N
 WITH e AS (DELETE FROM event WHERE execution_id = ANY ($1::text[])),
      o AS (DELETE FROM orders WHERE execution_id = ANY ($1::text[])),
      w AS (DELETE FROM wait WHERE execution_id = ANY ($1::text[])),
+     n AS (DELETE FROM notice WHERE execution_id = ANY ($1::text[])),
      r AS (DELETE FROM request WHERE execution_id = ANY ($1::text[]))
 DELETE FROM task WHERE execution_id = ANY ($1::text[]);
 
@@ -443,3 +444,70 @@ WHERE $1::bigint IS NULL OR seq < $1 ORDER BY seq DESC LIMIT $2;
 -- name: select_audit
 SELECT seq, at, actor, action, object, address, outcome, prev_hash, hash FROM audit
 WHERE seq > $1 ORDER BY seq LIMIT $2;
+
+-- name: put_notices
+INSERT INTO notice (notice_id, execution_id, path, event, rule, state, created_at, due_at, attempts, fold_key, throttle_s,
+                    folded, error, ended_at, body)
+SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::float8[], $8::float8[],
+                     $9::integer[], $10::text[], $11::float8[], $12::integer[], $13::text[], $14::float8[], $15::bytea[])
+ON CONFLICT (notice_id) DO NOTHING;
+
+-- name: select_notice
+SELECT notice_id, execution_id, path, event, rule, state, created_at, due_at, attempts, fold_key, throttle_s, folded,
+       error, ended_at, body
+FROM notice WHERE notice_id = $1;
+
+-- name: select_notices
+SELECT notice_id, execution_id, path, event, rule, state, created_at, due_at, attempts, fold_key, throttle_s, folded,
+       error, ended_at, body
+FROM notice
+WHERE ($1::text[] IS NULL OR state = ANY ($1))
+  AND ($2::text IS NULL OR execution_id = $2)
+  AND ($3::text IS NULL OR (-created_at, notice_id)
+       > (SELECT -last.created_at, last.notice_id FROM notice AS last WHERE last.notice_id = $3))
+ORDER BY created_at DESC, notice_id LIMIT $4;
+
+-- name: select_due_notice
+SELECT 1 FROM notice WHERE state IN ('pending', 'sending') AND due_at <= $1 LIMIT 1;
+
+-- name: lock_notices
+SELECT pg_advisory_xact_lock(hashtext('noetl notices'), hashtext(current_schema()));
+
+-- name: claim_notices
+-- One that is throttled waits for an older one, for one that is being sent, and for the end of its time.
+UPDATE notice SET state = 'sending', attempts = attempts + 1, due_at = $2
+WHERE notice_id IN (
+    SELECT n.notice_id FROM notice AS n
+    WHERE n.state IN ('pending', 'sending') AND n.due_at <= $1
+      AND NOT EXISTS (
+          SELECT 1 FROM notice AS o
+          WHERE o.fold_key = n.fold_key AND o.notice_id <> n.notice_id
+            AND ((o.state = 'sending' AND o.due_at > $1)
+                 OR (o.state = 'sent' AND o.ended_at > $1 - n.throttle_s)
+                 OR (o.state IN ('pending', 'sending') AND (o.created_at, o.notice_id) < (n.created_at, n.notice_id))))
+    ORDER BY n.due_at, n.notice_id LIMIT $3)
+RETURNING notice_id;
+
+-- name: count_folded
+UPDATE notice AS l SET folded = l.folded + (
+    SELECT coalesce(sum(1 + o.folded), 0) FROM notice AS o
+    WHERE o.fold_key = l.fold_key AND o.notice_id <> l.notice_id AND o.state IN ('pending', 'sending'))
+WHERE l.notice_id = $1 AND l.fold_key IS NOT NULL;
+
+-- name: fold_notices
+UPDATE notice SET state = 'folded', ended_at = $2
+WHERE fold_key = (SELECT l.fold_key FROM notice AS l WHERE l.notice_id = $1)
+  AND notice_id <> $1 AND state IN ('pending', 'sending');
+
+-- name: settle_notice
+UPDATE notice SET state = $1, due_at = $2, error = $3, ended_at = $4
+WHERE notice_id = $5 AND attempts = $6 AND state = 'sending';
+
+-- name: revive_notice
+UPDATE notice SET state = 'pending', due_at = $1, attempts = 0, ended_at = NULL WHERE notice_id = $2 AND state = 'dead';
+
+-- name: count_notices
+SELECT state, count(*) FROM notice GROUP BY state;
+
+-- name: sweep_notices
+DELETE FROM notice WHERE ended_at < $1 AND state = ANY ($2::text[]);

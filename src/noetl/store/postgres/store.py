@@ -17,6 +17,7 @@ from noetl.store.contract import Commit, ConflictError, ExecutionRow, OrderRow, 
 from noetl.store.credentials import CredentialRows
 from noetl.store.human_tasks import Tasks
 from noetl.store.key_values import KeyValues
+from noetl.store.notices import Notices
 from noetl.store.postgres.address import address_of
 from noetl.store.postgres.audit import PostgresAudit
 from noetl.store.postgres.catalog import PostgresCatalog
@@ -28,6 +29,7 @@ from noetl.store.postgres.history import PostgresHistory
 from noetl.store.postgres.human_tasks import PostgresTasks
 from noetl.store.postgres.key_values import PostgresKeyValues
 from noetl.store.postgres.migration import known_migrations, migrate
+from noetl.store.postgres.notices import PostgresNotices
 from noetl.store.postgres.queries import QUERIES
 from noetl.store.postgres.requests import PostgresRequests
 from noetl.store.postgres.waits import PostgresWaits
@@ -59,6 +61,7 @@ class PostgresStore(PostgresHistory):
         self.tasks: Tasks = PostgresTasks(database)
         self.key_values: KeyValues = PostgresKeyValues(database)
         self.audit: Audit = PostgresAudit(database)
+        self.notices: Notices = PostgresNotices(database)
 
     @classmethod
     async def open(cls, url: str, *, connections: int = CONNECTIONS) -> PostgresStore:

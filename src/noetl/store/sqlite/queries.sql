@@ -133,6 +133,9 @@ DELETE FROM wait WHERE execution_id = ?;
 -- name: retire_tasks
 DELETE FROM task WHERE execution_id = ?;
 
+-- name: retire_notices
+DELETE FROM notice WHERE execution_id = ?;
+
 -- name: retire_requests
 DELETE FROM request WHERE execution_id = ?;
 
@@ -367,3 +370,65 @@ WHERE :before IS NULL OR seq < :before ORDER BY seq DESC LIMIT :limit;
 -- name: select_audit
 SELECT seq, at, actor, action, object, address, outcome, prev_hash, hash FROM audit
 WHERE seq > ? ORDER BY seq LIMIT ?;
+
+-- name: insert_notice
+INSERT INTO notice (notice_id, execution_id, path, event, rule, state, created_at, due_at, attempts, fold_key, throttle_s,
+                    folded, error, ended_at, body)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (notice_id) DO NOTHING;
+
+-- name: select_notice
+SELECT notice_id, execution_id, path, event, rule, state, created_at, due_at, attempts, fold_key, throttle_s, folded,
+       error, ended_at, body
+FROM notice WHERE notice_id = ?;
+
+-- name: select_notices
+SELECT notice_id, execution_id, path, event, rule, state, created_at, due_at, attempts, fold_key, throttle_s, folded,
+       error, ended_at, body
+FROM notice
+WHERE (:states IS NULL OR state IN (SELECT value FROM json_each(:states)))
+  AND (:execution_id IS NULL OR execution_id = :execution_id)
+  AND (:beyond IS NULL OR (-created_at, notice_id)
+       > (SELECT -last.created_at, last.notice_id FROM notice AS last WHERE last.notice_id = :beyond))
+ORDER BY created_at DESC, notice_id LIMIT :limit;
+
+-- name: select_due_notice
+SELECT 1 FROM notice WHERE state IN ('pending', 'sending') AND due_at <= ? LIMIT 1;
+
+-- name: claim_notices
+-- One that is throttled waits for an older one, for one that is being sent, and for the end of its time.
+UPDATE notice SET state = 'sending', attempts = attempts + 1, due_at = :until
+WHERE notice_id IN (
+    SELECT n.notice_id FROM notice AS n
+    WHERE n.state IN ('pending', 'sending') AND n.due_at <= :now
+      AND NOT EXISTS (
+          SELECT 1 FROM notice AS o
+          WHERE o.fold_key = n.fold_key AND o.notice_id <> n.notice_id
+            AND ((o.state = 'sending' AND o.due_at > :now)
+                 OR (o.state = 'sent' AND o.ended_at > :now - n.throttle_s)
+                 OR (o.state IN ('pending', 'sending') AND (o.created_at, o.notice_id) < (n.created_at, n.notice_id))))
+    ORDER BY n.due_at, n.notice_id LIMIT :limit)
+RETURNING notice_id;
+
+-- name: count_folded
+UPDATE notice SET folded = folded + (
+    SELECT coalesce(sum(1 + o.folded), 0) FROM notice AS o
+    WHERE o.fold_key = notice.fold_key AND o.notice_id <> notice.notice_id AND o.state IN ('pending', 'sending'))
+WHERE notice_id = :leader AND fold_key IS NOT NULL;
+
+-- name: fold_notices
+UPDATE notice SET state = 'folded', ended_at = :now
+WHERE fold_key = (SELECT l.fold_key FROM notice AS l WHERE l.notice_id = :leader)
+  AND notice_id <> :leader AND state IN ('pending', 'sending');
+
+-- name: settle_notice
+UPDATE notice SET state = ?, due_at = ?, error = ?, ended_at = ?
+WHERE notice_id = ? AND attempts = ? AND state = 'sending';
+
+-- name: revive_notice
+UPDATE notice SET state = 'pending', due_at = ?, attempts = 0, ended_at = NULL WHERE notice_id = ? AND state = 'dead';
+
+-- name: count_notices
+SELECT state, count(*) FROM notice GROUP BY state;
+
+-- name: sweep_notices
+DELETE FROM notice WHERE ended_at < ? AND state IN (SELECT value FROM json_each(?));

@@ -23,6 +23,7 @@ from noetl.store.credentials import CredentialRows
 from noetl.store.execution_filters import checksums_in
 from noetl.store.human_tasks import Tasks
 from noetl.store.key_values import KeyValues
+from noetl.store.notices import Notices
 from noetl.store.rebuild import derived_rows
 from noetl.store.requests import Requests
 from noetl.store.row_codecs import (
@@ -30,6 +31,7 @@ from noetl.store.row_codecs import (
     event_values,
     execution_of,
     execution_values,
+    notice_values,
     order_of,
     order_values,
     task_values,
@@ -42,6 +44,7 @@ from noetl.store.sqlite.history import SqliteHistory, damage_as_unreadable, read
 from noetl.store.sqlite.human_tasks import SqliteTasks
 from noetl.store.sqlite.key_values import SqliteKeyValues
 from noetl.store.sqlite.migration import is_up_to_date, known_migrations, migrate, refuse_others
+from noetl.store.sqlite.notices import SqliteNotices
 from noetl.store.sqlite.queries import QUERIES
 from noetl.store.sqlite.requests import SqliteRequests
 from noetl.store.sqlite.transaction import transaction
@@ -51,7 +54,7 @@ from noetl.store.waits import Waits
 _BUSY_MS = 10_000
 _CHECKPOINT_PAGES = 8_000  # 32 MB of log between checkpoints: each makes somebody wait for two more flushes
 
-_RETIRED = ("retire_events", "retire_orders", "retire_waits", "retire_tasks", "retire_requests")
+_RETIRED = ("retire_events", "retire_orders", "retire_waits", "retire_tasks", "retire_requests", "retire_notices")
 
 
 class SqliteStore(SqliteHistory):
@@ -66,6 +69,7 @@ class SqliteStore(SqliteHistory):
         self.tasks: Tasks = SqliteTasks(connection, self._explained)
         self.key_values: KeyValues = SqliteKeyValues(connection, self._explained)
         self.audit: Audit = SqliteAudit(connection, self._explained)
+        self.notices: Notices = SqliteNotices(connection, self._explained)
 
     @classmethod
     def open(cls, path: Path, *, reading_will_do: bool = False) -> SqliteStore:
@@ -130,6 +134,8 @@ class SqliteStore(SqliteHistory):
                     write_waits(self._db, commit)
                 if commit.tasks:
                     self._db.executemany(QUERIES["put_task"], [task_values(task) for task in commit.tasks])
+                if commit.notices:
+                    self._db.executemany(QUERIES["insert_notice"], [notice_values(one) for one in commit.notices])
             crash_point("append.locked")
             for room in {
                 room for commit in commits for room in commit.room
