@@ -13,6 +13,7 @@ import msgspec
 from noetl.base.ids import derived
 from noetl.engine.admission import admit
 from noetl.engine.attributes import with_attributes
+from noetl.engine.child_effects import child_effects
 from noetl.engine.commands import (
     ActOnTask,
     CancelExecution,
@@ -118,6 +119,7 @@ def _to_rest(plan: Plan, execution: Execution, command: Command) -> Decision:
         decision = with_attributes(plan, decision)
         events += decision.events
         effects += decision.effects
+    effects += child_effects(events)
     return msgspec.structs.replace(first, events=tuple(events), effects=tuple(effects))
 
 

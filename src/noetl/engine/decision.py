@@ -72,7 +72,34 @@ class EndExecution(msgspec.Struct, frozen=True):
     status: Final
 
 
-Effect = DispatchStep | LeaseOrder | CloseOrder | OpenWait | CloseWait | ChangeTask | EndExecution
+class PauseChildren(msgspec.Struct, frozen=True, kw_only=True):
+    """Pause its open children."""
+
+    reason: str
+
+
+class ResumeChildren(msgspec.Struct, frozen=True, kw_only=True):
+    """Resume its open children."""
+
+    reason: str
+
+
+class CancelChildren(msgspec.Struct, frozen=True, kw_only=True):
+    """Cancel its open children; with `compensate` they undo what they did, and those that undo something go on."""
+
+    reason: str
+    compensate: bool = False
+
+
+class CancelCalled(msgspec.Struct, frozen=True, kw_only=True):
+    """Cancel the children that this step run has called and waited for."""
+
+    step_run_id: str
+    reason: str
+
+
+ChildEffect = PauseChildren | ResumeChildren | CancelChildren | CancelCalled
+Effect = DispatchStep | LeaseOrder | CloseOrder | OpenWait | CloseWait | ChangeTask | EndExecution | ChildEffect
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,6 +10,8 @@ import msgspec
 from noetl.control.claiming.lease_terms import terms_of
 from noetl.control.results.step_reads import results_for
 from noetl.engine.decision import (
+    CancelCalled,
+    CancelChildren,
     ChangeTask,
     CloseOrder,
     CloseWait,
@@ -18,6 +20,8 @@ from noetl.engine.decision import (
     EndExecution,
     LeaseOrder,
     OpenWait,
+    PauseChildren,
+    ResumeChildren,
 )
 from noetl.engine.execution import Execution
 from noetl.engine.lifetimes import expiries_of
@@ -74,6 +78,8 @@ def order_rows(
                     lease_epoch=effect.lease_epoch,
                 )
             case EndExecution() | OpenWait() | CloseWait() | ChangeTask():
+                continue
+            case PauseChildren() | ResumeChildren() | CancelChildren() | CancelCalled():
                 continue
             case _:
                 assert_never(effect)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from typing import assert_never
 
 from noetl.base.clock import Clock
 from noetl.base.crash_points import crash_point
@@ -22,16 +23,18 @@ from noetl.control.results.result_cache import ResultCache, ResultNotLoadedError
 from noetl.control.results.waiting_for_results import WaitingForResults
 from noetl.engine.commands import CancelExecution, Command, PauseExecution, ResumeExecution
 from noetl.engine.decide import advance
-from noetl.engine.decision import Decision, DispatchStep
+from noetl.engine.decision import (
+    CancelCalled,
+    CancelChildren,
+    ChildEffect,
+    Decision,
+    DispatchStep,
+    PauseChildren,
+    ResumeChildren,
+)
 from noetl.engine.execution import Execution
-from noetl.events.compensation import CompensationUnknown
-from noetl.events.control import PlaybookCancelled, PlaybookPaused, PlaybookResumed
 from noetl.events.envelope import Event
 from noetl.events.orders import LeaseTerms
-from noetl.events.side_runs import AsyncDone, HandlerFailed, HandlerStarted
-from noetl.events.steps import StepFailed
-from noetl.events.tokens import TokenDropped
-from noetl.events.waits import StepTimeout
 from noetl.store.contract import DEFAULT_POOL, Commit, OrderRow, OrderState, ResultStore, Store
 from noetl.store.wakeups.contract import Wakeups
 
@@ -163,34 +166,31 @@ class Decisions:
             if isinstance(effect, DispatchStep):
                 pool = effect.pool or DEFAULT_POOL
                 self.ready.add(Ready(execution_id, effect.order_id, priority=effect.priority, pool=pool))
-        for event in decision.events:
+        for effect in decision.effects:
             # In the same batch, so that parent and children are cancelled together or not at all.
-            if isinstance(event.payload, _SHARED):
-                self._share(batch, execution_id, event)
+            if isinstance(effect, ChildEffect):
+                self._decide_children(batch, execution_id, effect)
         return decision
 
-    def _share(self, batch: CommitBatch, execution_id: str, event: Event) -> None:
-        """What happens to an execution, or to a step run that waits for a child, happens to the child (O-02, O-16)."""
+    def _decide_children(self, batch: CommitBatch, execution_id: str, effect: ChildEffect) -> None:
+        """Decide for the children what the engine says is to become of them."""
         now, children = self._clock.now(), self.loaded.children(execution_id)
-        command: Control = CancelExecution(at=now, reason="its parent was cancelled")
-        match event.payload:
-            case PlaybookPaused():
-                command = PauseExecution(at=now, reason="its parent was paused")
-            case PlaybookResumed():
-                command = ResumeExecution(at=now, reason="its parent was resumed")
-                self.ready.offer_aside(execution_id)
-            case PlaybookCancelled(compensate=True):
-                command = CancelExecution(at=now, reason="its parent was cancelled", compensate=True)
-                children = [one for one in children if self.loaded[one].execution.compensates is None]
-            case HandlerStarted():
-                children = self.left_by(event.payload.owner) if event.payload.interrupting else []
-                command = CancelExecution(at=now, reason="the step that waited for it was interrupted")
-            case StepTimeout():
-                children = self.left_by(event.step_run_id) if event.payload.action == "alternative" else []
-                command = CancelExecution(at=now, reason="the step that waited for it has timed out")
-            case TokenDropped() | StepFailed() | HandlerFailed() | AsyncDone() | CompensationUnknown():
-                children = self.left_by(event.step_run_id)
-                command = CancelExecution(at=now, reason="the step that waited for it has ended")
+        command: Control
+        match effect:
+            case PauseChildren():
+                command = PauseExecution(at=now, reason=effect.reason)
+            case ResumeChildren():
+                command = ResumeExecution(at=now, reason=effect.reason)
+                self.ready.offer_aside(execution_id)  # its own orders, which nobody could claim meanwhile
+            case CancelChildren():
+                command = CancelExecution(at=now, reason=effect.reason, compensate=effect.compensate)
+                if effect.compensate:
+                    children = [one for one in children if self.loaded[one].execution.compensates is None]
+            case CancelCalled():
+                command = CancelExecution(at=now, reason=effect.reason)
+                children = self.left_by(effect.step_run_id)
+            case _:
+                assert_never(effect)
         for child in children:
             if child in self.loaded:
                 self.decide(batch, child, command)
@@ -262,20 +262,6 @@ class Decisions:
     def _tell_resumed(self, execution: Execution) -> None:
         if not execution.holds and (waiting := self.resumptions.pop(execution.execution_id, None)):
             waiting.set()
-
-
-_SHARED = (
-    PlaybookPaused,
-    PlaybookResumed,
-    PlaybookCancelled,
-    TokenDropped,
-    StepFailed,
-    StepTimeout,
-    HandlerStarted,
-    HandlerFailed,
-    AsyncDone,
-    CompensationUnknown,
-)
 
 
 def ready_of(order: OrderRow) -> Ready:

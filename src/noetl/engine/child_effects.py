@@ -1,0 +1,57 @@
+"""Child effects: what happens to an execution, or to a step run that waits for a child, happens to the child (O-02,
+O-16).
+
+The engine decides upon one execution and does not know which children it has. So it says what is to become of them,
+and the control plane decides the commands for the children it finds, in the same batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from noetl.engine.decision import CancelCalled, CancelChildren, Effect, PauseChildren, ResumeChildren
+from noetl.events.compensation import CompensationUnknown
+from noetl.events.control import PlaybookCancelled, PlaybookPaused, PlaybookResumed
+from noetl.events.envelope import Event
+from noetl.events.side_runs import AsyncDone, HandlerFailed, HandlerStarted
+from noetl.events.steps import StepFailed
+from noetl.events.tokens import TokenDropped
+from noetl.events.waits import StepTimeout
+
+_ENDED = "the step that waited for it has ended"
+_INTERRUPTED = "the step that waited for it was interrupted"
+_TIMED_OUT = "the step that waited for it has timed out"
+
+_RUN_ENDS = (TokenDropped, StepFailed, HandlerFailed, AsyncDone, CompensationUnknown)
+# Most events concern no child. One isinstance over all types is what they cost.
+_CONCERNING = (PlaybookPaused, PlaybookResumed, PlaybookCancelled, StepTimeout, HandlerStarted, *_RUN_ENDS)
+
+
+def child_effects(events: Iterable[Event]) -> Iterator[Effect]:
+    """What these events mean for children, in their order."""
+    for event in events:
+        if isinstance(event.payload, _CONCERNING):
+            yield from _effects_of(event)
+
+
+def _effects_of(event: Event) -> Iterator[Effect]:
+    match event.payload:
+        case PlaybookPaused():
+            yield PauseChildren(reason="its parent was paused")
+        case PlaybookResumed():
+            yield ResumeChildren(reason="its parent was resumed")
+        case PlaybookCancelled(compensate=compensate):
+            yield CancelChildren(reason="its parent was cancelled", compensate=compensate)
+        case HandlerStarted(interrupting=True, owner=owner):
+            yield from _called_by(owner, _INTERRUPTED)
+        case StepTimeout(action="alternative"):
+            yield from _called_by(event.step_run_id, _TIMED_OUT)
+        case TokenDropped() | StepFailed() | HandlerFailed() | AsyncDone() | CompensationUnknown():
+            yield from _called_by(event.step_run_id, _ENDED)
+        case _:  # a timeout that only tells of itself, a handler beside its step: the step goes on waiting
+            pass
+
+
+def _called_by(step_run_id: str | None, reason: str) -> Iterator[Effect]:
+    if step_run_id is not None:
+        yield CancelCalled(step_run_id=step_run_id, reason=reason)
