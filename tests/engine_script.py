@@ -56,7 +56,7 @@ def playbook(text: str) -> str:
 def net_of(text: str) -> Net:
     """The net of a playbook, which must have no errors."""
     findings = Findings()
-    read = read_playbook(Source("test.yaml", playbook(text)), findings)
+    read = read_playbook(Source("test.yaml", playbook(text)), findings, kinds=KINDS)
     assert read is not None, list(findings)
     compiled = compile_playbook(read, KINDS, findings)
     assert not findings.has_errors, list(findings)

@@ -36,7 +36,7 @@ DIALECTS = {
 @pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
 def test_fixture_compiles_to_its_golden_net(path: Path) -> None:
     findings = Findings()
-    playbook = read_playbook(Source(path.name, path.read_text()), findings)
+    playbook = read_playbook(Source(path.name, path.read_text()), findings, kinds=KINDS)
     assert playbook is not None
     net = compile_playbook(playbook, KINDS, findings).net
     assert net is not None
@@ -51,7 +51,7 @@ def test_fixture_compiles_to_its_golden_net(path: Path) -> None:
 @pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
 def test_fixture_has_its_dialect_and_no_findings_but_the_stated_ones(path: Path) -> None:
     findings = Findings()
-    playbook = read_playbook(Source(path.name, path.read_text()), findings)
+    playbook = read_playbook(Source(path.name, path.read_text()), findings, kinds=KINDS)
     assert playbook is not None
     compile_playbook(playbook, KINDS, findings)
     dialect = next(name for start, name in DIALECTS.items() if path.stem.startswith(start))

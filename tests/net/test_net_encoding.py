@@ -20,7 +20,7 @@ FIXTURES = sorted((Path(__file__).parent.parent / "fixtures").glob("*.yaml"))
 
 def net_of(text: str) -> Net:
     findings = Findings()
-    playbook = read_playbook(Source("t.yaml", text), findings)
+    playbook = read_playbook(Source("t.yaml", text), findings, kinds=KINDS)
     assert playbook is not None
     net = compile_playbook(playbook, KINDS, findings).net
     assert net is not None

@@ -112,7 +112,7 @@ async def _ran_embedded(ready: Ready, db: str) -> Told:
     for name, fields in ready.credentials.items():
         await vault.set(name, fields, kind="postgres")
     scripted: dict[str, Tool] = dict.fromkeys(case.kinds, script)
-    tools = Registry(scripted, permissions=Permissions(quantum_providers=STAND_INS))
+    tools = Registry(scripted, permissions=Permissions(provider_stand_ins=STAND_INS))
     async with driving(db, watch=events.extend, tools=tools, keychain=new_keychain(vault=vault)) as driver:
         line = Straight(driver, events)
         try:
@@ -237,7 +237,7 @@ def served(name: str, folder: Path) -> Iterator[Server]:
 
 
 def _start(name: str, place: Processes) -> None:
-    stand_ins, sealed = {"NOETL_QUANTUM_PROVIDERS": ",".join(STAND_INS)}, {"NOETL_MASTER_KEY": MASTER_KEY}
+    stand_ins, sealed = {"NOETL_PROVIDER_STAND_INS": ",".join(STAND_INS)}, {"NOETL_MASTER_KEY": MASTER_KEY}
     db = fresh_url() if "PostgreSQL" in name else str(place.folder / "s.db")
     reached = (*LOOPBACK, *postgres.server().allowed())  # the endpoints and the tables of the cases
     if "inside" in name:

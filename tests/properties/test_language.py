@@ -28,7 +28,7 @@ VALUES = [
 
 def checked(text: str) -> tuple[Findings, Compiled | None]:
     findings = Findings()
-    playbook = read_playbook(Source("t.yaml", text), findings)
+    playbook = read_playbook(Source("t.yaml", text), findings, kinds=KINDS)
     return findings, compile_playbook(playbook, KINDS, findings) if playbook is not None else None
 
 

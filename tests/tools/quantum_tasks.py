@@ -50,7 +50,7 @@ class World:
             load=self.results.load,
             now=lambda: self.now,
             policy=self.policy,
-            quantum_providers=self.stand_ins,
+            provider_stand_ins=self.stand_ins,
             remark=lambda make, **told: self.placed.append((make, told)),
             resolve=self.credentials.__getitem__,
             unwanted=self.unwanted,

@@ -17,9 +17,11 @@ import pytest
 
 import noetl
 from noetl.base.errors import RefusedError, ToolError
+from noetl.base.source import Source
+from noetl.language.checking import check
 from noetl.net.kinds import Input, ToolKind
 from noetl.tools.contract import ToolContext, ToolResult
-from noetl.tools.kinds import KINDS, plugins
+from noetl.tools.kinds import KINDS, load_kinds, plugins
 from noetl.tools.permissions import Permissions
 from noetl.tools.registry import BUILT_IN, Registry
 
@@ -120,6 +122,17 @@ class Sql(Raising):
         return ToolResult(result=[statement.text, list(statement.params), inputs["line"], inputs["text"]])
 
 
+class Farm(Raising):
+    """A plug-in whose tasks submit jobs, and that reads hints of the whole playbook."""
+
+    kind = ToolKind(
+        name="farm", inputs=(Input(name="op"),), policy_doc="Where jobs of the farm run.", job_ops=("", "submit")
+    )
+
+    async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        return ToolResult(result={"job_id": "farm:1", "state": "RUNNING", "site": context.policy["site"]})
+
+
 PLAYBOOK = """
 apiVersion: noetl.io/v10
 kind: Playbook
@@ -142,6 +155,39 @@ def test_a_plug_in_that_raises_gives_an_ordinary_error(monkeypatch: pytest.Monke
     result = noetl.run(PLAYBOOK.replace("KIND", "bad"), db=":memory:")
 
     assert result.ctx == {"why": "tool.exception"}
+
+
+FARM = """
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: {name: farm, path: tests/farm}
+executor: {spec: {policy: {farm: {site: north}}}}
+workflow:
+  - step: start
+    tool: [{name: submit, kind: farm}, {name: ask, kind: farm, op: status}]
+"""
+
+
+@pytest.mark.req("VAL-12", "SRV-11")
+def test_a_plug_in_has_a_policy_and_jobs_like_a_built_in_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = [EntryPoint("farm", f"{__name__}:Farm", plugins.GROUP)]
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: entries)
+
+    net = check(Source("farm.yaml", FARM), kinds=load_kinds()).net
+    result = noetl.run(FARM, db=":memory:")
+
+    assert net is not None
+    assert [task.submits_job for task in net.transitions[0].tasks] == [True, False]
+    assert result.result == {"job_id": "farm:1", "state": "RUNNING", "site": "north"}
+
+
+@pytest.mark.req("VAL-12")
+def test_a_policy_of_a_kind_that_nobody_has_is_refused() -> None:
+    checked = check(Source("farm.yaml", FARM.replace("kind: farm", "kind: noop")), kinds=load_kinds())
+
+    assert ("E_POLICY_SCOPE", '"farm" is not a key of executor.spec.policy') in [
+        (one.code, one.message) for one in checked.diagnostics
+    ]
 
 
 @pytest.mark.req("TOOL-01", "TOOL-09")

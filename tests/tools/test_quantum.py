@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from noetl.base.errors import ToolError
-from noetl.events.task_notes import QuantumPlaced
+from noetl.events.task_notes import JobPlaced
 from noetl.tools.quantum import simulator
 from noetl.tools.quantum.circuits import circuit_of
 from noetl.tools.quantum.jobs import Job, JobContext, JobRequest, JobState
@@ -130,7 +130,7 @@ async def test_a_provider_that_is_not_there_says_what_to_do() -> None:
     error = await refused(World()(provider="ionic", circuit=BELL))
 
     assert error.kind == "quantum.provider_unavailable"
-    assert "quantum_providers = ionic=simulator" in error.message
+    assert "provider_stand_ins = ionic=simulator" in error.message
 
 
 @pytest.mark.req("QNT-03")
@@ -256,7 +256,7 @@ async def test_a_job_is_placed_on_the_best_backend_that_takes_it(placement: Any,
 
     assert submitted["backend"] == expected
     [(make, told)] = run.placed
-    assert (make, told["backend"]) == (QuantumPlaced, expected)
+    assert (make, told["backend"]) == (JobPlaced, expected)
     assert [one["name"] for one in told["considered"]] == ["small", "large"]
 
 

@@ -66,7 +66,7 @@ async def test_without_its_package_ibm_says_what_to_install(world: World, monkey
     assert error.kind == "quantum.provider_unavailable"
     assert error.message == (
         'the quantum provider "ibm" needs the package qiskit-ibm-runtime: install noetl-engine[quantum-ibm], '
-        "or let the simulator stand in for it with quantum_providers = ibm=simulator"
+        "or let the simulator stand in for it with provider_stand_ins = ibm=simulator"
     )
 
 

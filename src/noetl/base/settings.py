@@ -95,7 +95,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     deny: tuple[str, ...] = ()
     sandbox: bool = False
     data_folders: tuple[str, ...] = ()
-    quantum_providers: tuple[str, ...] = ()
+    provider_stand_ins: tuple[str, ...] = ()
     allow_addresses: tuple[str, ...] = ()
     proxy: str | None = None
     no_proxy: tuple[str, ...] = ()
@@ -140,7 +140,7 @@ DESCRIPTIONS = {
     "deny": "Tool kinds to turn off.",
     "sandbox": "Code of playbooks runs in sandboxes only.",
     "data_folders": "Folders that tasks may read and write files in.",
-    "quantum_providers": "Quantum providers of plug-ins that may be used.",
+    "provider_stand_ins": "Providers of jobs that stand in for others: ibm=simulator.",
     "allow_addresses": "Private networks, addresses and host names that tools may reach all the same.",
     "proxy": "URL of a proxy for requests of the http tool and for tokens.",
     "no_proxy": "Hosts that are reached without the proxy.",

@@ -54,7 +54,7 @@ def server_settings(settings: Settings, **more: Any) -> ServerSettings:
         "allow_addresses": settings.allow_addresses,
         "proxy": settings.proxy,
         "no_proxy": settings.no_proxy,
-        "quantum_providers": settings.quantum_providers,
+        "provider_stand_ins": settings.provider_stand_ins,
         "hosts": settings.allowed_hosts,
         "tls_cert": settings.tls_cert,
         "tls_key": settings.tls_key,

@@ -14,7 +14,7 @@ from noetl.events.compensation import (
     CompensationUnknown,
 )
 from noetl.events.side_runs import AsyncDone, AsyncStarted, HandlerDone, HandlerFailed, HandlerStarted, StepInterrupted
-from noetl.events.task_notes import HookFailed, QuantumPlaced
+from noetl.events.task_notes import HookFailed, JobPlaced
 
 
 def side_run_line(payload: Any) -> tuple[str, str | None] | None:
@@ -46,6 +46,6 @@ def side_run_line(payload: Any) -> tuple[str, str | None] | None:
             return f"✗ {visible(payload.task)} failed beside: {error_line(payload.error)}", "red"
         case HookFailed():
             return f"- {payload.phase} hook {visible(payload.hook)} failed: {error_line(payload.error)}", "yellow"
-        case QuantumPlaced():
+        case JobPlaced():
             return f"▸ {visible(payload.task)} placed on {visible(payload.backend)}", None
     return None

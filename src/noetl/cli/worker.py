@@ -174,7 +174,7 @@ def _tools(settings: Settings) -> Registry:
         denied=denied_kinds(settings.deny),
         sandbox=settings.sandbox,
         data_folders=settings.data_folders,
-        quantum_providers=settings.quantum_providers,
+        provider_stand_ins=settings.provider_stand_ins,
         addresses=AddressPolicy(
             allow=settings.allow_addresses,
             proxies=outbound_proxies(settings.proxy, settings.no_proxy, os.environ),

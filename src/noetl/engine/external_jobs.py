@@ -22,8 +22,9 @@ from noetl.engine.pools import pool_of
 from noetl.events.compensation import CompensationRegistered, CompensationRequested
 from noetl.events.control import PlaybookResumed
 from noetl.events.outcomes import TaskResult
-from noetl.net.jobs import KIND, credential_of, submitting
+from noetl.net.jobs import credential_input, submitting_task
 from noetl.net.net import Transition
+from noetl.net.task import Task
 from noetl.net.tasks import pipeline_of
 from noetl.templates.scope import Scope
 
@@ -35,13 +36,15 @@ def end_jobs(plan: Plan, execution: Execution, at: float) -> Decision | None:
     draft = Draft(execution, at, derived("jobs", execution.execution_id, execution.seq))
     parent_id, asked = execution.last_event_id, []
     for job_id, name in open_jobs(plan, execution).items():
-        asked.append(derived("registration", execution.execution_id, KIND, job_id))
+        task = submitting_task(plan.step(name))
+        assert task is not None  # open_jobs names the steps that submit
+        asked.append(derived("registration", execution.execution_id, task.kind, job_id))
         registered = CompensationRegistered(
             registration_id=asked[-1],
             owner=execution.execution_id,
             step=name,
-            task=KIND,
-            ctx=_read(plan.step(name), execution.ctx),
+            task=task.kind,
+            ctx=_credential_ctx(task, execution.ctx),
             idempotent=True,
             job_id=job_id,
             pool=_pool(plan, execution, plan.step(name), at),
@@ -59,15 +62,17 @@ def open_jobs(plan: Plan, execution: Execution) -> dict[str, str]:
     """The jobs that were submitted and may still run, as far as it is known, with the step that submitted each. One
     that was only asked about is somebody else's."""
     found: dict[str, str] = {}
+    # Steps that only ask about a job have the kind of the one that submitted it: they know that it is over.
+    kinds = {task.kind for step in plan.net.transitions for task in pipeline_of(step) if task.submits_job}
     over = set(execution.saga.jobs) if execution.saga is not None else set()
     for name, result in execution.results.items():
         step = plan.step(name)
-        if not any(task.kind == KIND for task in pipeline_of(step)):
+        if not any(task.kind in kinds for task in pipeline_of(step)):
             continue
         for job_id, state in _jobs_in(result):
             if state not in _OPEN:
                 over.add(job_id)
-            elif submitting(step) is not None and not _is_undone(execution, step):
+            elif submitting_task(step) is not None and not _is_undone(execution, step):
                 found[job_id] = name
     return {job_id: name for job_id, name in found.items() if job_id not in over}
 
@@ -86,10 +91,9 @@ def _jobs_in(result: TaskResult) -> Iterator[tuple[str, Any]]:
             yield one["job_id"], one.get("state")
 
 
-def _read(step: Transition, ctx: dict[str, Any]) -> dict[str, Any]:
-    """What may be read to tell the credential that the job is cancelled with."""
-    task = submitting(step)
-    words = re.findall(r"\w+", str(credential_of(task))) if task is not None else ()
+def _credential_ctx(task: Task, ctx: dict[str, Any]) -> dict[str, Any]:
+    """The part of ctx that names the credential which the job is cancelled with."""
+    words = re.findall(r"\w+", str(credential_input(task)))
     return {key: ctx[key] for key in words if key in ctx}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl.base.ids import derived
-from noetl.events.task_notes import HookFailed, QuantumPlaced
+from noetl.events.task_notes import HookFailed, JobPlaced
 from noetl.events.tasks import KeychainRefreshed, TaskProcessed, TaskStarted
 
 SERVER = "server"  # the worker id of what is decided in place
@@ -28,8 +28,8 @@ def order_id_of(step_run_id: str) -> str:
     return derived("order", step_run_id)
 
 
-def told_apart(entry: TaskStarted | TaskProcessed | KeychainRefreshed | HookFailed | QuantumPlaced) -> str:
+def told_apart(entry: TaskStarted | TaskProcessed | KeychainRefreshed | HookFailed | JobPlaced) -> str:
     """What tells an entry from the others of its task run, which may renew several secrets."""
-    if isinstance(entry, HookFailed | QuantumPlaced):
+    if isinstance(entry, HookFailed | JobPlaced):
         return entry.mark
     return f"{entry.event_type} {entry.name}" if isinstance(entry, KeychainRefreshed) else entry.event_type

@@ -30,7 +30,7 @@ from noetl.events.case_runs import CaseStarted, CaseWaiting
 from noetl.events.orders import Report, ReportResult, Timed
 from noetl.events.position import Position
 from noetl.events.steps import ReportRefused, StepDone, StepFailed, StepStarted
-from noetl.events.task_notes import HookFailed, QuantumPlaced
+from noetl.events.task_notes import HookFailed, JobPlaced
 from noetl.events.tasks import KeychainRefreshed, TaskProcessed, TaskStarted
 from noetl.events.taxonomy import EventSource
 from noetl.events.tokens import TokenClaimed
@@ -127,7 +127,7 @@ def _entered(
     entry = timed.entry
     about: dict[str, Any] = {"source": EventSource.WORKER, "ts": timed.at}
     match entry:
-        case TaskStarted() | KeychainRefreshed() | HookFailed() | QuantumPlaced() | TaskProcessed():
+        case TaskStarted() | KeychainRefreshed() | HookFailed() | JobPlaced() | TaskProcessed():
             if (entry.visit, entry.attempt) != (position.visit, position.attempt):
                 return position  # a repeat of what is recorded (EVT-06)
             event_id = _entry_id(report, run, entry.task_run_id, told_apart(entry))

@@ -31,7 +31,7 @@ from noetl.events.outcomes import Error, Status, TaskResult
 from noetl.events.position import Position
 from noetl.events.side_runs import StepInterrupted
 from noetl.events.steps import StepDone, StepFailed, StepScheduled, StepStarted
-from noetl.events.task_notes import HookFailed, QuantumPlaced
+from noetl.events.task_notes import HookFailed, JobPlaced
 from noetl.events.tasks import KeychainRefreshed, TaskProcessed, TaskStarted
 from noetl.events.taxonomy import EventSource
 from noetl.events.tokens import TokenClaimed
@@ -39,7 +39,7 @@ from noetl.events.waits import StepTimeout
 
 Looping = LoopStarted | LoopScheduled | IterationStarted | IterationDone | IterationFailed | LoopCut
 Ending = StepDone | StepFailed | LoopDone | StepInterrupted | StepTimeout
-Telling = TaskStarted | KeychainRefreshed | HookFailed | QuantumPlaced
+Telling = TaskStarted | KeychainRefreshed | HookFailed | JobPlaced
 Running = StepScheduled | TokenClaimed | StepStarted | Telling | TaskProcessed | Looping | Ending
 
 
@@ -53,7 +53,7 @@ def follow(execution: Execution, event: Event, payload: Running) -> None:
             _claimed(execution, run, payload)
         case StepStarted():
             _started(execution, run, event.ts)
-        case TaskStarted() | KeychainRefreshed() | HookFailed() | QuantumPlaced():
+        case TaskStarted() | KeychainRefreshed() | HookFailed() | JobPlaced():
             _note_task_event(run, payload, event.event_id)
         case TaskProcessed():
             _processed(execution, run, payload, event.ts)

@@ -17,7 +17,7 @@ from noetl.events.outcomes import TaskResult
 from noetl.events.position import Position
 from noetl.events.references import Reference
 from noetl.events.steps import StepDone, StepFailed
-from noetl.events.task_notes import HookFailed, QuantumPlaced
+from noetl.events.task_notes import HookFailed, JobPlaced
 from noetl.events.tasks import KeychainRefreshed, TaskProcessed, TaskStarted
 
 Entry = (
@@ -32,7 +32,7 @@ Entry = (
     | IterationDone
     | IterationFailed
     | HookFailed
-    | QuantumPlaced
+    | JobPlaced
 )
 
 

@@ -28,8 +28,8 @@ class HookFailed(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="h
         return f"hook.failed {self.phase} {self.hook}"
 
 
-class QuantumPlaced(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="quantum.placed"):
-    """Where a quantum task was placed, and what it was chosen from (QNT-06)."""
+class JobPlaced(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="quantum.placed"):
+    """The backend that the job of a task was placed on, and the ones it was chosen from (QNT-06)."""
 
     event_type = "quantum.placed"
 
@@ -48,4 +48,4 @@ class QuantumPlaced(Reported, frozen=True, kw_only=True, omit_defaults=True, tag
         return "quantum.placed"
 
 
-Remark = HookFailed | QuantumPlaced
+Remark = HookFailed | JobPlaced

@@ -61,7 +61,7 @@ def check(
 ) -> Checked:
     """Read, compile and analyse `source`. Never raises for anything that is written in it."""
     findings = Findings()
-    playbook = read_playbook(source, findings, dialect=dialect, strict=strict)
+    playbook = read_playbook(source, findings, kinds=kinds, dialect=dialect, strict=strict)
     net, debug, certificate = None, {}, None
     if playbook is not None:
         compiled = compile_playbook(playbook, kinds, findings, extensions=extensions)

@@ -58,6 +58,9 @@ class ToolKind(msgspec.Struct, frozen=True, kw_only=True):
     error_kinds: tuple[str, ...] = ()  # of the errors it ends with, besides COMMON_ERRORS; none: nobody knows
     credential_types: tuple[str, ...] = ()  # of stored credentials that its tool can try (`check`)
     error_aliases: tuple[str, ...] = ()  # what policies may call some of them besides
+    policy_doc: str = ""  # executor.spec.policy.NAME holds hints for all its tasks: what they are
+    # Values of `op` that submit a job which runs on after the task has ended; "" where `op` is left out (SRV-11).
+    job_ops: tuple[str, ...] = ()
 
     @property
     def takes_anything(self) -> bool:
@@ -78,6 +81,12 @@ class ToolKind(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Kinds = Mapping[str, ToolKind]
+
+
+def has_policy(kinds: Kinds, name: str) -> bool:
+    """Whether `name` is a kind that reads hints from `executor.spec.policy.NAME`."""
+    return name in kinds and bool(kinds[name].policy_doc)
+
 
 # Kinds of errors that a task of any kind may end with (REQUIREMENTS §5).
 COMMON_ERRORS = (

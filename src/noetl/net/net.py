@@ -119,7 +119,7 @@ class Executor(_Data, frozen=True, kw_only=True, omit_defaults=True):
     reference_first: bool = False
     fail_fast: bool = False
     auto_compensate: bool = False
-    quantum: dict[str, Any] = {}
+    tool_policies: dict[str, Any] = {}  # by tool kind, as written: hints for all its tasks
     placement: dict[str, Any] = {}
     cost: dict[str, Any] = {}
     pool: Authored | None = None

@@ -117,3 +117,4 @@ class Task(_Data, frozen=True, kw_only=True, omit_defaults=True):
     repeat: tuple[Repeat, ...] = ()
     generated: str | None = None  # choose | while | until
     origin: str | None = None
+    submits_job: bool = False  # a job that runs on after the task has ended: cancelled with the execution (SRV-11)

@@ -115,7 +115,7 @@ def tools_here(allow: Collection[str] = (), deny: Collection[str] = (), sandbox:
             kinds=frozenset(allow),
             denied=denied_kinds((*settings.deny, *deny)),
             data_folders=(str(Path.cwd()), *settings.data_folders),
-            quantum_providers=settings.quantum_providers,
+            provider_stand_ins=settings.provider_stand_ins,
             sandbox=sandbox or settings.sandbox,
         )
     )

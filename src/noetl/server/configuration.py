@@ -42,7 +42,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     proxy: str | None = None  # of requests of tools and for tokens; None: those of the environment
     no_proxy: tuple[str, ...] = ()
     data_folders: tuple[str, ...] = ()
-    quantum_providers: tuple[str, ...] = ()
+    provider_stand_ins: tuple[str, ...] = ()
     secret_variables: tuple[str, ...] = ()
     secret_folders: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()

@@ -93,12 +93,12 @@ def services_of(request: HTTPConnection) -> Services:
 def tools_of(settings: ServerSettings) -> Registry:
     """The tools of a worker in this process. Private addresses are open where its author sits there (design.md §7)."""
     folders = settings.data_folders or ((str(Path.cwd()),) if settings.local else ())
-    stand_ins = settings.quantum_providers
+    stand_ins = settings.provider_stand_ins
     permissions = Permissions(
         kinds=frozenset(settings.allow),
         denied=denied_kinds(settings.deny),
         data_folders=folders,
-        quantum_providers=stand_ins,
+        provider_stand_ins=stand_ins,
         sandbox=settings.sandbox,
         addresses=addresses_of(settings),
     )

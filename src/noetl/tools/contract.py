@@ -71,7 +71,7 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     (RES-02); `tool` gives the tool of another kind, for kinds that move things between others. `playbooks` starts
     nested ones. `masked` takes secrets out of a text: all that leaves is masked anyway, but a secret that a tool has
     cut or changed can no longer be recognised, so it masks before it does so (KEY-06). `now` is the
-    worker's clock. `quantum_providers` are the operator's stand-ins for providers (QNT-03), `policy` is what the
+    worker's clock. `provider_stand_ins` are the operator's stand-ins for providers (QNT-03), `policy` is what the
     playbook says of the whole kind (QNT-06); `remark` tells something of the task run besides its outcome, as an event
     of its own. `unwanted` is where a tool leaves, by names of its own, what ends things it has begun elsewhere: it is
     called if nobody wants the order any more while they last (SRV-11). `traceparent` is the header by which another
@@ -97,7 +97,7 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     playbooks: Playbooks | None = None
     masked: Callable[[str], str] = str
     now: Callable[[], float] = time.time
-    quantum_providers: tuple[str, ...] = ()
+    provider_stand_ins: tuple[str, ...] = ()
     policy: Mapping[str, Any] = {}
     remark: Callable[..., None] = _nobody_listens
     traceparent: str | None = None

@@ -29,14 +29,14 @@ def denied_kinds(names: Iterable[str]) -> frozenset[str]:
 
 class Permissions(msgspec.Struct, frozen=True, kw_only=True):
     """`kinds` that are turned on, those that are `denied` whatever else is said, the folders of files that tools may
-    open for a playbook, and who stands in for which provider of quantum jobs (`ibm=simulator`, QNT-03). `sandbox`: code
+    open for a playbook, and who stands in for which provider of jobs (`ibm=simulator`, QNT-03). `sandbox`: code
     of playbooks runs in a sandbox only. `addresses`: what tools may connect to; all but metadata addresses, if nobody
     says otherwise."""
 
     kinds: frozenset[str] = frozenset()
     denied: frozenset[str] = frozenset()
     data_folders: tuple[str, ...] = ()
-    quantum_providers: tuple[str, ...] = ()
+    provider_stand_ins: tuple[str, ...] = ()
     sandbox: bool = False
     addresses: AddressPolicy = OPEN
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from noetl.events.orders import Order
-from noetl.net.jobs import KIND, credential_of, submitting
+from noetl.net.jobs import credential_input, submitting_task
 from noetl.net.net import Transition
 from noetl.net.task import Task
 from noetl.net.tasks import tasks_of
@@ -38,10 +38,10 @@ def part_of(step: Transition, order: Order) -> tuple[Task, ...]:
 
 def _cancelling(step: Transition, job_id: str) -> Task:
     """Cancels a job of the step, with the credential that it was submitted with."""
-    task = submitting(step)
+    task = submitting_task(step)
     assert task is not None
-    inputs = Authored(credential_of(task))
-    return Task(name=KIND, kind=KIND, inputs=inputs, verbatim={"op": "cancel", "job_id": job_id})
+    inputs = Authored(credential_input(task))
+    return Task(name=task.kind, kind=task.kind, inputs=inputs, verbatim={"op": "cancel", "job_id": job_id})
 
 
 def _alone(task: Task) -> Task:

@@ -20,8 +20,6 @@ from noetl.worker.names import names_in
 from noetl.worker.order_context import OrderContext
 from noetl.worker.secret_store import Credentials
 
-QUANTUM = "quantum"  # the kind that is placed by the playbook's own hints (QNT-06)
-
 
 class TaskRun:
     """`path` is where in a loop it runs; `calls_as` is the task run whose playbooks it calls, if not its own."""
@@ -105,8 +103,8 @@ class TaskRun:
             ),
             masked=place.writer.text,
             now=place.clock.now,
-            quantum_providers=place.tools.permissions.quantum_providers,
-            policy=place.net.executor.quantum if task.kind == QUANTUM else {},
+            provider_stand_ins=place.tools.permissions.provider_stand_ins,
+            policy=place.net.executor.tool_policies.get(task.kind, {}),
             remark=self.remark,
             traceparent=traceparent_of(order.trace_id, self.run_id) if order.traced else None,
             addresses=place.tools.addresses,

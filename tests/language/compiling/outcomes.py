@@ -67,7 +67,7 @@ Compile = Callable[..., Outcome]
 
 def compiled_text(text: str, *, kinds: Kinds = KINDS, strict: bool = False, extensions: bool = False) -> Outcome:
     findings = Findings()
-    playbook = read_playbook(Source("test.yaml", text), findings, strict=strict)
+    playbook = read_playbook(Source("test.yaml", text), findings, kinds=KINDS, strict=strict)
     assert playbook is not None, list(findings)
     compiled = compile_playbook(playbook, kinds, findings, extensions=extensions)
     return Outcome(compiled.net, compiled.debug, list(findings))

@@ -50,7 +50,7 @@ def big_playbook(steps: int) -> str:
 
 def calls_to_compile(text: str) -> tuple[int, Findings]:
     findings = Findings()
-    playbook = read_playbook(Source("big.yaml", text), findings)
+    playbook = read_playbook(Source("big.yaml", text), findings, kinds=KINDS)
     assert playbook is not None
     parse.cache_clear()
     _, calls = count_calls(lambda: compile_playbook(playbook, KINDS, findings))

@@ -31,7 +31,7 @@ def fixture(name: str) -> str:
 def compiled(text: str) -> tuple[Playbook, Net | None, list[Diagnostic]]:
     """The playbook, its net, and every error and warning but unknown credentials, which no test here has."""
     findings = Findings()
-    playbook = read_playbook(Source("test.yaml", text), findings)
+    playbook = read_playbook(Source("test.yaml", text), findings, kinds=KINDS)
     assert playbook is not None, list(findings)
     net = compile_playbook(playbook, KINDS, findings, extensions=True).net
     return playbook, net, [found for found in findings if found.code[0] != "I" and found.code != "W_KEYCHAIN"]

@@ -11,6 +11,7 @@ from noetl.language.reading.shared_checks import ReadContext
 from noetl.language.reading.v2_eval import read_v2_eval
 from noetl.language.reading.v10 import read_v10
 from noetl.language.reading.yaml import read_yaml
+from noetl.tools.kinds import KINDS
 
 READERS = {Dialect.V10: read_v10, Dialect.V2_EVAL: read_v2_eval}
 
@@ -20,7 +21,7 @@ def read_text(text: str, dialect: Dialect = Dialect.V10, *, strict: bool = False
     findings = Findings()
     root = read_yaml(Source("test.yaml", text), findings)
     assert root is not None, list(findings)
-    reading = ReadContext(dialect, findings, strict=strict, v10_api="noetl.io/v10" in text)
+    reading = ReadContext(dialect, findings, strict=strict, v10_api="noetl.io/v10" in text, kinds=KINDS)
     return READERS[dialect](root, reading), list(findings)
 
 

@@ -30,12 +30,12 @@ from noetl.events.loops import IterationDone, IterationFailed, IterationStarted,
 from noetl.events.orders import ReportResult, Timed
 from noetl.events.outcomes import Error
 from noetl.events.steps import StepDone, StepFailed
-from noetl.events.task_notes import HookFailed, QuantumPlaced
+from noetl.events.task_notes import HookFailed, JobPlaced
 from noetl.events.tasks import KeychainRefreshed, TaskProcessed, TaskStarted
 from noetl.events.taxonomy import EventSource
 from noetl.net.task import Directive
 
-_TaskEntry = TaskStarted | KeychainRefreshed | HookFailed | QuantumPlaced | TaskProcessed
+_TaskEntry = TaskStarted | KeychainRefreshed | HookFailed | JobPlaced | TaskProcessed
 _Entry = _TaskEntry | CaseStarted | IterationStarted | IterationDone | IterationFailed
 
 
@@ -94,7 +94,7 @@ class _Book:
         match entry:
             case IterationStarted():
                 self._begin(entry, timed.at)
-            case TaskStarted() | KeychainRefreshed() | HookFailed() | QuantumPlaced() | TaskProcessed():
+            case TaskStarted() | KeychainRefreshed() | HookFailed() | JobPlaced() | TaskProcessed():
                 self._task(entry, timed.at)
             case CaseStarted():
                 self._enter_case(entry, timed.at)
@@ -223,7 +223,7 @@ def _letter(entry: _TaskEntry) -> str:
             return "p"
         case KeychainRefreshed():
             return f"k.{entry.name}"
-        case HookFailed() | QuantumPlaced():
+        case HookFailed() | JobPlaced():
             return entry.mark
 
 

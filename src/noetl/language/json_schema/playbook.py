@@ -53,7 +53,7 @@ def playbook_schema(kinds: Kinds) -> Schema:
         **root,
         "$defs": {
             "template": TEMPLATE,
-            **policies.definitions(),
+            **policies.definitions(kinds),
             **tasks.definitions(kinds),
             **steps.definitions(),
         },

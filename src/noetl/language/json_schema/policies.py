@@ -21,6 +21,7 @@ from noetl.language.json_schema.fragments import (
     words,
     writes,
 )
+from noetl.net.kinds import Kinds
 
 WRITES_TO_CTX = writes("workload", "keychain", "ctx", "iter", "vars", "execution_id")
 WRITES_TO_ITER = writes("workload", "keychain", "ctx", "iter", "index", "parent")
@@ -28,13 +29,13 @@ RETRY_KEYS = ("attempts", "backoff", "delay", "max_delay", "jitter", "on_exhaust
 REDUCERS = ("sum", "count", "min", "max", "append", "extend", "union", "merge", "first", "last", "any", "all")
 
 
-def definitions() -> dict[str, Schema]:
+def definitions(kinds: Kinds) -> dict[str, Schema]:
     return {
         "guard": described_schema(GUARD, "A condition: a template, or true or false."),
         "directive": _directive(),
         "task_policy": _task_policy(),
         "admit": _admit(),
-        "executor_policy": _executor_policy(),
+        "executor_policy": _executor_policy(kinds),
         "step_policy": _step_policy(),
         "loop_policy": _loop_policy(),
         "next_policy": _next_policy(),
@@ -127,7 +128,7 @@ def _failure() -> Schema:
     return mapping({"mode": words("fail_fast", "best_effort")}, doc="How far a failure reaches.")
 
 
-def _executor_policy() -> Schema:
+def _executor_policy(kinds: Kinds) -> Schema:
     timeouts: Schema = {"type": "object", "additionalProperties": ref("timeout")}
     return mapping(
         {
@@ -141,7 +142,7 @@ def _executor_policy() -> Schema:
             ),
             "placement": FREE,
             "cost": FREE,
-            "quantum": described_schema(FREE, "Backends and placement of quantum jobs."),
+            **{name: described_schema(FREE, kind.policy_doc) for name, kind in kinds.items() if kind.policy_doc},
             "failure": _failure(),
             "compensation": described_schema(
                 words("auto", "manual"), "Whether a failed execution compensates by itself."

@@ -22,6 +22,7 @@ from noetl.language.reading.shared_checks import (
 )
 from noetl.language.reading.step_options import check_lease
 from noetl.language.reading.waits.times import duration
+from noetl.net.kinds import has_policy
 
 _CODE = "E_POLICY_SHAPE"
 _LIMITS = ("max_payload_bytes", "max_task_runs", "max_step_runs", "max_depth", "max_in_flight", "lease", "message_ttl")
@@ -32,6 +33,8 @@ def check_parts(reading: ReadContext, policy: Mapping | None, scope: str) -> Non
     """Check each part of a scope's policy that has a shape of its own."""
     for key, _, value in policy.items() if policy else ():
         check = _PARTS.get((scope, key))
+        if check is None and scope == "executor" and has_policy(reading.kinds, key):
+            check = _any_mapping
         if check is not None:
             check(reading, value, f"{scope}.spec.policy.{key}")
 
@@ -148,7 +151,6 @@ _PARTS: dict[tuple[str, str], Check] = {
     ("executor", "limits"): _limits,
     ("executor", "placement"): _any_mapping,
     ("executor", "cost"): _any_mapping,
-    ("executor", "quantum"): _any_mapping,
     ("executor", "failure"): _FAILURE,
     ("executor", "compensation"): _words("auto", "manual"),
     ("step", "lifecycle"): _MOMENTS,

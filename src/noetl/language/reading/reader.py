@@ -18,16 +18,23 @@ from noetl.language.reading.v2_case.reader import read_v2_case
 from noetl.language.reading.v2_eval import read_v2_eval
 from noetl.language.reading.v10 import read_v10
 from noetl.language.reading.yaml import read_yaml
+from noetl.net.kinds import Kinds
 
 _READERS: dict[Dialect, Callable[[Mapping, ReadContext], Playbook | None]] = {
     Dialect.V10: read_v10,
     Dialect.V2_EVAL: read_v2_eval,
     Dialect.V2_CASE: read_v2_case,
 }
+NO_KINDS: Kinds = {}
 
 
 def read_playbook(
-    source: Source, findings: Findings, *, dialect: Dialect | None = None, strict: bool = False
+    source: Source,
+    findings: Findings,
+    *,
+    kinds: Kinds = NO_KINDS,
+    dialect: Dialect | None = None,
+    strict: bool = False,
 ) -> Playbook | None:
     """As much of the playbook as can be read; None when the text is no YAML mapping or of no one dialect."""
     root = read_yaml(source, findings)
@@ -41,6 +48,7 @@ def read_playbook(
         dialect=found.rules,
         findings=findings,
         strict=strict,
+        kinds=kinds,
         v10_api=isinstance(api_version, Scalar) and api_version.value == "noetl.io/v10",
     )
     rewriting = Rewriting(dialect=found, findings=findings, v10_api=reading.v10_api)

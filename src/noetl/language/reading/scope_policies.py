@@ -10,9 +10,10 @@ from collections.abc import Iterator
 
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
 from noetl.language.reading.shared_checks import ReadContext, known_keys, mapping
+from noetl.net.kinds import has_policy
 
 SCOPES: dict[str, tuple[str, ...]] = {
-    "executor": ("defaults", "results", "limits", "placement", "cost", "quantum", "failure", "compensation"),
+    "executor": ("defaults", "results", "limits", "placement", "cost", "failure", "compensation"),
     "step": ("admit", "lifecycle", "failure", "emit", "tracing", "quotas", "compensation"),
     "loop": (
         "exec",
@@ -45,14 +46,23 @@ def read_scope_policy(reading: ReadContext, node: Node | None, scope: str) -> Ma
     if policy is None:
         return None
     _check_control(reading, policy, scope)
-    foreign = [key for key in policy.values if key not in SCOPES[scope] and (owner_of(key) or _is_task_key(key))]
+    known = (*SCOPES[scope], *_tool_policies(reading, policy, scope))
+    foreign = [key for key in policy.values if key not in known and (owner_of(key) or _is_task_key(key))]
     handled = (*CONTROL, *foreign)
-    known_keys(reading, policy, SCOPES[scope], "E_POLICY_SCOPE", f"{scope}.spec.policy", closed=True, handled=handled)
+    known_keys(reading, policy, known, "E_POLICY_SCOPE", f"{scope}.spec.policy", closed=True, handled=handled)
     for key in foreign:
         owner = owner_of(key) or "task.spec.policy"
         message = f'"{key}" is not part of {scope}.spec.policy'
         reading.error("E_POLICY_SCOPE", policy.keys[key], message, f"it belongs to {owner}")
     return policy
+
+
+def _tool_policies(reading: ReadContext, policy: Mapping, scope: str) -> tuple[str, ...]:
+    """The keys of an executor's policy that name a tool kind with hints of its own. Only keys that no scope has are
+    looked up: asking for plug-ins costs more than reading a small file."""
+    if scope != "executor":
+        return ()
+    return tuple(key for key in policy.values if not owner_of(key) and has_policy(reading.kinds, key))
 
 
 def refuse_misplaced(reading: ReadContext, spec: Mapping, scope: str, keys: tuple[str, ...]) -> None:

@@ -16,15 +16,18 @@ from noetl.base.diagnostics import DiagnosticPosition, Findings, PositionedDiagn
 from noetl.base.source import is_template
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, describe
 from noetl.language.reading.playbook import Dialect
+from noetl.net.kinds import Kinds
 
 
 class ReadContext(msgspec.Struct):
-    """What a reader carries along: the dialect, where findings go, and how strict to be about unknown keys."""
+    """What a reader carries along: the dialect, where findings go, how strict to be about unknown keys, and the tool
+    kinds, some of which have a policy of their own."""
 
     dialect: Dialect
     findings: Findings
     strict: bool = False  # --strict
     v10_api: bool = False  # apiVersion: noetl.io/v10
+    kinds: Kinds = {}
 
     def error(self, code: str, place: PositionedDiagnostic, message: str, hint: str = "") -> None:
         self.findings.add(code, place, message, hint)

@@ -79,6 +79,8 @@ QUANTUM = ToolKind(
         Input(name="run_s", schema=DURATION, doc="How long a job of the simulator runs; 0 when left out."),
     ),
     defaults={"timeout": 300},
+    policy_doc="Backends and placement of quantum jobs.",
+    job_ops=("", "submit", "run"),
 )
 
 KINDS = (PLAYBOOK, WORKBOOK, SECRETS, QUANTUM)

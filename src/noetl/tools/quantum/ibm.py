@@ -52,7 +52,7 @@ class Ibm:
             raise ToolError(
                 UNAVAILABLE,
                 f'the quantum provider "ibm" needs the package {PACKAGE}: install noetl-engine[{EXTRA}], '
-                "or let the simulator stand in for it with quantum_providers = ibm=simulator",
+                "or let the simulator stand in for it with provider_stand_ins = ibm=simulator",
             )
         told = await self._engine.ask(op=op, account=account_of(around.credential), **more)
         return Job(

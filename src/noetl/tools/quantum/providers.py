@@ -46,7 +46,7 @@ class Providers:
             raise ToolError(
                 UNAVAILABLE,
                 f'there is no quantum provider "{name}" here: install a plug-in that brings it, '
-                f"or let the simulator stand in for it with quantum_providers = {name}={SIMULATOR}",
+                f"or let the simulator stand in for it with provider_stand_ins = {name}={SIMULATOR}",
             )
         try:
             made: Provider = found.load()()
@@ -61,6 +61,6 @@ def stand_ins(written: tuple[str, ...]) -> dict[str, str]:
     for one in written:
         name, sign, stand_in = one.partition("=")
         if not sign or not name.strip() or not stand_in.strip():
-            raise ValueError(f'quantum_providers: "{one}" is not of the form ibm=simulator')
+            raise ValueError(f'provider_stand_ins: "{one}" is not of the form ibm=simulator')
         found[name.strip()] = stand_in.strip()
     return found

@@ -16,7 +16,7 @@ import msgspec
 
 from noetl.base.durations import seconds
 from noetl.base.errors import ToolError
-from noetl.events.task_notes import QuantumPlaced
+from noetl.events.task_notes import JobPlaced
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.quantum.circuits import Circuit, circuit_of, numbers_of
 from noetl.tools.quantum.jobs import JOB, UNAVAILABLE, Job, JobContext, JobRequest, JobState, Provider
@@ -165,7 +165,7 @@ def _placed(inputs: Mapping[str, Any], context: ToolContext, circuit: Circuit, s
     if placed is None:
         return None
     context.remark(
-        QuantumPlaced,
+        JobPlaced,
         backend=placed.backend.name,
         provider=placed.backend.provider,
         prefer=placed.prefer,
@@ -188,7 +188,7 @@ def _surroundings(inputs: Mapping[str, Any], context: ToolContext) -> JobContext
 
 def _stand_ins(context: ToolContext) -> dict[str, str]:
     try:
-        return stand_ins(context.quantum_providers)
+        return stand_ins(context.provider_stand_ins)
     except ValueError as problem:
         raise ToolError(UNAVAILABLE, str(problem)) from None
 

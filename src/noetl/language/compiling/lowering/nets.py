@@ -13,7 +13,7 @@ from noetl.language.compiling.targets import END, arcs_of, candidates
 from noetl.language.reading.nodes import data
 from noetl.language.reading.playbook import ArcSyntax, Dialect, Playbook
 from noetl.net.debug import DebugMap, step_address
-from noetl.net.kinds import Kinds
+from noetl.net.kinds import Kinds, has_policy
 from noetl.net.net import FORMAT, Executor, KeychainEntry, Net, Transition, Trigger
 from noetl.net.task import Directive
 
@@ -34,7 +34,7 @@ def lower_playbook(playbook: Playbook, kinds: Kinds, debug: DebugMap) -> Net | N
         workload=table(playbook.workload),
         ctx=authored(playbook.ctx),
         keychain=_keychain(playbook),
-        executor=_executor(playbook),
+        executor=_executor(playbook, kinds),
         trigger=_trigger(playbook),
         transitions=_transitions(_lowering(playbook, kinds, debug)),
     )
@@ -83,7 +83,7 @@ def _keychain(playbook: Playbook) -> tuple[KeychainEntry, ...]:
     )
 
 
-def _executor(playbook: Playbook) -> Executor:
+def _executor(playbook: Playbook, kinds: Kinds) -> Executor:
     written = playbook.executor
     if written is None:
         return Executor()
@@ -99,7 +99,7 @@ def _executor(playbook: Playbook) -> Executor:
         fail_fast=word(inner(policy, "failure", "mode"), "") == "fail_fast",
         auto_compensate="auto"
         in (word(inner(policy, "compensation"), ""), word(inner(policy, "compensation", "mode"), "")),
-        quantum=table(inner(policy, "quantum")),
+        tool_policies={key: table(inner(policy, key)) for key in table(policy) if has_policy(kinds, key)},
         placement=table(inner(policy, "placement")),
         cost=table(inner(policy, "cost")),
         pool=authored(inner(written.spec, "pool")),

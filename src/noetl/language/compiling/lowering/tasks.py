@@ -53,6 +53,7 @@ class TaskLowering:
             inner_args=tuple(Authored(data(each)) for each in task.bound[1:]),
             generated=task.generated,
             origin=self._lowering.debug[address].path if task.generated else None,
+            submits_job=kind is not None and (inputs.get("op") or "") in kind.job_ops,
         )
 
     def _handed(self, outer: Mapping, task: TaskSyntax) -> dict[str, Any]:
