@@ -17,7 +17,7 @@ from tests.cluster.checkers import check
 from tests.cluster.ledgers import Effects, Starts
 from tests.cluster.machines import Cluster, cluster, until
 from tests.cluster.playbooks import CHAIN, GATED
-from tests.cluster.watching import ends_of, has_begun_a_task, status_of
+from tests.cluster.watching import NOT_FOR_OPERATORS, ends_of, has_begun_a_task, lines_of, status_of
 
 pytestmark = pytest.mark.timeout(300)
 Switch = Callable[[], None]
@@ -30,7 +30,7 @@ def _asked(grounds: Cluster, method: str, path: str, **how: Any) -> httpx2.Respo
 
 
 def _files_bounded(grounds: Cluster, size: int) -> None:
-    """As a full disk would, for the files of the server: none of them may grow."""
+    """As a full disk would, for the files of the server: the store has outgrown this, its log of requests has not."""
     [server] = grounds.servers
     assert server.child is not None
     resource.prlimit(server.child.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
@@ -39,7 +39,7 @@ def _files_bounded(grounds: Cluster, size: int) -> None:
 @contextmanager
 def _full_file(folder: Path) -> Iterator[tuple[Cluster, Switch, Switch]]:
     with cluster(folder, str(folder / "store.db")) as grounds:
-        yield grounds, lambda: _files_bounded(grounds, 4096), lambda: _files_bounded(grounds, resource.RLIM_INFINITY)
+        yield grounds, lambda: _files_bounded(grounds, 65_536), lambda: _files_bounded(grounds, resource.RLIM_INFINITY)
 
 
 @contextmanager
@@ -90,6 +90,13 @@ def test_a_store_that_cannot_be_written_refuses_politely_serves_reads_and_recove
         assert worker.is_alive
         listed = _asked(grounds, "GET", "/api/executions").json()
         assert len(listed["executions"]) == 2 + len(answers) - 1, "what was refused was not begun"
+        written = lines_of(server)
+        assert [line for line in written if any(one in line for one in NOT_FOR_OPERATORS)] == []
+        # Connections to PostgreSQL were ended by the switch: the wake-ups were too, which is an outage of its own.
+        lines = [line for line in written if '"level": "warning"' in line and "wake-ups" not in line]
+        assert len(lines) == 2, lines
+        assert "cannot be written" in lines[0]
+        assert "can be written again" in lines[1]
 
 
 def _refused(grounds: Cluster, body: dict[str, object], answers: list[httpx2.Response]) -> httpx2.Response | None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from noetl.base.errors import NoetlError
-from tests.cluster.machines import Cluster, until
+from tests.cluster.machines import Cluster, Member, until
 
 OVER = ("completed", "failed", "cancelled")
 ENDED_S = 90.0
+NOT_FOR_OPERATORS = "Traceback", "never retrieved", '"exception"', "never awaited"
+OUTAGES = "cannot", "not", "lost", "again", "fail"
 
 
 def status_of(grounds: Cluster, execution_id: str) -> str | None:
@@ -32,6 +34,14 @@ def end_of(grounds: Cluster, execution_id: str, within_s: float = ENDED_S) -> st
 def ends_of(grounds: Cluster, execution_ids: Iterable[str], within_s: float = ENDED_S) -> list[str]:
     """How each of them ended."""
     return [end_of(grounds, one, within_s) for one in execution_ids]
+
+
+def lines_of(member: Member) -> list[str]:
+    """What it wrote, but for what each request, execution and start writes."""
+    files = sorted(member.cluster.folder.glob(f"{member.name}-*.log"))
+    lines = "\n".join(file.read_text(errors="replace") for file in files).splitlines()
+    routine = '"event": "request"', '"event": "execution.ended"', "others can read the token file"
+    return [line for line in lines if not any(one in line for one in routine)]
 
 
 def has_begun_a_task(grounds: Cluster, execution_id: str) -> bool:

@@ -14,23 +14,13 @@ from tests.cluster.backends import Nats, Postgres
 from tests.cluster.ledgers import Effects, Starts
 from tests.cluster.machines import Cluster, Member, backends, cluster, until
 from tests.cluster.playbooks import CHAIN
-from tests.cluster.watching import ends_of
+from tests.cluster.watching import NOT_FOR_OPERATORS, OUTAGES, ends_of, lines_of
 
 pytestmark = pytest.mark.timeout(300)
 
 STORE = "cannot be reached", "is reached again"
 BROKER = "wake-ups are not exchanged", "wake-ups are exchanged with other processes again"
 SERVER = "does not answer", "answers again"
-NOT_FOR_OPERATORS = "Traceback", "never retrieved", '"exception"', "never awaited"
-OUTAGES = "cannot", "not", "lost", "again", "fail"
-
-
-def lines_of(member: Member) -> list[str]:
-    """What it wrote, but for what each request, execution and start writes."""
-    files = sorted(member.cluster.folder.glob(f"{member.name}-*.log"))
-    lines = "\n".join(file.read_text(errors="replace") for file in files).splitlines()
-    routine = '"event": "request"', '"event": "execution.ended"', "others can read the token file"
-    return [line for line in lines if not any(one in line for one in routine)]
 
 
 def has_written(member: Member, text: str, times: int = 1) -> bool:

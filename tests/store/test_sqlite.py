@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from noetl.base.errors import BackendError
+from noetl.base.errors import BackendError, StoreUnwritableError
 from noetl.events.executions import Final, PlaybookProcessed
 from noetl.events.outcomes import Error
 from noetl.events.steps import StepDone, StepFailed
@@ -155,3 +155,26 @@ def test_a_new_file_that_another_process_makes_its_store_meanwhile_is_ours(tmp_p
     refuse_others(overtaken, "s.db")  # type: ignore[arg-type]  # it has what is asked
 
     overtaken.close()
+
+
+@pytest.mark.req("SRV-12")
+async def test_a_full_store_is_one_line_in_the_log_and_one_when_there_is_room(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = SqliteStore.open(tmp_path / "s.db")
+    [pages] = store._db.execute("PRAGMA page_count").fetchone()
+    store._db.execute(f"PRAGMA max_page_count = {pages}")
+    for number in range(3):
+        with pytest.raises(StoreUnwritableError, match="cannot be written"):
+            await store.key_values.put("kind", str(number), b"x" * 100_000, over=0, at=0.0)
+        assert await store.key_values.get("kind", str(number)) is None  # a read that works is no room
+
+    store._db.execute(f"PRAGMA max_page_count = {pages + 1_000}")
+    await store.key_values.put("kind", "later", b"x" * 100_000, over=0, at=0.0)
+    await store.key_values.put("kind", "last", b"x" * 100_000, over=0, at=0.0)
+
+    assert [message.split(": ")[0].rpartition("s.db ")[2] for message in caplog.messages] == [
+        "cannot be written",
+        "can be written again",
+    ]
+    await store.close()

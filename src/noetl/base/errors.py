@@ -65,8 +65,16 @@ class BackendError(NoetlError):
     """A store or broker did not keep its promise: unreachable, full, locked, corrupt or of another version."""
 
 
-class StoreUnreachableError(BackendError):
-    """The store does not answer. Its connections have written that to the log already."""
+class StoreOutageError(BackendError):
+    """The store cannot do its work, whoever asks. Its connections have written that to the log already."""
+
+
+class StoreUnreachableError(StoreOutageError):
+    """The store does not answer."""
+
+
+class StoreUnwritableError(StoreOutageError):
+    """The store can be read and not written: its disk is full, or it is read-only."""
 
 
 class AbsentError(BackendError):

@@ -1,7 +1,8 @@
 """Outages in the log: one line when something we depend on is lost, and one when it is back.
 
 Whoever meets the failures reports all of them here; only a change of state is written. A store that cannot be reached
-is reported by its own connections, so the jobs that use it say nothing more about that (`UnreachableError`).
+or written is reported by its own connections, so the jobs that use it say nothing more about that
+(`StoreOutageError`).
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 
-from noetl.base.errors import StoreUnreachableError
+from noetl.base.errors import StoreOutageError
 
 
 class Outage:
@@ -27,7 +28,7 @@ class Outage:
     def failed(self, problem: BaseException, *, began_at: float | None = None) -> None:
         """Something could not be done. `began_at` is when it was begun (monotonic): what was begun before the last
         success says nothing about now, and would be written as another outage."""
-        if self._is_on or isinstance(problem, StoreUnreachableError):
+        if self._is_on or isinstance(problem, StoreOutageError):
             return
         if began_at is not None and began_at < self._worked_at:
             return
@@ -43,6 +44,6 @@ class Outage:
 
 
 def log_failure(log: logging.Logger, problem: BaseException, text: str, *values: object) -> None:
-    """Write what could not be done for one record, unless nothing can be done now: the store is out of reach."""
-    if not isinstance(problem, StoreUnreachableError):
+    """Write what could not be done for one record, unless nothing can be done now: the store is in an outage."""
+    if not isinstance(problem, StoreOutageError):
         log.warning(f"{text}: %s", *values, problem)

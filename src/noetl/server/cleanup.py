@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from noetl.base.errors import StoreUnreachableError
+from noetl.base.errors import StoreOutageError
 from noetl.control.background.retention import Retention
 from noetl.server.idempotency import IdempotencyKeys
 from noetl.server.logs import log
@@ -50,7 +50,7 @@ async def clean(services: Services) -> None:
         try:
             await chore()
         except Exception as problem:
-            if not isinstance(problem, StoreUnreachableError):  # its connections have told it
+            if not isinstance(problem, StoreOutageError):  # its connections have told it
                 log.warning("housekeeping", problem=str(problem))
 
 

@@ -25,7 +25,7 @@ from noetl.base.errors import (
     PlaybookError,
     RefusedError,
     SettledError,
-    StoreUnreachableError,
+    StoreOutageError,
     TemplateError,
     ToolError,
     UnfitError,
@@ -128,7 +128,7 @@ def of_error(error: NoetlError) -> ProblemDetails:
     if isinstance(error, UnreadableError):
         return ProblemDetails(500, f"{error}; see noetl db check", kind="unreadable")
     if isinstance(error, BackendError):
-        if not isinstance(error, StoreUnreachableError):  # whose connections have told it already
+        if not isinstance(error, StoreOutageError):  # whose connections have told it already
             log.warning("backend", problem=str(error))
         retry = {"retry-after": str(RETRY_AFTER_S)}
         return ProblemDetails(503, "the store cannot answer now; nothing was changed", kind=kind, headers=retry)

@@ -11,7 +11,7 @@ import logging
 import msgspec
 
 from noetl.base.clock import Clock
-from noetl.base.errors import StoreUnreachableError
+from noetl.base.errors import StoreOutageError
 
 FAILURES = 5  # until it is an incident
 FIRST_S = 1.0
@@ -52,8 +52,8 @@ class Quarantine:
             self._until = {one: until for one, until in self._until.items() if until > now}
 
     def note(self, record: str, problem: BaseException) -> None:
-        """It has failed. A store that is out of reach is no fault of the record: it is tried again soon."""
-        if isinstance(problem, StoreUnreachableError):
+        """It has failed. A store that is out of reach, or full, is no fault of the record: it is tried again soon."""
+        if isinstance(problem, StoreOutageError):
             self.postpone(record, FIRST_S)
             return
         now, before = self._clock.now(), self._noted.get(record)

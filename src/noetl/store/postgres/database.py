@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import asyncpg  # type: ignore[import-untyped]
 
-from noetl.base.errors import UnfitError
+from noetl.base.errors import StoreUnwritableError, UnfitError
 from noetl.base.outages import Outage
 from noetl.store.postgres.address import Address
 from noetl.store.postgres.failures import explained, is_lost, uncertain, unreachable
@@ -39,6 +39,7 @@ class Database:
         self._pool, self.address, self.patience_s = pool, address, patience_s
         where = address.shown
         self._outage = Outage(_log, f"the store {where} cannot be reached", f"the store {where} is reached again")
+        self._full = Outage(_log, f"the store {where} cannot be written", f"the store {where} can be written again")
 
     @property
     def where(self) -> str:
@@ -88,7 +89,7 @@ class Database:
 
     async def write(self, work: Callable[[Any], Awaitable[_T]]) -> _T:
         """The same for what must not be done twice. UncertainError when the connection was lost meanwhile."""
-        return await self._patiently(work, repeats=lambda: False)
+        return self._written(await self._patiently(work, repeats=lambda: False))
 
     async def run_in_transaction(self, work: Callable[[Any], Awaitable[_T]], *, repeats: bool = False) -> _T:
         """A write of several statements: all of them or none. A process that was stopped for long between two of them
@@ -104,7 +105,14 @@ class Database:
                 is_committed = not connection.is_closed()  # what follows is sent at once, whatever becomes of it
             return given
 
-        return await self._patiently(in_transaction, repeats=lambda: repeats or not is_committed)
+        return self._written(await self._patiently(in_transaction, repeats=lambda: repeats or not is_committed))
+
+    def _written(self, given: _T) -> _T:
+        """Note that the store can be written. A statement that has touched no row shows nothing: a full disk lets it
+        pass."""
+        if self._full.is_on and not (isinstance(given, str) and given.endswith(" 0")):
+            self._full.worked()
+        return given
 
     async def _patiently(self, work: Callable[[Any], Awaitable[_T]], *, repeats: Callable[[], bool]) -> _T:
         pauses, task = Pauses(self.patience_s), asyncio.current_task()
@@ -122,7 +130,10 @@ class Database:
                 if task is not None and task.cancelling() > asked_to_end:
                     raise asyncio.CancelledError from problem  # which a connection that ends badly would have hidden
                 if not is_lost(problem):
-                    raise explained(self.where, problem) from problem
+                    told = explained(self.where, problem)
+                    if isinstance(told, StoreUnwritableError):
+                        self._full.failed(problem, began_at=began_at)
+                    raise told from problem
                 # a connection that ends is no outage yet: the next one may be had at once
                 if not has_begun or isinstance(problem, TimeoutError):
                     self._outage.failed(problem, began_at=began_at)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import asyncpg  # type: ignore[import-untyped]
 
-from noetl.base.errors import BackendError, StoreUnreachableError, UnfitError, UnreadableError
+from noetl.base.errors import BackendError, StoreUnreachableError, StoreUnwritableError, UnfitError, UnreadableError
 from noetl.store.contract import ConflictError
 
 CONFLICT = "NOETL"  # the SQLSTATE of the function `conflict`
@@ -67,8 +67,8 @@ def explained(where: str, problem: BaseException) -> BackendError:
             return UnfitError(f"the store {where} cannot hold this text: {_error_text(problem)}")
         case asyncpg.DataCorruptedError():
             return UnreadableError(f"the store {where} is damaged: {_error_text(problem)}")
-        case asyncpg.DiskFullError():
-            return BackendError(f"the store {where} cannot be written: {_error_text(problem)}")
+        case asyncpg.DiskFullError() | asyncpg.ReadOnlySQLTransactionError():
+            return StoreUnwritableError(f"the store {where} cannot be written: {_error_text(problem)}")
         case _:
             return BackendError(f"the store {where} failed: {_error_text(problem)}")
 

@@ -7,6 +7,7 @@ execution do not wait for each other, so another terminal may look as often as i
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping
@@ -16,7 +17,8 @@ from typing import Any
 
 import msgspec
 
-from noetl.base.errors import AbsentError, BackendError, UnfitError, UnreadableError
+from noetl.base.errors import AbsentError, BackendError, StoreUnwritableError, UnfitError, UnreadableError
+from noetl.base.outages import Outage
 from noetl.events.envelope import Event
 from noetl.store.contract import ExecutionRow, MovedExecution, OrderRow, SingleRow
 from noetl.store.execution_filters import lowered
@@ -29,8 +31,17 @@ from noetl.store.sqlite.queries import QUERIES
 
 _PATIENCE_MS = 2_000  # a reader waits only while the file itself is being recovered
 _NOT_WRITABLE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+_UNWRITABLE = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY)
+# A disk that cannot be read: nothing that more room would mend.
+_UNREADABLE = (
+    sqlite3.SQLITE_IOERR_READ,
+    sqlite3.SQLITE_IOERR_SHORT_READ,
+    sqlite3.SQLITE_IOERR_CORRUPTFS,
+    sqlite3.SQLITE_IOERR_DATA,
+)
 _EVERYTHING = -1  # of LIMIT
 _ENDED_LATE_S = 60.0
+_log = logging.getLogger(__name__)
 
 
 class SqliteHistory:
@@ -39,6 +50,7 @@ class SqliteHistory:
     def __init__(self, connection: sqlite3.Connection, where: str) -> None:
         self._db = connection
         self._where = where
+        self._outage = Outage(_log, f"the store {where} cannot be written", f"the store {where} can be written again")
         self.key_values: KeyValues = SqliteKeyValues(connection, self._explained)
 
     @classmethod
@@ -170,14 +182,24 @@ class SqliteHistory:
     @contextmanager
     def _explained(self) -> Iterator[None]:
         """Whatever SQLite cannot do becomes our own error, naming the file."""
+        changes = self._db.total_changes if self._outage.is_on else None
         try:
             yield
         except sqlite3.Error as problem:
-            raise BackendError(_explanation(self._where, problem)) from problem
+            if not _is_unwritable(problem):
+                raise BackendError(_explanation(self._where, problem)) from problem
+            # A program without a log, as a command is, hears of it by this error alone.
+            if _log.hasHandlers():
+                self._outage.failed(problem)
+            raise StoreUnwritableError(_explanation(self._where, problem)) from problem
         except UnicodeEncodeError as problem:
             raise UnfitError(f"the store {self._where} cannot hold this text: {problem.reason}") from problem
         except (msgspec.DecodeError, UnicodeDecodeError) as problem:
             raise BackendError(f"the store {self._where} is damaged: {problem}") from problem
+        else:
+            # Reads succeed all the time. Only a change that is committed says that there is room again.
+            if changes is not None and self._db.total_changes > changes and not self._db.in_transaction:
+                self._outage.worked()
 
 
 @contextmanager
@@ -234,6 +256,12 @@ def _renew(path: Path) -> None:
         migrate(connection, known_migrations(), str(path))
     finally:
         connection.close()
+
+
+def _is_unwritable(problem: sqlite3.Error) -> bool:
+    """Whether it is read as ever, and no write will succeed until somebody makes room or gives rights."""
+    code = getattr(problem, "sqlite_errorcode", 0)
+    return code & 0xFF in _UNWRITABLE and code not in _UNREADABLE
 
 
 def _explanation(where: str, problem: sqlite3.Error) -> str:
