@@ -9,6 +9,7 @@ from noetl.events.taxonomy import TAXONOMY
 from noetl.templates.scopes import table
 from tools.checks_page import checks_page
 from tools.cli_page import cli_page
+from tools.keys_page import keys_page
 from tools.patterns_page import patterns_page
 from tools.settings_page import settings_page
 from tools.spellings_page import spelling_pages
@@ -67,6 +68,7 @@ def scopes_page() -> str:
 def pages() -> dict[str, str]:
     """Every generated page by its place."""
     return {
+        "docs/dsl/keys.md": keys_page(),
         "docs/dsl/scopes.md": scopes_page(),
         "docs/runtime/events.md": events_page(),
         "docs/checks.md": checks_page(),

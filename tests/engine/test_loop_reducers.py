@@ -8,7 +8,7 @@ import pytest
 
 from noetl.base.errors import ToolError
 from noetl.engine.loops.reducers import OPERATIONS, fold_all, folded, shared_of, with_shared
-from noetl.language.json_schema.policies import REDUCERS
+from noetl.language.grammar.policies import REDUCERS
 
 
 @pytest.mark.req("LOOP-14")

@@ -17,7 +17,7 @@ def command(dialect: str) -> None:
     """
     import json
 
-    from noetl.language.json_schema.playbook import playbook_schema
+    from noetl.language.grammar.json_schema import playbook_schema
     from noetl.tools.kinds import load_kinds
 
     click.echo(json.dumps(playbook_schema(load_kinds()), indent=2, ensure_ascii=False))

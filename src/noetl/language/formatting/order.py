@@ -10,45 +10,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from noetl.language.formatting.model import BLANK, Block, DocumentLayout, LayoutComment, LayoutEntry
-
-ROOT_KEYS = (
-    "apiVersion",
-    "kind",
-    "name",
-    "path",
-    "metadata",
-    "keychain",
-    "executor",
-    "trigger",
-    "workload",
-    "ctx",
-    "workbook",
-)
-ROOT_LAST = ("workflow",)
-STEP_KEYS = (
-    "step",
-    "desc",
-    "spec",
-    "when",
-    "args",
-    "loop",
-    "tool",
-    "retry",
-    "vars",
-    "sink",
-    "set_ctx",
-    "result",
-    "timer",
-    "message",
-    "signal",
-    "human_task",
-    "timeout",
-    "compensate",
-    "on_event",
-)
-STEP_LAST = ("case", "next")
-TASK_KEYS = ("name", "kind", "desc")
-TASK_LAST = ("spec", "eval")
+from noetl.language.grammar.model import Construct
+from noetl.language.grammar.root import ROOT
+from noetl.language.grammar.steps import STEP
+from noetl.language.grammar.tasks import TASK
 
 
 def arrange(layout: DocumentLayout) -> None:
@@ -71,18 +36,18 @@ def arrange(layout: DocumentLayout) -> None:
 
 
 def _sort_playbook(root: Block) -> None:
-    _sort(root, ROOT_KEYS, ROOT_LAST)
+    _sort(root, ROOT)
     for steps in _lists(root, "workflow"):
         for step in _blocks(steps):
-            _sort(step, STEP_KEYS, STEP_LAST)
+            _sort(step, STEP)
             for tool in _lists(step, "tool"):
                 for task in _tasks(tool):
-                    _sort(task, TASK_KEYS, TASK_LAST)
+                    _sort(task, TASK)
 
 
-def _sort(block: Block, first: Sequence[str], last: Sequence[str]) -> None:
-    ranks = {name: rank for rank, name in enumerate(first)} | {name: 1000 + rank for rank, name in enumerate(last)}
-    block.entries.sort(key=lambda entry: ranks.get(entry.name, 500))
+def _sort(block: Block, construct: Construct) -> None:
+    ranks = construct.ranks()
+    block.entries.sort(key=lambda entry: ranks.get(entry.name, 0))
 
 
 def _lists(block: Block, name: str) -> list[Block]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from noetl.language.grammar.root import ROOT
 from noetl.language.migrating.document_editor import Sheet, key_id
 from noetl.language.migrating.fragments import (
     CommentedEntry,
@@ -19,7 +20,6 @@ from noetl.language.migrating.notes import Notes
 from noetl.language.migrating.unknown_keys import kept_as_comments, only
 from noetl.language.reading.nodes import Mapping
 from noetl.language.reading.playbook import Playbook, TaskSyntax
-from noetl.language.reading.root import SECTIONS
 
 API_VERSION = "noetl.io/v10"
 
@@ -43,7 +43,7 @@ def root_pieces(
             case "workbook" if any(_is_rewritten(one) for one in playbook.workbook.values()):
                 named = tuple(FragmentEntry(name, task(one)) for name, one in playbook.workbook.items())
                 entries.append(FragmentEntry(key, Mapped((FragmentEntry("tasks", Mapped(named)),)), key_id(key_node)))
-            case _ if key in SECTIONS:
+            case _ if key in ROOT.names():
                 entries.append(copier.entry(root, key))
             case _:
                 entries += kept_as_comments(copier, only(root, key), (), notes)

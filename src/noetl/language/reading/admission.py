@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from noetl.language.grammar.policies import ADMISSION, ADMIT
 from noetl.language.reading.nodes import Mapping, Node, Scalar, describe
 from noetl.language.reading.playbook import Admit, AdmitRuleSyntax
 from noetl.language.reading.rule_lists import Rung, read_ladder
 from noetl.language.reading.scope_policies import CONTROL
-from noetl.language.reading.shared_checks import ReadContext, boolean, choice, known_keys, mapping, opening, sequence
+from noetl.language.reading.shared_checks import ReadContext, boolean, check_keys, choice, mapping, opening, sequence
 
 _SHAPE = "admit: {rules: [{when: …, then: {allow: true}}, {else: {then: {allow: false}}}]}"
-_MODES = ("exclusive", "inclusive")
 
 
 def read_admit(reading: ReadContext, node: Node | None) -> Admit | None:
@@ -17,8 +17,8 @@ def read_admit(reading: ReadContext, node: Node | None) -> Admit | None:
     admit = mapping(reading, node, "E_POLICY_SHAPE", "admit", _SHAPE)
     if admit is None:
         return None
-    known_keys(reading, admit, ("mode", "rules"), "E_POLICY_SHAPE", "admit", closed=True)
-    mode = choice(reading, admit.get("mode"), _MODES, "E_POLICY_SHAPE", "admit.mode")
+    check_keys(reading, admit, ADMIT, "E_POLICY_SHAPE")
+    mode = choice(reading, admit.get("mode"), ADMIT["mode"].words, "E_POLICY_SHAPE", "admit.mode")
     if "rules" not in admit:
         reading.error("E_POLICY_SHAPE", opening(admit), "admit has no rules, and rules is required", _SHAPE)
     listed = sequence(reading, admit.get("rules"), "E_POLICY_SHAPE", "admit.rules", _SHAPE)
@@ -39,8 +39,7 @@ def _read_rule(reading: ReadContext, rung: Rung) -> AdmitRuleSyntax | None:
         message = f'"{key}" is a control action, and admission only allows or denies'
         hint = "write allow: true or allow: false; control belongs to task.spec.policy.rules"
         reading.error("E_POLICY_SCOPE", then.keys[key], message, hint)
-    known = ("allow", "park", "set_token")
-    known_keys(reading, then, known, "E_RULE_SHAPE", "an admission", closed=True, handled=CONTROL)
+    check_keys(reading, then, ADMISSION, "E_RULE_SHAPE", handled=CONTROL)
     park = boolean(reading, then.get("park"), "E_RULE_SHAPE", "park")
     if "allow" not in then and not park and not actions:
         message = "allow is required: this rule neither allows nor denies"

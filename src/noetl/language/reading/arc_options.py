@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
+from noetl.language.grammar.steps import ARC_SPEC
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, describe
 from noetl.language.reading.numbers import found_text, is_templated, whole_number
 from noetl.language.reading.playbook import Dialect
 from noetl.language.reading.policy_keys import check_dedupe
 from noetl.language.reading.scope_policies import CONTROL, refuse_control
-from noetl.language.reading.shared_checks import ReadContext, boolean, known_keys
+from noetl.language.reading.shared_checks import ReadContext, boolean, check_keys
 from noetl.language.reading.waits.times import duration
 
-OPTIONS = ("delay", "priority", "dedupe", "partition", "tokens", "cancel", "trigger_compensation")
 _CODE = "E_SPEC_OPTION"
 
 
@@ -20,7 +20,7 @@ def check_arc_options(reading: ReadContext, spec: Mapping | None) -> None:
     if spec is None:
         return
     handled = (*CONTROL, "guard", "mode", "policy")
-    known_keys(reading, spec, OPTIONS, _CODE, "an arc's spec", closed=True, handled=handled)
+    check_keys(reading, spec, ARC_SPEC, _CODE, handled=handled)
     refuse_control(reading, spec, "an arc's spec")
     _refuse_misplaced(reading, spec)
     duration(reading, spec.get("delay"), "delay")

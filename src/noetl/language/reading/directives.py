@@ -8,37 +8,21 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+from noetl.language.grammar.policies import DIRECTIVE, REDUCERS, RETRY_KEYS
 from noetl.language.reading.nodes import Mapping, Node, Scalar
 from noetl.language.reading.numbers import count, found_text, is_templated
 from noetl.language.reading.playbook import Dialect, Then
-from noetl.language.reading.shared_checks import ReadContext, choice, known_keys, mapping, opening, text
+from noetl.language.reading.shared_checks import ReadContext, check_keys, choice, known_keys, mapping, opening, text
 from noetl.language.reading.waits.times import duration
 
-DIRECTIVES = ("retry", "jump", "continue", "break", "fail")
-REDUCERS = (
-    "sum",
-    "count",
-    "min",
-    "max",
-    "append",
-    "extend",
-    "union",
-    "merge",
-    "first",
-    "last",
-    "any",
-    "all",
-)
-
-_RETRY_KEYS = ("attempts", "backoff", "delay", "max_delay", "jitter", "on_exhausted")
-_KEYS = ("do", "to", *_RETRY_KEYS, "set_iter", "set_ctx")
+_RETRY_KEYS = frozenset(key.name for key in RETRY_KEYS)
 _OLDER_WRITES = {
     "set_vars": "write set_iter for this iteration, or set_ctx for the execution",
     "set_shared": "write set_ctx, with loop.spec.policy.reducers for the key",
     "set_prev": "write set_iter and read it from iter",
 }
 _BACKOFFS = {
-    Dialect.V10: ("none", "linear", "exponential"),
+    Dialect.V10: DIRECTIVE["backoff"].words,
     Dialect.V2_EVAL: ("fixed", "linear", "exponential"),
 }
 _SAME_BACKOFF = {"fixed": "none", "none": "fixed"}  # C-16: one thing under two words
@@ -47,7 +31,7 @@ _SAME_BACKOFF = {"fixed": "none", "none": "fixed"}  # C-16: one thing under two 
 def read_then(reading: ReadContext, node: Mapping, besides: Collection[str] = ()) -> Then:
     """The directive of `node`; `besides` are keys of the rule that stand among it (`expr` in v2-eval)."""
     _check_keys(reading, node, besides)
-    word = choice(reading, node.get("do"), DIRECTIVES, "E_DO", "do")
+    word = choice(reading, node.get("do"), DIRECTIVE["do"].words, "E_DO", "do")
     do = word or "continue"
     if word or "do" not in node:
         _check_company(reading, node, do)
@@ -62,9 +46,8 @@ def read_then(reading: ReadContext, node: Mapping, besides: Collection[str] = ()
 
 def _check_keys(reading: ReadContext, node: Mapping, besides: Collection[str]) -> None:
     older = reading.dialect is Dialect.V2_EVAL
-    known = (*_KEYS, *_OLDER_WRITES) if older else _KEYS
     refused = ("next", "then") if older else ("next", *_OLDER_WRITES)
-    known_keys(reading, node, known, "E_RULE_SHAPE", "a directive", closed=True, handled=(*besides, *refused))
+    check_keys(reading, node, DIRECTIVE, "E_RULE_SHAPE", handled=(*besides, *refused))
     if "next" in node:
         hint = "route the step's boundary event with next[].when" if older else "route the event with next.arcs[].when"
         reading.error("E_RULE_SHAPE", node.keys["next"], "a task policy cannot start a step", hint)
@@ -109,7 +92,9 @@ def _read_retry(reading: ReadContext, node: Mapping) -> dict[str, Any]:
         "delay": duration(reading, node.get("delay"), "delay", code),
         "max_delay": duration(reading, node.get("max_delay"), "max_delay", code),
         "jitter": _read_jitter(reading, node.get("jitter")),
-        "on_exhausted": choice(reading, node.get("on_exhausted"), ("continue", "fail"), code, "on_exhausted"),
+        "on_exhausted": choice(
+            reading, node.get("on_exhausted"), DIRECTIVE["on_exhausted"].words, code, "on_exhausted"
+        ),
     }
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from noetl.language.grammar.root import EXECUTOR
 from noetl.language.reading.nodes import Mapping, Node
 from noetl.language.reading.numbers import plain_text, timeout
 from noetl.language.reading.playbook import ExecutorSyntax
 from noetl.language.reading.policy_keys import check_parts
 from noetl.language.reading.routers import read_unguarded
 from noetl.language.reading.scope_policies import read_scope_policy
-from noetl.language.reading.shared_checks import ReadContext, choice, known_keys, mapping, text
+from noetl.language.reading.shared_checks import ReadContext, check_keys, choice, mapping, text
 from noetl.language.reading.step_options import check_concurrency, check_lease
 
-_KINDS = ("local", "distributed")
+_KINDS = EXECUTOR["kind"].words
 _CODE = "E_EXECUTOR"
 
 
@@ -20,7 +21,7 @@ def read_executor(reading: ReadContext, node: Node | None) -> ExecutorSyntax | N
     block = mapping(reading, node, _CODE, "executor", "executor: {kind: local}")
     if block is None:
         return None
-    known_keys(reading, block, ("kind", "profile", "version", "spec"), _CODE, "the executor")
+    check_keys(reading, block, EXECUTOR, _CODE)
     kind = choice(reading, block.get("kind"), _KINDS, _CODE, "executor.kind")
     profile = choice(reading, block.get("profile"), _KINDS, _CODE, "executor.profile")
     if kind and profile and kind != profile:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from noetl.language.grammar.steps import LOOP, LOOP_SPEC
 from noetl.language.reading.nodes import Mapping, Node, Scalar, data
 from noetl.language.reading.numbers import count, found_text, is_templated, timeout
 from noetl.language.reading.playbook import Dialect, LoopSyntax
 from noetl.language.reading.policy_keys import check_parts
 from noetl.language.reading.scope_policies import read_scope_policy
-from noetl.language.reading.shared_checks import ReadContext, boolean, choice, guard, known_keys, mapping, opening, text
+from noetl.language.reading.shared_checks import ReadContext, boolean, check_keys, choice, guard, mapping, opening, text
 
 _SHAPE = 'loop: {in: "{{ … }}", iterator: name, spec: {mode: sequential}}'
-_MODES = ("sequential", "parallel")
 # The other dialects' spellings, and where the same is said here.
 _REPLACED = {
     "collection": "loop.in",
@@ -33,8 +33,7 @@ def read_loop(reading: ReadContext, node: Node | None) -> LoopSyntax | None:
             reading.error("E_LOOP_SHAPE", node, "loop is empty, and needs both in and iterator", _SHAPE)
         return None
     _refuse(reading, loop, _REPLACED)
-    keys = ("in", "iterator", "spec", "loop")
-    known_keys(reading, loop, keys, "E_LOOP_SHAPE", "a loop", closed=True, handled=_REPLACED)
+    check_keys(reading, loop, LOOP, "E_LOOP_SHAPE", handled=_REPLACED)
     spec = mapping(reading, loop.get("spec"), "E_LOOP_SHAPE", "loop.spec", _SHAPE)
     mode, in_flight = _read_spec(reading, spec) if spec else (None, None)
     inner = read_loop(reading, loop.get("loop"))
@@ -100,7 +99,7 @@ def _read_spec(reading: ReadContext, spec: Mapping) -> tuple[str | None, Node | 
     in_flight = _written_once(reading, spec, policy, "max_in_flight")
     hint = "mode: parallel with max_in_flight: 1 runs them one at a time"
     return (
-        choice(reading, mode, _MODES, "E_LOOP_MODE", "mode"),
+        choice(reading, mode, LOOP_SPEC["mode"].words, "E_LOOP_MODE", "mode"),
         count(reading, in_flight, "E_LOOP_SHAPE", "max_in_flight", hint=hint),
     )
 

@@ -46,7 +46,7 @@ _EVAL_RETRY = OldKeyRefusal(
     "E_RETRY_BLOCK", 'v2-eval has no "retry" block', "write an eval entry with do: retry on the task"
 )
 
-STEP: dict[Dialect, dict[str, OldKeyRefusal]] = {
+REFUSED_IN_STEPS: dict[Dialect, dict[str, OldKeyRefusal]] = {
     Dialect.V10: {
         "when": OldKeyRefusal("E_STEP_WHEN", 'v10 has no "when" on a step', "write step.spec.policy.admit.rules"),
         "case": _V10_CASE,
@@ -76,7 +76,7 @@ STEP: dict[Dialect, dict[str, OldKeyRefusal]] = {
     },
 }
 
-TASK: dict[Dialect, dict[str, OldKeyRefusal]] = {
+REFUSED_IN_TASKS: dict[Dialect, dict[str, OldKeyRefusal]] = {
     Dialect.V10: {
         "when": _TASK_WHEN,
         "eval": _V10_EVAL,

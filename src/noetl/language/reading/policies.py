@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from noetl.language.grammar.policies import TASK_POLICY
 from noetl.language.reading.directives import read_then
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, describe
 from noetl.language.reading.playbook import PolicySyntax, RuleSyntax, TaskSyntax
 from noetl.language.reading.rule_lists import check_else_order, read_condition, read_ladder
 from noetl.language.reading.scope_policies import owner_of
-from noetl.language.reading.shared_checks import ReadContext, choice, known_keys, opening, sequence
+from noetl.language.reading.shared_checks import ReadContext, check_keys, choice, known_keys, opening, sequence
 
 TaskListReader = Callable[[ReadContext, Node, str], tuple[TaskSyntax, ...]]
 
 _SHAPE = "policy: {rules: [{when: …, then: {do: …}}, {else: {then: {do: …}}}]}"
-_KEYS = ("mode", "on_unmatched", "before", "after", "finally", "rules")
 
 
 def read_policy(reading: ReadContext, node: Node | None, read_hooks: TaskListReader) -> PolicySyntax | None:
@@ -33,7 +33,9 @@ def read_policy(reading: ReadContext, node: Node | None, read_hooks: TaskListRea
     return PolicySyntax(
         node=node,
         rules=_read_rules(reading, rules) if rules else (),
-        on_unmatched=choice(reading, node.get("on_unmatched"), ("continue", "fail"), "E_POLICY_SHAPE", "on_unmatched"),
+        on_unmatched=choice(
+            reading, node.get("on_unmatched"), TASK_POLICY["on_unmatched"].words, "E_POLICY_SHAPE", "on_unmatched"
+        ),
         before=_read_hooks(reading, node, "before", read_hooks),
         after=_read_hooks(reading, node, "after", read_hooks),
         finally_=_read_hooks(reading, node, "finally", read_hooks),
@@ -41,8 +43,8 @@ def read_policy(reading: ReadContext, node: Node | None, read_hooks: TaskListRea
 
 
 def _check_keys(reading: ReadContext, node: Mapping) -> None:
-    foreign = {key: owner for key in node.values if key not in _KEYS and (owner := owner_of(key))}
-    known_keys(reading, node, _KEYS, "E_POLICY_SHAPE", "a task policy", closed=True, handled=foreign)
+    foreign = {key: owner for key in node.values if key not in TASK_POLICY.names() and (owner := owner_of(key))}
+    check_keys(reading, node, TASK_POLICY, "E_POLICY_SHAPE", handled=foreign)
     for key, owner in foreign.items():
         message = f'"{key}" is not part of a task policy'
         reading.error("E_POLICY_SCOPE", node.keys[key], message, f"it belongs to {owner}")
@@ -50,7 +52,7 @@ def _check_keys(reading: ReadContext, node: Mapping) -> None:
     if isinstance(mode, Scalar) and mode.value == "inclusive":
         reading.error("E_RESERVED_OPTION", mode, "mode inclusive is reserved for task policies", "leave it out")
     else:
-        choice(reading, mode, ("exclusive",), "E_POLICY_SHAPE", "mode")
+        choice(reading, mode, TASK_POLICY["mode"].words, "E_POLICY_SHAPE", "mode")
 
 
 def _read_rules(reading: ReadContext, rules: Sequence) -> tuple[RuleSyntax, ...]:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from noetl.language.reading.directives import REDUCERS
+from noetl.language.grammar.model import Construct, Key
+from noetl.language.grammar.policies import DEDUPE, EMITTED_EVENT, PARTITIONING, REDUCERS, SCOPES
+from noetl.language.grammar.shapes import COUNT, FIXED_COUNT, FLAG, FREE, WHOLE, Schema, ref
 from noetl.language.reading.nodes import Mapping, Node, Scalar, describe
 from noetl.language.reading.numbers import count, fixed_count, timeout, whole_number
 from noetl.language.reading.scope_policies import CONTROL
 from noetl.language.reading.shared_checks import (
     ReadContext,
     boolean,
+    check_keys,
     choice,
     did_you_mean,
     guard,
-    known_keys,
     mapping,
     opening,
     sequence,
@@ -31,39 +33,42 @@ Check = Callable[[ReadContext, Node, str], object]
 
 def check_parts(reading: ReadContext, policy: Mapping | None, scope: str) -> None:
     """Check each part of a scope's policy that has a shape of its own."""
+    construct = SCOPES[scope]
     for key, _, value in policy.items() if policy else ():
-        check = _PARTS.get((scope, key))
-        if check is None and scope == "executor" and has_policy(reading.kinds, key):
-            check = _any_mapping
-        if check is not None:
-            check(reading, value, f"{scope}.spec.policy.{key}")
+        what = f"{scope}.spec.policy.{key}"
+        if key in construct.names() and (scope, key) not in _READ_ELSEWHERE:
+            _check(reading, value, construct[key], what)
+        elif scope == "executor" and has_policy(reading.kinds, key):
+            _any_mapping(reading, value, what)
 
 
-def _words(*allowed: str) -> Check:
-    return lambda reading, node, what: choice(reading, node, allowed, _CODE, what)
+def _check(reading: ReadContext, node: Node, key: Key, what: str) -> None:
+    """One value, by what the grammar says that it holds."""
+    shape = key.shape
+    if key.name in _OWN_CHECKS:
+        _OWN_CHECKS[key.name](reading, node, what)
+    elif isinstance(shape, Construct):
+        _check_block(reading, node, shape, what)
+    elif "enum" in shape:
+        choice(reading, node, key.words, _CODE, what)
+    else:
+        for known, check in _BY_SHAPE:
+            if shape == known:
+                check(reading, node, what)
 
 
-def _block(**fields: Check) -> Check:
-    """A mapping that knows these fields and no others."""
-
-    def check(reading: ReadContext, node: Node, what: str) -> None:
-        block = mapping(reading, node, _CODE, what, f"{what}: {{{', '.join(fields)}}}")
-        if block is None:
-            return
-        known_keys(reading, block, fields, _CODE, what, closed=True, handled=CONTROL)
-        for key, field in fields.items():
-            if key in block:
-                field(reading, block.values[key], f"{what}.{key}")
-
-    return check
+def _check_block(reading: ReadContext, node: Node, construct: Construct, what: str) -> None:
+    block = mapping(reading, node, _CODE, what, f"{what}: {{{', '.join(construct.names())}}}")
+    if block is None:
+        return
+    check_keys(reading, block, construct, _CODE, what=what, handled=CONTROL)
+    for name in construct.names():
+        if name in block:
+            _check(reading, block.values[name], construct[name], f"{what}.{name}")
 
 
 def _any_mapping(reading: ReadContext, node: Node, what: str) -> None:
     mapping(reading, node, _CODE, what)
-
-
-def _any_value(reading: ReadContext, node: Node, what: str) -> None:
-    """A template or a literal; what it gives is only known at run time."""
 
 
 def _flag(reading: ReadContext, node: Node, what: str) -> None:
@@ -99,7 +104,7 @@ def _events(reading: ReadContext, node: Node, what: str) -> None:
     """Event names, or `{name, when, data}` (EVT-09)."""
     for item in sequence(reading, node, _CODE, what, f"{what}: [audit.required]") or ():
         if isinstance(item, Mapping):
-            known_keys(reading, item, ("name", "when", "data"), _CODE, "an emitted event", closed=True)
+            check_keys(reading, item, EMITTED_EVENT, _CODE)
             guard(reading, item.get("when"))
             if "name" not in item:
                 reading.error(_CODE, opening(item), "an emitted event needs a name", "{name: audit.required}")
@@ -121,7 +126,7 @@ def _limits(reading: ReadContext, node: Node, what: str) -> None:
 def _partitioning(reading: ReadContext, node: Node, what: str) -> None:
     """`{key: expression}`, or the expression alone."""
     if isinstance(node, Mapping):
-        _block(key=_any_value)(reading, node, what)
+        _check_block(reading, node, PARTITIONING, what)
     elif not isinstance(node, Scalar):
         reading.error(_CODE, node, f"{what} must hold a key, and this is {describe(node)}", "{key: …}")
 
@@ -135,36 +140,28 @@ def check_dedupe(reading: ReadContext, node: Node, what: str, code: str) -> None
     block = mapping(reading, node, code, what, f"{what}: {{key: …, window: 1h}}")
     if block is None:
         return
-    known_keys(reading, block, ("key", "window"), code, what, closed=True)
+    check_keys(reading, block, DEDUPE, code, what=what)
     duration(reading, block.get("window"), f"{what}.window")
     if "key" not in block:
         reading.error(code, opening(block), f"{what} needs a key", f"{what}: {{key: …}}")
 
 
-_FAILURE = _block(mode=_words("fail_fast", "best_effort"))
-_MOMENTS = _block(timeout_s=timeout, deadline_s=timeout)
-_PARTS: dict[tuple[str, str], Check] = {
-    ("executor", "defaults"): _block(
-        timeouts=_timeouts, resources=_any_mapping, on_unmatched=_words("continue", "fail")
-    ),
-    ("executor", "results"): _block(reference_first=_flag),
-    ("executor", "limits"): _limits,
-    ("executor", "placement"): _any_mapping,
-    ("executor", "cost"): _any_mapping,
-    ("executor", "failure"): _FAILURE,
-    ("executor", "compensation"): _words("auto", "manual"),
-    ("step", "lifecycle"): _MOMENTS,
-    ("step", "failure"): _FAILURE,
-    ("step", "emit"): _block(events=_events),
-    ("step", "tracing"): _block(enabled=_flag, attributes=_any_mapping),
-    ("step", "quotas"): _block(max_runs=_fixed, max_concurrent=_fixed),
-    ("loop", "exec"): _words("distributed", "local"),
-    ("loop", "ordering"): _words("index", "shuffle"),
-    ("loop", "reducers"): _reducers,
-    ("loop", "ctx_writes"): _words("once", "last"),
-    ("loop", "backpressure"): _block(max_queue=_at_least_one),
-    ("loop", "partitioning"): _partitioning,
-    ("next", "priority"): _number,
-    ("next", "dedupe"): _dedupe,
-    ("next", "partitioning"): _partitioning,
+# Parts whose shape says less than their check.
+_OWN_CHECKS: dict[str, Check] = {
+    "timeouts": _timeouts,
+    "limits": _limits,
+    "events": _events,
+    "reducers": _reducers,
+    "dedupe": _dedupe,
+    "partitioning": _partitioning,
 }
+_BY_SHAPE: tuple[tuple[Schema, Check], ...] = (
+    (FLAG, _flag),
+    (FREE, _any_mapping),
+    (COUNT, _at_least_one),
+    (FIXED_COUNT, _fixed),
+    (WHOLE, _number),
+    (ref("timeout"), timeout),
+)
+# Admission has rules of its own; the mode and the bound of a loop may stand in two places.
+_READ_ELSEWHERE = {("step", "admit"), ("loop", "mode"), ("loop", "max_in_flight")}

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from noetl.language.grammar.root import ROOT
 from noetl.language.reading.executor import read_executor
 from noetl.language.reading.keychain import read_keychain
 from noetl.language.reading.metadata import read_identity
 from noetl.language.reading.nodes import Mapping, Node, Scalar, describe
 from noetl.language.reading.playbook import Playbook, StepSyntax, TaskSyntax
-from noetl.language.reading.shared_checks import ReadContext, known_keys, mapping, opening, text
+from noetl.language.reading.shared_checks import ReadContext, check_keys, mapping, opening, text
 from noetl.language.reading.trigger import read_trigger
 from noetl.language.reading.workbook import read_workbook
 
@@ -21,18 +22,6 @@ StepReader = Callable[[ReadContext, Mapping, Scalar], StepSyntax]
 # A task as one value with `kind`, and its name when that stands outside of it (a workbook key, a label).
 TaskReader = Callable[[ReadContext, Node, Scalar | None], TaskSyntax | None]
 
-SECTIONS = (
-    "apiVersion",
-    "kind",
-    "metadata",
-    "keychain",
-    "executor",
-    "workload",
-    "ctx",
-    "workflow",
-    "workbook",
-    "trigger",
-)
 # What people write at the root about the playbook itself; metadata keeps any key (DOC-05).
 _ABOUT = ("version", "description", "author", "owner", "labels", "tags", "annotations")
 _ELSEWHERE = {key: f"move it to metadata.{key}" for key in _ABOUT}
@@ -66,9 +55,8 @@ def read_root(
 
 
 def _check_sections(root: Mapping, reading: ReadContext, lifted_identity: bool) -> None:
-    known = (*SECTIONS, "name", "path") if lifted_identity else SECTIONS
     handled = ("vars", "spec", "name", "path")
-    known_keys(reading, root, known, "E_ROOT_KEY", "a playbook", handled=handled, elsewhere=_ELSEWHERE)
+    check_keys(reading, root, ROOT, "E_ROOT_KEY", handled=handled, elsewhere=_ELSEWHERE)
     if "vars" in root:
         hint = "inputs go to workload; execution state to ctx by set_ctx; iteration state to iter by set_iter"
         reading.error("E_ROOT_VARS", root.keys["vars"], "a playbook has no vars at its root", hint)

@@ -5,6 +5,7 @@ v10 writes a router object, v2-eval a list; both are the same router. Whether a 
 
 from __future__ import annotations
 
+from noetl.language.grammar.steps import ARC, ROUTER, ROUTER_SPEC
 from noetl.language.reading.arc_options import check_arc_options
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, describe
 from noetl.language.reading.numbers import is_templated
@@ -12,9 +13,9 @@ from noetl.language.reading.playbook import ArcSyntax, Dialect, RouterSyntax
 from noetl.language.reading.policy_keys import check_parts
 from noetl.language.reading.rule_lists import read_condition
 from noetl.language.reading.scope_policies import CONTROL, read_scope_policy, refuse_control
-from noetl.language.reading.shared_checks import ReadContext, choice, known_keys, mapping, opening, sequence, text
+from noetl.language.reading.shared_checks import ReadContext, check_keys, choice, mapping, opening, sequence, text
 
-MODES = ("exclusive", "inclusive")
+MODES = ROUTER_SPEC["mode"].words
 _CODE = "E_NEXT_SHAPE"
 _ROUTER = "next: {spec: {mode: exclusive}, arcs: [{step: …}]}"
 _LIST = "next: [{step: …, when: …}]"
@@ -31,7 +32,7 @@ def read_router(reading: ReadContext, node: Node | None) -> RouterSyntax | None:
     if "arcs" not in node:
         reading.error(_CODE, opening(node), "next has no arcs", _ROUTER)
         return None
-    known_keys(reading, node, ("spec", "arcs"), _CODE, "next", closed=True)
+    check_keys(reading, node, ROUTER, _CODE)
     spec = mapping(reading, node.get("spec"), _CODE, "next.spec", _ROUTER)
     mode = _read_router_spec(reading, spec) if spec else None
     arcs = sequence(reading, node.values["arcs"], _CODE, "next.arcs", _ROUTER)
@@ -52,7 +53,7 @@ def read_next_list(reading: ReadContext, node: Node | None, step_spec: Mapping |
 def read_unguarded(reading: ReadContext, node: Node | None, what: str) -> None:
     """`unguarded: always`, on a router or on the executor (ROUTE-05)."""
     hint = "write always, or leave it out: then a failure needs an arc that asks for it"
-    choice(reading, node, ("always",), "E_SPEC_OPTION", what, hint)
+    choice(reading, node, ROUTER_SPEC["unguarded"].words, "E_SPEC_OPTION", what, hint)
 
 
 def _read_older_shape(reading: ReadContext, node: Node) -> RouterSyntax | None:
@@ -70,9 +71,8 @@ def _is_name(node: Scalar) -> bool:
 
 
 def _read_router_spec(reading: ReadContext, spec: Mapping) -> str | None:
-    keys = ("mode", "unguarded", "policy")
     refuse_control(reading, spec, "next.spec")
-    known_keys(reading, spec, keys, "E_SPEC_OPTION", "next.spec", closed=True, handled=CONTROL)
+    check_keys(reading, spec, ROUTER_SPEC, "E_SPEC_OPTION", handled=CONTROL)
     check_parts(reading, read_scope_policy(reading, spec.get("policy"), "next"), "next")
     read_unguarded(reading, spec.get("unguarded"), "next.spec.unguarded")
     return choice(reading, spec.get("mode"), MODES, _CODE, "next.spec.mode")
@@ -91,8 +91,7 @@ def _read_arc(reading: ReadContext, item: Node) -> ArcSyntax | None:
         reading.error(_CODE, item, f"an arc must be a mapping with step, and this is {describe(item)}", hint)
         return None
     handled = ("then", "expr") if reading.dialect is Dialect.V10 else ("then",)
-    keys = ("step", "when", "args", "set_ctx", "spec")
-    known_keys(reading, item, keys, _CODE, "an arc", handled=handled)
+    check_keys(reading, item, ARC, _CODE, handled=handled)
     if "then" in item:
         hint = "give the arc a step; what runs there is that step's tool"
         reading.error(_CODE, item.keys["then"], "an arc has no then", hint)

@@ -8,25 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from noetl.language.grammar.policies import SCOPES, TASK_POLICY
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
 from noetl.language.reading.shared_checks import ReadContext, known_keys, mapping
 from noetl.net.kinds import has_policy
 
-SCOPES: dict[str, tuple[str, ...]] = {
-    "executor": ("defaults", "results", "limits", "placement", "cost", "failure", "compensation"),
-    "step": ("admit", "lifecycle", "failure", "emit", "tracing", "quotas", "compensation"),
-    "loop": (
-        "exec",
-        "mode",
-        "max_in_flight",
-        "ordering",
-        "reducers",
-        "ctx_writes",
-        "backpressure",
-        "partitioning",
-    ),
-    "next": ("priority", "dedupe", "partitioning"),
-}
 CONTROL = ("do", "retry", "jump", "break", "continue", "fail", "rules")
 
 _CONTROL_HINT = "control belongs to task.spec.policy.rules"
@@ -36,17 +22,17 @@ _FREE = ("reducers", "attributes", "data", "hints", "timeouts", "resources", "ba
 
 def owner_of(key: str) -> str:
     """Where a policy key belongs, as a path for hints; nothing for a key that no scope has."""
-    return " or ".join(f"{scope}.spec.policy" for scope, keys in SCOPES.items() if key in keys)
+    return " or ".join(f"{scope}.spec.policy" for scope, construct in SCOPES.items() if key in construct.names())
 
 
 def read_scope_policy(reading: ReadContext, node: Node | None, scope: str) -> Mapping | None:
     """The policy of a scope with its keys checked; what each holds is checked by `policy_parts`."""
-    shape = f"{scope}.spec.policy holds {', '.join(SCOPES[scope])}"
+    shape = f"{scope}.spec.policy holds {', '.join(SCOPES[scope].names())}"
     policy = mapping(reading, node, "E_POLICY_SHAPE", f"{scope}.spec.policy", shape)
     if policy is None:
         return None
     _check_control(reading, policy, scope)
-    known = (*SCOPES[scope], *_tool_policies(reading, policy, scope))
+    known = (*SCOPES[scope].names(), *_tool_policies(reading, policy, scope))
     foreign = [key for key in policy.values if key not in known and (owner_of(key) or _is_task_key(key))]
     handled = (*CONTROL, *foreign)
     known_keys(reading, policy, known, "E_POLICY_SCOPE", f"{scope}.spec.policy", closed=True, handled=handled)
@@ -82,7 +68,7 @@ def refuse_control(reading: ReadContext, node: Mapping, where: str) -> None:
 
 
 def _is_task_key(key: str) -> bool:
-    return key in ("on_unmatched", "before", "after", "finally")
+    return key in TASK_POLICY.names() and key not in CONTROL
 
 
 def _check_control(reading: ReadContext, policy: Mapping, scope: str) -> None:

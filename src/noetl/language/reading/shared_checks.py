@@ -14,6 +14,7 @@ import msgspec
 
 from noetl.base.diagnostics import DiagnosticPosition, Findings, PositionedDiagnostic
 from noetl.base.source import is_template
+from noetl.language.grammar.model import Construct, Unknown
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, describe
 from noetl.language.reading.playbook import Dialect
 from noetl.net.kinds import Kinds
@@ -95,6 +96,24 @@ def known_keys(
             reading.error(code, key_node, f'"{key}" is not a key of {what}', hint)
         else:
             reading.error("W_UNKNOWN_KEY", key_node, f'"{key}" is not a key of {what} and is ignored', hint)
+
+
+def check_keys(
+    reading: ReadContext,
+    node: Mapping,
+    construct: Construct,
+    code: str,
+    *,
+    what: str = "",
+    handled: Collection[str] = (),
+    elsewhere: Table[str, str] | None = None,
+) -> None:
+    """Note every key of `node` that the construct does not have in this dialect. `what` names it where its own name
+    would not say which one is meant."""
+    known = construct.names(reading.dialect.rules)
+    closed = construct.unknown is Unknown.REFUSED
+    what = what or construct.what
+    known_keys(reading, node, known, code, what, closed=closed, handled=handled, elsewhere=elsewhere)
 
 
 def opening(node: Node) -> DiagnosticPosition:

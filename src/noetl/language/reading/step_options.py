@@ -5,13 +5,14 @@ Everything else under `spec` is a default for the step's tasks (SPEC-02) and is 
 
 from __future__ import annotations
 
+from noetl.language.grammar.steps import CONCURRENCY, JOIN, LEASE, RATE, STEP_SPEC
 from noetl.language.reading.nodes import Mapping, Node, Scalar, describe
 from noetl.language.reading.numbers import count, found_text, timeout
-from noetl.language.reading.shared_checks import ReadContext, choice, known_keys, mapping, opening, text
+from noetl.language.reading.shared_checks import ReadContext, check_keys, choice, mapping, opening, text
 from noetl.language.reading.waits.times import duration
 
 _CODE = "E_SPEC_OPTION"
-_JOINS = ("all", "any", "active")
+_JOINS = JOIN["mode"].words
 _JOIN_FORMS = "write all, any, active, {count: 2}, or {mode: any, rest: ignore | block | cancel}"
 
 
@@ -23,7 +24,9 @@ def check_step_options(reading: ReadContext, spec: Mapping | None) -> None:
         check_join(reading, spec.values["join"])
     check_concurrency(reading, spec.get("concurrency"), "concurrency")
     _check_rate(reading, spec.get("rate"))
-    choice(reading, spec.get("end"), ("execution",), _CODE, "end", "end: execution ends every token with this step")
+    choice(
+        reading, spec.get("end"), STEP_SPEC["end"].words, _CODE, "end", "end: execution ends every token with this step"
+    )
     text(reading, spec.get("pool"), _CODE, "pool", "pool: default")
     check_lease(reading, spec.get("lease"))
     timeout(reading, spec.get("timeout"), "timeout")
@@ -37,7 +40,7 @@ def check_join(reading: ReadContext, node: Node) -> None:
     if not isinstance(node, Mapping):
         reading.error(_CODE, node, f"join must be a word or a mapping, and this is {describe(node)}", _JOIN_FORMS)
         return
-    known_keys(reading, node, ("mode", "count", "rest"), _CODE, "join", closed=True)
+    check_keys(reading, node, JOIN, _CODE)
     if ("mode" in node) == ("count" in node):
         found = "both" if "mode" in node else "neither"
         reading.error(_CODE, opening(node), f"join needs one of mode and count, and has {found}", _JOIN_FORMS)
@@ -48,7 +51,7 @@ def check_join(reading: ReadContext, node: Node) -> None:
         reading.error(_CODE, size, message, _JOIN_FORMS)
     else:
         count(reading, size, _CODE, "join.count", hint=_JOIN_FORMS)
-    choice(reading, node.get("rest"), ("ignore", "block", "cancel"), _CODE, "join.rest")
+    choice(reading, node.get("rest"), JOIN["rest"].words, _CODE, "join.rest")
 
 
 def check_concurrency(reading: ReadContext, node: Node | None, what: str) -> None:
@@ -57,11 +60,11 @@ def check_concurrency(reading: ReadContext, node: Node | None, what: str) -> Non
     block = mapping(reading, node, _CODE, what, shape)
     if block is None:
         return
-    known_keys(reading, block, ("key", "limit", "on_limit"), _CODE, what, closed=True)
+    check_keys(reading, block, CONCURRENCY, _CODE, what=what)
     if "limit" not in block:
         reading.error(_CODE, opening(block), f"{what} needs a limit", shape)
     count(reading, block.get("limit"), _CODE, f"{what}.limit")
-    choice(reading, block.get("on_limit"), ("queue", "drop", "cancel_oldest"), _CODE, f"{what}.on_limit")
+    choice(reading, block.get("on_limit"), CONCURRENCY["on_limit"].words, _CODE, f"{what}.on_limit")
 
 
 def _check_rate(reading: ReadContext, node: Node | None) -> None:
@@ -70,7 +73,7 @@ def _check_rate(reading: ReadContext, node: Node | None) -> None:
     block = mapping(reading, node, _CODE, "rate", shape)
     if block is None:
         return
-    known_keys(reading, block, ("key", "limit", "per"), _CODE, "rate", closed=True)
+    check_keys(reading, block, RATE, _CODE)
     for key in ("limit", "per"):
         if key not in block:
             reading.error(_CODE, opening(block), f"rate needs {key}", shape)
@@ -83,7 +86,7 @@ def check_lease(reading: ReadContext, node: Node | None) -> None:
     block = mapping(reading, node, _CODE, "lease", "lease: {mode: single_owner, ttl: 30, heartbeat: 5}")
     if block is None:
         return
-    known_keys(reading, block, ("mode", "ttl", "heartbeat"), _CODE, "lease", closed=True)
-    choice(reading, block.get("mode"), ("single_owner",), _CODE, "lease.mode")
+    check_keys(reading, block, LEASE, _CODE)
+    choice(reading, block.get("mode"), LEASE["mode"].words, _CODE, "lease.mode")
     duration(reading, block.get("ttl"), "lease.ttl")
     duration(reading, block.get("heartbeat"), "lease.heartbeat")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from noetl.language.grammar.steps import RESULT
 from noetl.language.reading.loops import read_loop
 from noetl.language.reading.nodes import Mapping, Scalar
 from noetl.language.reading.numbers import plain_text
-from noetl.language.reading.shared_checks import ReadContext, known_keys, mapping, sequence, text
+from noetl.language.reading.shared_checks import ReadContext, check_keys, mapping, sequence, text
 from noetl.language.reading.step_options import check_step_options
 from noetl.language.reading.tasks import is_single, read_tool
 
-COMMON_KEYS = ("step", "desc", "spec", "args", "loop", "tool", "set_ctx", "result", "next")
 _CODE = "E_STEP_KEY"
 _OF_TASKS = ("kind", "code", "url", "endpoint", "method", "headers", "params", "payload", "command", "query", "auth")
 # Keys that people write on a step and that stand somewhere else.
@@ -48,7 +48,7 @@ def read_result(reading: ReadContext, node: Mapping, spec: Mapping | None) -> Ma
     result = mapping(reading, written, _CODE, "result", shape)
     if result is None:
         return None
-    known_keys(reading, result, ("store", "output_select"), _CODE, "result")
+    check_keys(reading, result, RESULT, _CODE)
     store = mapping(reading, result.get("store"), _CODE, "result.store", shape)
     if store is not None:
         text(reading, store.get("kind"), _CODE, "result.store.kind", shape)

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from noetl.language.grammar.tasks import ROUNDS, SUGAR
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, describe
 from noetl.language.reading.numbers import count
 from noetl.language.reading.playbook import Branch, Dialect, Sugar, TaskSyntax
 from noetl.language.reading.rule_lists import read_condition, read_ladder
-from noetl.language.reading.shared_checks import ReadContext, known_keys, opening, sequence, text
+from noetl.language.reading.shared_checks import ReadContext, check_keys, opening, sequence, text
 
 TaskListReader = Callable[[ReadContext, Node, str], tuple[TaskSyntax | Sugar, ...]]
-CONSTRUCTS = ("choose", "while", "until")
+CONSTRUCTS = tuple(SUGAR)
 
 
 def read_sugar(reading: ReadContext, item: Mapping, read_tasks: TaskListReader) -> Sugar | None:
@@ -49,8 +50,7 @@ def read_sugar(reading: ReadContext, item: Mapping, read_tasks: TaskListReader) 
 
 def _check_keys(reading: ReadContext, item: Mapping, construct: str) -> None:
     handled = (*CONSTRUCTS, "kind", "max_rounds")
-    known = ("name", "desc", construct)
-    known_keys(reading, item, known, "E_TASK_KEY", f"a {construct}", closed=True, handled=handled)
+    check_keys(reading, item, SUGAR[construct], "E_TASK_KEY", handled=handled)
     if "max_rounds" in item:
         hint = "choose runs once" if construct == "choose" else f"{construct}: {{when: …, max_rounds: …, then: […]}}"
         message = f"max_rounds stands beside {construct}"
@@ -78,7 +78,7 @@ def _read_rounds(
     if not isinstance(node, Mapping):
         reading.error("E_RULE_SHAPE", node, f"{construct} must be a mapping, and this is {describe(node)}", shape)
         return (), None
-    known_keys(reading, node, ("when", "then", "max_rounds"), "E_RULE_SHAPE", construct, closed=True)
+    check_keys(reading, node, ROUNDS, "E_RULE_SHAPE", what=construct)
     for key in ("when", "then"):
         if key not in node:
             reading.error("E_RULE_SHAPE", opening(node), f"{construct} needs both when and then", shape)

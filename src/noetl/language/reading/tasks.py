@@ -6,15 +6,15 @@ compiler's business, and so are the names of unnamed tasks.
 
 from __future__ import annotations
 
+from noetl.language.grammar.tasks import TASK
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, describe
 from noetl.language.reading.numbers import timeout
-from noetl.language.reading.old_keys import TASK, refuse
+from noetl.language.reading.old_keys import REFUSED_IN_TASKS, refuse
 from noetl.language.reading.playbook import Dialect, PolicySyntax, Sugar, TaskSyntax
 from noetl.language.reading.policies import read_eval, read_policy
 from noetl.language.reading.shared_checks import ReadContext, is_typo, mapping, opening, text
 from noetl.language.reading.sugar import CONSTRUCTS, read_sugar
 
-_OWN_KEYS = ("name", "kind", "desc", "spec")
 _TOOL = "tool: {kind: …}, or a list of {name: …, kind: …}"
 
 
@@ -48,9 +48,9 @@ def read_task(reading: ReadContext, node: Node, label: Scalar | None = None) -> 
         message = f"a task must be a mapping with kind, and this is {describe(node)}"
         reading.error("E_TOOL_KIND", node, message, "{kind: …}")
         return None
-    refusals = TASK[reading.dialect]
+    refusals = REFUSED_IN_TASKS[reading.dialect]
     refuse(reading, node, refusals)
-    own = (*_OWN_KEYS, *(("eval",) if reading.dialect is Dialect.V2_EVAL else ()), *refusals)
+    own = (*TASK.names(reading.dialect.rules), *refusals)
     name = label or _read_name(reading, node)
     kind = _read_kind(reading, node)
     spec = mapping(reading, node.get("spec"), "E_TASK_KEY", "a task's spec", "spec: {timeout: 30}")

@@ -9,14 +9,15 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from noetl.language.grammar.root import TRIGGER, TRIGGER_SPEC, TRIGGER_TIMER
 from noetl.language.reading.nodes import Mapping, Node, Scalar
 from noetl.language.reading.numbers import is_templated
 from noetl.language.reading.playbook import TriggerSyntax
 from noetl.language.reading.shared_checks import (
     ReadContext,
     boolean,
+    check_keys,
     choice,
-    known_keys,
     mapping,
     nearest,
     opening,
@@ -39,21 +40,18 @@ _NICKNAMES = {
 }
 
 
-_OPTIONS = ("timezone", "missed", "overlap", "jitter", "paused")
-
-
 def read_trigger(reading: ReadContext, node: Node | None) -> TriggerSyntax | None:
     """The schedule of `trigger.timer`; its cron is always the five-field form, whatever was written."""
     block = mapping(reading, node, _CODE, "trigger", _FORM)
     if block is None:
         return None
-    known_keys(reading, block, ("timer",), _CODE, "trigger", closed=True)
+    check_keys(reading, block, TRIGGER, _CODE)
     timer = mapping(reading, block.get("timer"), _CODE, "trigger.timer", _FORM)
     if timer is None:
         if "timer" not in block:
             reading.error(_CODE, opening(block), "this trigger has no timer", _FORM)
         return None
-    known_keys(reading, timer, ("cron", "spec"), _CODE, "trigger.timer", closed=True)
+    check_keys(reading, timer, TRIGGER_TIMER, _CODE)
     if "cron" not in timer:
         reading.error(_CODE, opening(timer), "this timer has no cron schedule", _FORM)
     cron = _cron(reading, text(reading, timer.get("cron"), _CODE, "cron", _CRON_FORM))
@@ -86,9 +84,9 @@ def _cron(reading: ReadContext, node: Scalar | None) -> Scalar | None:
 
 def _options(reading: ReadContext, spec: Mapping) -> Scalar | None:
     """Checks the timer's spec and gives its time zone."""
-    known_keys(reading, spec, _OPTIONS, _CODE, "trigger.timer.spec", closed=True)
-    choice(reading, spec.get("missed"), ("all", "last", "none"), _CODE, "missed")
-    choice(reading, spec.get("overlap"), ("skip", "queue", "allow", "cancel"), _CODE, "overlap")
+    check_keys(reading, spec, TRIGGER_SPEC, _CODE)
+    choice(reading, spec.get("missed"), TRIGGER_SPEC["missed"].words, _CODE, "missed")
+    choice(reading, spec.get("overlap"), TRIGGER_SPEC["overlap"].words, _CODE, "overlap")
     boolean(reading, spec.get("paused"), _CODE, "paused")
     jitter = duration(reading, spec.get("jitter"), "jitter", _CODE)
     if jitter is not None and is_templated(jitter):

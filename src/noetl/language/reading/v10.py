@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from noetl.language.grammar.steps import STEP
 from noetl.language.reading.admission import read_admit
 from noetl.language.reading.nodes import Mapping, Scalar
-from noetl.language.reading.old_keys import STEP, V10_STEP_OPTIONS, refuse
+from noetl.language.reading.old_keys import REFUSED_IN_STEPS, V10_STEP_OPTIONS, refuse
 from noetl.language.reading.playbook import Dialect, Playbook, StepSyntax
 from noetl.language.reading.policy_keys import check_parts
 from noetl.language.reading.root import read_root
 from noetl.language.reading.routers import read_router
 from noetl.language.reading.scope_policies import read_scope_policy, refuse_misplaced
-from noetl.language.reading.shared_checks import ReadContext, known_keys
-from noetl.language.reading.steps import COMMON_KEYS, ELSEWHERE, read_common
+from noetl.language.reading.shared_checks import ReadContext, check_keys
+from noetl.language.reading.steps import ELSEWHERE, read_common
 from noetl.language.reading.tasks import read_task, read_tool
-from noetl.language.reading.waits.blocks import BLOCKS, read_wait_blocks
-
-STEP_KEYS = (*COMMON_KEYS, *BLOCKS)
+from noetl.language.reading.waits.blocks import read_wait_blocks
 
 
 def read_v10(root: Mapping, reading: ReadContext) -> Playbook:
@@ -24,9 +23,9 @@ def read_v10(root: Mapping, reading: ReadContext) -> Playbook:
 
 
 def read_step(reading: ReadContext, node: Mapping, name: Scalar) -> StepSyntax:
-    refusals = STEP[Dialect.V10]
+    refusals = REFUSED_IN_STEPS[Dialect.V10]
     refuse(reading, node, refusals)
-    known_keys(reading, node, STEP_KEYS, "E_STEP_KEY", "a step", handled=refusals, elsewhere=ELSEWHERE)
+    check_keys(reading, node, STEP, "E_STEP_KEY", handled=refusals, elsewhere=ELSEWHERE)
     common = read_common(reading, node, name)
     spec: Mapping | None = common["spec"]
     policy = _read_policy(reading, spec) if spec else None

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from noetl.language.grammar.steps import STEP
 from noetl.language.reading.admission import admit_when
 from noetl.language.reading.nodes import Mapping, Scalar
-from noetl.language.reading.old_keys import STEP, refuse
+from noetl.language.reading.old_keys import REFUSED_IN_STEPS, refuse
 from noetl.language.reading.playbook import Dialect, Playbook, StepSyntax
 from noetl.language.reading.root import read_root
 from noetl.language.reading.routers import read_next_list
 from noetl.language.reading.rule_lists import read_condition
-from noetl.language.reading.shared_checks import ReadContext, known_keys
-from noetl.language.reading.steps import COMMON_KEYS, ELSEWHERE, read_common
+from noetl.language.reading.shared_checks import ReadContext, check_keys
+from noetl.language.reading.steps import ELSEWHERE, read_common
 from noetl.language.reading.tasks import read_task
 from noetl.language.reading.waits.blocks import BLOCKS
-
-STEP_KEYS = (*COMMON_KEYS, "when")
 
 
 def read_v2_eval(root: Mapping, reading: ReadContext) -> Playbook:
@@ -23,10 +22,10 @@ def read_v2_eval(root: Mapping, reading: ReadContext) -> Playbook:
 
 
 def read_step(reading: ReadContext, node: Mapping, name: Scalar) -> StepSyntax:
-    refusals = STEP[Dialect.V2_EVAL]
+    refusals = REFUSED_IN_STEPS[Dialect.V2_EVAL]
     refuse(reading, node, refusals)
     handled = (*refusals, *BLOCKS)
-    known_keys(reading, node, STEP_KEYS, "E_STEP_KEY", "a step", handled=handled, elsewhere=ELSEWHERE)
+    check_keys(reading, node, STEP, "E_STEP_KEY", handled=handled, elsewhere=ELSEWHERE)
     _refuse_blocks(reading, node)
     common = read_common(reading, node, name)
     spec: Mapping | None = common["spec"]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from noetl.language.grammar.root import WORKBOOK_TASK
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, describe
 from noetl.language.reading.playbook import TaskSyntax
-from noetl.language.reading.shared_checks import ReadContext, known_keys, opening, text
+from noetl.language.reading.shared_checks import ReadContext, check_keys, opening, text
 
 _SHAPE = "workbook: {tasks: {name: {kind: …}}}"
 
@@ -63,5 +64,5 @@ def _task_of(reading: ReadContext, entry: Node) -> Node:
     """The task itself: the entry, or the one `tool` it holds."""
     if not isinstance(entry, Mapping) or "kind" in entry or "tool" not in entry:
         return entry
-    known_keys(reading, entry, ("name", "desc", "tool"), "E_TASK_KEY", "a workbook task with a tool")
+    check_keys(reading, entry, WORKBOOK_TASK, "E_TASK_KEY")
     return entry.values["tool"]

@@ -86,7 +86,7 @@ async def graph(request: Request) -> Response:
 
 @router.get("/api/schema", **shows(dict[str, Any], summary="The JSON Schema of playbooks"))
 async def schema() -> Response:
-    from noetl.language.json_schema.playbook import playbook_schema
+    from noetl.language.grammar.json_schema import playbook_schema
 
     return Json(playbook_schema(load_kinds()))
 

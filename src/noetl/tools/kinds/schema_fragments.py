@@ -1,6 +1,6 @@
 """The few JSON Schema shapes that inputs of tool kinds share, named once.
 
-These describe values before templates are allowed for; `noetl.language.json_schema` adds "or a template" to each of
+These describe values before templates are allowed for; `noetl.language.grammar` adds "or a template" to each of
 them.
 """
 

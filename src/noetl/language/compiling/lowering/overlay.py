@@ -9,20 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 from noetl.language.compiling.lowering.values import inner, table
+from noetl.language.grammar.root import EXECUTOR_SPEC
+from noetl.language.grammar.steps import LOOP_SPEC, STEP_SPEC
 from noetl.language.reading.nodes import Mapping, data
 from noetl.language.reading.playbook import Dialect, ExecutorSyntax, LoopSyntax, StepSyntax, TaskSyntax
 from noetl.net.kinds import ToolKind
 
-EXECUTOR_OPTIONS = frozenset({"policy", "entry_step", "unguarded", "pool", "lease", "concurrency"})
-STEP_OPTIONS = frozenset({"policy", "join", "pool", "lease", "concurrency", "rate", "end", "result"})
-# The options that older dialects add. A v2 step's timeout is the step's own lifetime; in v10 it is a default of its
-# tasks (C-30).
-_OLDER_OPTIONS = {
-    Dialect.V10: frozenset[str](),
-    Dialect.V2_EVAL: frozenset({"next_mode", "timeout"}),
-    Dialect.V2_CASE: frozenset({"case_mode", "eval_mode", "on_error", "timeout"}),
-}
-LOOP_OPTIONS = frozenset({"policy", "mode", "max_in_flight", "batch_size", "on_error", "complete_when", "extend"})
+EXECUTOR_OPTIONS = frozenset(EXECUTOR_SPEC.names())
+LOOP_OPTIONS = frozenset(key.name for key in LOOP_SPEC.keys)  # of any dialect: none of them is ever a task's
 
 
 def overlay(outer: dict[str, Any], within: dict[str, Any]) -> dict[str, Any]:
@@ -36,7 +30,7 @@ def overlay(outer: dict[str, Any], within: dict[str, Any]) -> dict[str, Any]:
 
 def step_options(dialect: Dialect) -> frozenset[str]:
     """What a step's spec says about the step itself."""
-    return STEP_OPTIONS | _OLDER_OPTIONS[dialect]
+    return frozenset(STEP_SPEC.names(dialect)) | {"policy"}
 
 
 class Layers:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+from noetl.language.grammar.steps import LOOP, LOOP_SPEC
 from noetl.language.reading.nodes import Mapping, Node, Scalar
 from noetl.language.reading.numbers import count
 from noetl.language.reading.playbook import LoopSyntax
-from noetl.language.reading.shared_checks import ReadContext, choice, known_keys, mapping, opening, option, text
+from noetl.language.reading.shared_checks import ReadContext, check_keys, choice, mapping, opening, option, text
 from noetl.language.reading.v2_case.options import read_options
 
 _FORM = "write loop: {in: …, iterator: …}, or loop: {collection: …, element: …}"
-_MODES = ("sequential", "parallel")
-_KEYS = ("in", "iterator", "collection", "element", "mode", "spec", "loop")
+_MODES = LOOP_SPEC["mode"].words
 
 
 def read_loop(reading: ReadContext, node: Node | None) -> LoopSyntax | None:
     block = mapping(reading, node, "E_LOOP_SHAPE", "loop", _FORM)
     if block is None:
         return None
-    known_keys(reading, block, _KEYS, "E_LOOP_SHAPE", "a loop", closed=True)
+    check_keys(reading, block, LOOP, "E_LOOP_SHAPE")
     _refuse_mixture(reading, block)
     spec = read_options(reading, block, "loop")
     mode = _mode(reading, block, spec)
@@ -28,7 +28,7 @@ def read_loop(reading: ReadContext, node: Node | None) -> LoopSyntax | None:
         reading.error("E_LOOP_SHAPE", opening(block), "loop needs both in and iterator", _FORM)
     inner = read_loop(reading, block.get("loop"))
     in_flight = _in_flight(reading, spec)
-    on_error = choice(reading, option(spec, "on_error"), ("fail", "continue"), "E_SPEC_OPTION", "on_error")
+    on_error = choice(reading, option(spec, "on_error"), LOOP_SPEC["on_error"].words, "E_SPEC_OPTION", "on_error")
     if items is None or iterator is None:
         return None
     return LoopSyntax(

@@ -6,11 +6,13 @@ compiler's and the engine's business.
 
 from __future__ import annotations
 
+from noetl.language.grammar.steps import STEP, STEP_SPEC
+from noetl.language.grammar.waits import WAITS
 from noetl.language.reading.nodes import Mapping, Node, Scalar
 from noetl.language.reading.numbers import plain_text
 from noetl.language.reading.playbook import Playbook, StepSyntax
 from noetl.language.reading.root import read_root
-from noetl.language.reading.shared_checks import ReadContext, choice, known_keys, mapping
+from noetl.language.reading.shared_checks import ReadContext, check_keys, choice, mapping
 from noetl.language.reading.step_options import check_step_options
 from noetl.language.reading.steps import ELSEWHERE, read_result
 from noetl.language.reading.v2_case.loop import read_loop
@@ -19,11 +21,9 @@ from noetl.language.reading.v2_case.retry import read_retry
 from noetl.language.reading.v2_case.rules import read_case
 from noetl.language.reading.v2_case.targets import read_shortcut
 from noetl.language.reading.v2_case.tools import read_labelled_tasks, read_sink, read_tool
-from noetl.language.reading.waits.blocks import BLOCKS, WAITS, read_wait_blocks
+from noetl.language.reading.waits.blocks import read_wait_blocks
 
-_KEYS = ("step", "desc", "args", "tool", "loop", "retry", "vars", "case", "sink", "next", "spec")
 STEP_CONTENT = ("tool", "next", "case", *WAITS)  # a step has one of them at least (VAL-05)
-_EVERYWHERE = ("set_ctx", "result")  # the same in every dialect (design.md §8)
 _MOVED = {**ELSEWHERE, "save": "write sink: {tool: {kind: postgres, auth: …, table: …}, args: {…}}"}
 _REFUSED = {
     "when": ("E_STEP_KEY", "a v2-case step has no when", "put the condition in the case of the step before"),
@@ -38,8 +38,7 @@ def read_v2_case(root: Mapping, reading: ReadContext) -> Playbook | None:
 
 
 def _step(reading: ReadContext, node: Mapping, name: Scalar) -> StepSyntax:
-    keys = (*_KEYS, *_EVERYWHERE, *BLOCKS)
-    known_keys(reading, node, keys, "E_STEP_KEY", "a step", handled=tuple(_REFUSED), elsewhere=_MOVED)
+    check_keys(reading, node, STEP, "E_STEP_KEY", handled=tuple(_REFUSED), elsewhere=_MOVED)
     for key, (code, message, hint) in _REFUSED.items():
         if key in node:
             reading.error(code, node.keys[key], message, hint)
@@ -97,7 +96,7 @@ def _modes(reading: ReadContext, spec: Mapping | None) -> tuple[str, str, str | 
     """The step's own options: how cases are chosen, on which events, and whether errors are fatal."""
     if spec is None:
         return "exclusive", "on_entry", None
-    case_mode = choice(reading, spec.get("case_mode"), ("exclusive", "inclusive"), "E_SPEC_OPTION", "case_mode")
-    eval_mode = choice(reading, spec.get("eval_mode"), ("on_entry", "on_event"), "E_SPEC_OPTION", "eval_mode")
-    on_error = choice(reading, spec.get("on_error"), ("fail", "continue"), "E_SPEC_OPTION", "on_error")
+    case_mode = choice(reading, spec.get("case_mode"), STEP_SPEC["case_mode"].words, "E_SPEC_OPTION", "case_mode")
+    eval_mode = choice(reading, spec.get("eval_mode"), STEP_SPEC["eval_mode"].words, "E_SPEC_OPTION", "eval_mode")
+    on_error = choice(reading, spec.get("on_error"), STEP_SPEC["on_error"].words, "E_SPEC_OPTION", "on_error")
     return case_mode or "exclusive", eval_mode or "on_entry", on_error

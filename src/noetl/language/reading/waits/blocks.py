@@ -9,13 +9,15 @@ from __future__ import annotations
 from typing import Any
 
 from noetl.base.source import is_template
+from noetl.language.grammar import waits
+from noetl.language.grammar.model import Construct
 from noetl.language.reading.nodes import Mapping, Node
 from noetl.language.reading.playbook import MessageSyntax, SignalSyntax, TimeoutSyntax, TimerSyntax
 from noetl.language.reading.shared_checks import (
     ReadContext,
     boolean,
+    check_keys,
     choice,
-    known_keys,
     mapping,
     opening,
     option,
@@ -25,8 +27,7 @@ from noetl.language.reading.waits.handlers import ReadTasks, read_compensate, re
 from noetl.language.reading.waits.human import read_human_task
 from noetl.language.reading.waits.times import duration, moment
 
-WAITS = ("timer", "message", "signal", "human_task")
-BLOCKS = (*WAITS, "timeout", "compensate", "on_event")
+BLOCKS = tuple(key.name for key in waits.BLOCKS)
 
 
 def read_wait_blocks(reading: ReadContext, step: Mapping, read_tasks: ReadTasks) -> dict[str, Any]:
@@ -65,7 +66,7 @@ def _refuse_loops(reading: ReadContext, step: Mapping) -> None:
     """A loop has one boundary event and a wait block another: a step has one or the other (TMR-02)."""
     if "loop" not in step:
         return
-    for name in WAITS:
+    for name in waits.WAITS:
         if name in step:
             reading.error(
                 "E_WAIT_LOOP",
@@ -79,8 +80,8 @@ def _timer(reading: ReadContext, node: Node) -> TimerSyntax | None:
     block = mapping(reading, node, "E_STEP_KEY", "timer", "write timer: {duration: 5m}")
     if block is None:
         return None
-    known_keys(reading, block, ("id", "duration", "until", "spec"), "E_STEP_KEY", "a timer", closed=True)
-    spec = _spec(reading, block, ("cancellable",), "a timer")
+    check_keys(reading, block, waits.TIMER, "E_STEP_KEY")
+    spec = _spec(reading, block, waits.TIMER_SPEC)
     if ("duration" in block) == ("until" in block):
         found = "both duration and until" if "duration" in block else "neither duration nor until"
         reading.error("E_DURATION", opening(block), f"this timer has {found}", "write one of them")
@@ -97,9 +98,9 @@ def _message(reading: ReadContext, node: Node) -> MessageSyntax | None:
     block = mapping(reading, node, "E_STEP_KEY", "message", "write message: {name: …, correlation: {…}}")
     if block is None:
         return None
-    known_keys(reading, block, ("name", "correlation", "timeout", "spec"), "E_STEP_KEY", "a message", closed=True)
-    spec = _spec(reading, block, ("timeout_action",), "a message")
-    actions = ("escalate", "fail", "ignore")
+    check_keys(reading, block, waits.MESSAGE, "E_STEP_KEY")
+    spec = _spec(reading, block, waits.MESSAGE_SPEC)
+    actions = waits.MESSAGE_SPEC["timeout_action"].words
     action = choice(reading, option(spec, "timeout_action"), actions, "E_SPEC_OPTION", "timeout_action")
     correlation = mapping(reading, block.get("correlation"), "E_STEP_KEY", "a message's correlation")
     timeout = duration(reading, block.get("timeout"), "a message's timeout")
@@ -115,7 +116,7 @@ def _signal(reading: ReadContext, node: Node) -> SignalSyntax | None:
     block = mapping(reading, node, "E_STEP_KEY", "signal", "write signal: {name: …}")
     if block is None:
         return None
-    known_keys(reading, block, ("name",), "E_STEP_KEY", "a signal", closed=True)
+    check_keys(reading, block, waits.SIGNAL, "E_STEP_KEY")
     name = _name(reading, block, "signal")
     return SignalSyntax(node=block, name=name) if name is not None else None
 
@@ -133,9 +134,9 @@ def _timeout(reading: ReadContext, node: Node) -> TimeoutSyntax | None:
     block = mapping(reading, node, code, "timeout", "write timeout: {duration: 300s}")
     if block is None:
         return None
-    known_keys(reading, block, ("duration", "alternative_step", "spec"), code, "a timeout", closed=True)
-    spec = _spec(reading, block, ("on_timeout",), "a timeout")
-    words = ("alternative", "fail", "ignore")
+    check_keys(reading, block, waits.TIMEOUT, code)
+    spec = _spec(reading, block, waits.TIMEOUT_SPEC)
+    words = waits.TIMEOUT_SPEC["on_timeout"].words
     written = option(spec, "on_timeout")
     on_timeout = choice(reading, written, words, code, "on_timeout") or "fail"
     alternative = text(reading, block.get("alternative_step"), code, "alternative_step", "name a step")
@@ -171,8 +172,8 @@ def _check_alternative(reading: ReadContext, block: Mapping, on_timeout: str, *,
         )
 
 
-def _spec(reading: ReadContext, block: Mapping, allowed: tuple[str, ...], what: str) -> Mapping | None:
-    spec = mapping(reading, block.get("spec"), "E_SPEC_OPTION", f"the spec of {what}")
+def _spec(reading: ReadContext, block: Mapping, construct: Construct) -> Mapping | None:
+    spec = mapping(reading, block.get("spec"), "E_SPEC_OPTION", construct.what)
     if spec is not None:
-        known_keys(reading, spec, allowed, "E_SPEC_OPTION", f"the spec of {what}", closed=True)
+        check_keys(reading, spec, construct, "E_SPEC_OPTION")
     return spec

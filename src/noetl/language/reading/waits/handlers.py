@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from noetl.language.grammar.model import Construct
+from noetl.language.grammar.waits import COMPENSATE, COMPENSATE_SPEC, HANDLER, ON_EVENT, ON_EVENT_SPEC
 from noetl.language.reading.nodes import Mapping, Node, Sequence
 from noetl.language.reading.playbook import Compensate, HandlerSyntax, OnEvent, Sugar, TaskSyntax
 from noetl.language.reading.shared_checks import (
     ReadContext,
     boolean,
+    check_keys,
     guard,
-    known_keys,
     mapping,
     opening,
     sequence,
@@ -26,8 +28,8 @@ def read_compensate(reading: ReadContext, node: Node, read_tasks: ReadTasks) -> 
     block = mapping(reading, node, _CODE, "compensate", "write compensate: {tool: {kind: …}}")
     if block is None:
         return None
-    known_keys(reading, block, ("tool", "spec"), _CODE, "compensate", closed=True)
-    idempotent = _flag(reading, block.get("spec"), "idempotent", "compensate")
+    check_keys(reading, block, COMPENSATE, _CODE)
+    idempotent = _flag(reading, block.get("spec"), COMPENSATE_SPEC, "idempotent")
     tool = block.get("tool")
     if tool is None:
         reading.error(_CODE, opening(block), "compensate has no tool to run", "write compensate: {tool: {kind: …}}")
@@ -47,8 +49,8 @@ def read_on_event(reading: ReadContext, node: Node, read_tasks: ReadTasks) -> On
     block = mapping(reading, node, _CODE, "on_event", "write on_event: {handlers: [{event: …, then: […]}]}")
     if block is None:
         return None
-    known_keys(reading, block, ("spec", "handlers"), _CODE, "on_event", closed=True)
-    interrupting = _flag(reading, block.get("spec"), "interrupting", "on_event")
+    check_keys(reading, block, ON_EVENT, _CODE)
+    interrupting = _flag(reading, block.get("spec"), ON_EVENT_SPEC, "interrupting")
     handlers = sequence(reading, block.get("handlers"), _CODE, "on_event.handlers")
     if handlers is None or not handlers.items:
         if "handlers" not in block or handlers is not None:
@@ -63,7 +65,7 @@ def _handlers(reading: ReadContext, nodes: Sequence, read_tasks: ReadTasks) -> t
         block = mapping(reading, node, _CODE, "an event handler", "write {event: …, then: […]}")
         if block is None:
             continue
-        known_keys(reading, block, ("event", "when", "then"), _CODE, "an event handler", closed=True)
+        check_keys(reading, block, HANDLER, _CODE)
         for key in ("event", "then"):
             if key not in block:
                 reading.error(_CODE, opening(block), f"this event handler has no {key}", "write {event: …, then: […]}")
@@ -76,10 +78,10 @@ def _handlers(reading: ReadContext, nodes: Sequence, read_tasks: ReadTasks) -> t
     return tuple(handlers)
 
 
-def _flag(reading: ReadContext, node: Node | None, option: str, what: str) -> bool:
+def _flag(reading: ReadContext, node: Node | None, construct: Construct, option: str) -> bool:
     """The one true-or-false option that these blocks have in their spec."""
-    spec = mapping(reading, node, "E_SPEC_OPTION", f"the spec of {what}")
+    spec = mapping(reading, node, "E_SPEC_OPTION", construct.what)
     if not isinstance(spec, Mapping):
         return False
-    known_keys(reading, spec, (option,), "E_SPEC_OPTION", f"the spec of {what}", closed=True)
+    check_keys(reading, spec, construct, "E_SPEC_OPTION")
     return boolean(reading, spec.get(option), "E_SPEC_OPTION", option)

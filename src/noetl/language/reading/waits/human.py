@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from noetl.language.grammar.model import Construct
+from noetl.language.grammar.waits import ASSIGNEE, ESCALATION, FORM_FIELD, HUMAN_TASK, HUMAN_TASK_SPEC
 from noetl.language.reading.nodes import Mapping, Node, data
 from noetl.language.reading.playbook import FormFieldSyntax, HumanTaskSyntax
 from noetl.language.reading.shared_checks import (
     ReadContext,
     boolean,
+    check_keys,
     choice,
-    known_keys,
     mapping,
     opening,
     sequence,
@@ -16,9 +18,6 @@ from noetl.language.reading.shared_checks import (
 )
 from noetl.language.reading.waits.times import duration, duration_or_moment
 
-FIELD_TYPES = ("enum", "string", "text", "number", "integer", "boolean", "date")
-
-_KEYS = ("title", "assignee", "form", "due_date", "escalation", "spec")
 _CODE = "E_STEP_KEY"
 
 
@@ -26,8 +25,8 @@ def read_human_task(reading: ReadContext, node: Node) -> HumanTaskSyntax | None:
     block = mapping(reading, node, _CODE, "human_task", "write human_task: {title: …, assignee: {role: …}}")
     if block is None:
         return None
-    known_keys(reading, block, _KEYS, _CODE, "a human task", closed=True)
-    role, user = _person(reading, block.get("assignee"), "assignee", ("role", "user"))
+    check_keys(reading, block, HUMAN_TASK, _CODE)
+    role, user = _person(reading, block.get("assignee"), ASSIGNEE, "assignee", ("role", "user"))
     after, to_role, to_user = _escalation(reading, block.get("escalation"))
     return HumanTaskSyntax(
         node=block,
@@ -44,13 +43,13 @@ def read_human_task(reading: ReadContext, node: Node) -> HumanTaskSyntax | None:
 
 
 def _person(
-    reading: ReadContext, node: Node | None, what: str, keys: tuple[str, str], beside: tuple[str, ...] = ()
+    reading: ReadContext, node: Node | None, construct: Construct, what: str, keys: tuple[str, str]
 ) -> tuple[Node | None, Node | None]:
     """The role and the user that a mapping names; it must name exactly one of them."""
     block = mapping(reading, node, _CODE, what, f"write {what}: {{{keys[0]}: …}}")
     if block is None:
         return None, None
-    known_keys(reading, block, (*beside, *keys), _CODE, f"a human task's {what}", closed=True)
+    check_keys(reading, block, construct, _CODE)
     if (keys[0] in block) == (keys[1] in block):
         found = "both" if keys[0] in block else "neither"
         reading.error(_CODE, opening(block), f"{what} has {found} of {keys[0]} and {keys[1]}", "name one of them")
@@ -59,7 +58,7 @@ def _person(
 
 
 def _escalation(reading: ReadContext, node: Node | None) -> tuple[Node | None, Node | None, Node | None]:
-    role, user = _person(reading, node, "escalation", ("to_role", "to_user"), beside=("after",))
+    role, user = _person(reading, node, ESCALATION, "escalation", ("to_role", "to_user"))
     if not isinstance(node, Mapping):
         return None, None, None
     if "after" not in node:
@@ -68,11 +67,12 @@ def _escalation(reading: ReadContext, node: Node | None) -> tuple[Node | None, N
 
 
 def _escalation_mode(reading: ReadContext, node: Node | None) -> str:
-    spec = mapping(reading, node, "E_SPEC_OPTION", "the spec of a human task")
+    spec = mapping(reading, node, "E_SPEC_OPTION", HUMAN_TASK_SPEC.what)
     if spec is None:
         return "reassign"
-    known_keys(reading, spec, ("escalation_mode",), "E_SPEC_OPTION", "the spec of a human task", closed=True)
-    mode = choice(reading, spec.get("escalation_mode"), ("reassign", "notify"), "E_SPEC_OPTION", "escalation_mode")
+    check_keys(reading, spec, HUMAN_TASK_SPEC, "E_SPEC_OPTION")
+    modes = HUMAN_TASK_SPEC["escalation_mode"].words
+    mode = choice(reading, spec.get("escalation_mode"), modes, "E_SPEC_OPTION", "escalation_mode")
     return mode or "reassign"
 
 
@@ -93,11 +93,11 @@ def _field(reading: ReadContext, node: Node) -> FormFieldSyntax | None:
     block = mapping(reading, node, _CODE, "a form field", "write {field: …, type: …}")
     if block is None:
         return None
-    known_keys(reading, block, ("field", "type", "options", "required", "default"), _CODE, "a form field", closed=True)
+    check_keys(reading, block, FORM_FIELD, _CODE)
     name = text(reading, block.get("field"), _CODE, "a form field's name")
     if "field" not in block:
         reading.error(_CODE, opening(block), "this form field has no name", "add field: <name>")
-    kind = choice(reading, block.get("type"), FIELD_TYPES, _CODE, "a form field's type") or "string"
+    kind = choice(reading, block.get("type"), FORM_FIELD["type"].words, _CODE, "a form field's type") or "string"
     options = sequence(reading, block.get("options"), _CODE, "a form field's options")
     _check_options(reading, block, kind)
     required = boolean(reading, block.get("required"), _CODE, "required")

@@ -1,4 +1,4 @@
-"""The pieces every part of the schema is made of, and the rule that a template may stand for a typed value."""
+"""Shapes: the JSON Schema fragments that say what a key holds, and the rule that a template may stand for a value."""
 
 from __future__ import annotations
 
@@ -86,9 +86,14 @@ def _flattened_options(options: list[Schema]) -> list[Schema]:
     return [option for option in flat if option != ref("template")]
 
 
-NUMBER = templated({"type": "number"})
+def with_knobs() -> Schema:
+    """The rule of a spec that may also hold defaults for tasks (SPEC-02)."""
+    return {"allOf": [ref("knobs")]}
+
+
 WHOLE = templated({"type": "integer"})
-COUNT = templated({"type": "integer", "minimum": 1})
+FIXED_COUNT: Schema = {"type": "integer", "minimum": 1}  # part of the net, so no template
+COUNT = templated(FIXED_COUNT)
 # Seconds, 1h30m, PT2H30M (noetl.base.durations), or a template.
 _LENGTHS = (
     "^\\s*(\\d+([.,]\\d+)?"
@@ -110,3 +115,7 @@ def writes(*refused: str) -> Schema:
 def name_besides(*taken: str) -> Schema:
     """A name that templates can read: an identifier that they do not keep for themselves (VAL-17)."""
     return {"type": "string", "pattern": "^[^\\W\\d_]\\w*$", "not": {"enum": sorted({*RESERVED, *taken})}}
+
+
+# `tool` of a step: one task, or a list of them.
+TOOL: Schema = {"if": {"type": "array"}, "then": ref("tasks"), "else": ref("item")}

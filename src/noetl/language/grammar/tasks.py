@@ -1,10 +1,12 @@
-"""Tasks in the schema: one shape per tool kind, made from its declaration, and the sugar of task lists."""
+"""Tasks: one shape per tool kind, made from its declaration, and the sugar of task lists."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from noetl.language.json_schema.fragments import (
+from noetl.language.grammar.model import ONLY_V2_EVAL, Construct, Key, Unknown
+from noetl.language.grammar.policies import TASK_POLICY, ladder
+from noetl.language.grammar.shapes import (
     COUNT,
     DATA,
     TEXT,
@@ -15,11 +17,46 @@ from noetl.language.json_schema.fragments import (
     name_besides,
     ref,
     templated,
+    with_knobs,
 )
-from noetl.language.json_schema.policies import ladder
 from noetl.net.kinds import COMMON_SPEC, Input, Kinds, ToolKind
 
 _NAME = name_besides()
+TASK_SPEC = Construct("a task's spec", (Key("policy", TASK_POLICY),), doc="How this task runs.", unknown=Unknown.KEPT)
+# The keys of every task; the others are the inputs of its kind.
+TASK = Construct(
+    "a task",
+    (
+        Key("name", _NAME, "Name of the task, for jumps and for reading its result."),
+        Key("kind", TEXT, "Which tool runs.", required=True),
+        Key("desc", TEXT, "What this task is for."),
+        Key("spec", TASK_SPEC, last=True),
+        Key("eval", {"type": "array"}, "What happens after each outcome.", dialects=ONLY_V2_EVAL, last=True),
+    ),
+    unknown=Unknown.KEPT,
+)
+ROUNDS = Construct(
+    "the rounds of while and until",
+    (
+        Key("when", ref("guard"), required=True),
+        Key("then", ref("tasks"), required=True),
+        Key("max_rounds", COUNT, "Most rounds it may take."),
+    ),
+)
+_BRANCHES = ladder(ref("tasks"), bare_else=False) | {"minItems": 1}
+SUGAR = {
+    name: Construct(
+        f"a {name}",
+        (Key("name", _NAME), Key("desc", TEXT), Key(name, shape, required=True)),
+        doc=doc,
+        ref=name,
+    )
+    for name, shape, doc in (
+        ("choose", _BRANCHES, "Runs the first branch whose condition holds."),
+        ("while", ROUNDS, "Runs its tasks as long as the condition holds."),
+        ("until", ROUNDS, "Runs its tasks, and again until the condition holds."),
+    )
+}
 
 
 def definitions(kinds: Kinds) -> dict[str, Schema]:
@@ -31,21 +68,14 @@ def definitions(kinds: Kinds) -> dict[str, Schema]:
         "item": _item(),
         "task": _task(kinds),
         **shapes,
-        "choose": _choose(),
-        "while": _rounds("while", "Runs its tasks as long as the condition holds."),
-        "until": _rounds("until", "Runs its tasks, and again until the condition holds."),
+        **{name: construct.schema() for name, construct in SUGAR.items()},
     }
-
-
-def tool() -> Schema:
-    """`tool` of a step: one task, or a list of them."""
-    return {"if": {"type": "array"}, "then": ref("tasks"), "else": ref("item")}
 
 
 def _item() -> Schema:
     """A task, or one of the constructs that are written in its place; told apart by their keys."""
     item: Schema = ref("task")
-    for construct in ("until", "while", "choose"):
+    for construct in reversed(SUGAR):
         item = {"if": {"required": [construct]}, "then": ref(construct), "else": item}
     return {"type": "object", **item}
 
@@ -60,19 +90,19 @@ def _task(kinds: Kinds) -> Schema:
     return {
         "type": "object",
         "description": "A tool call.",
-        "properties": {"kind": {"enum": list(kinds), "description": "Which tool runs.", "anyOf": documented}},
+        "properties": {"kind": {"enum": list(kinds), "description": TASK["kind"].doc, "anyOf": documented}},
         "required": ["kind"],
         "allOf": by_kind,
     }
 
 
 def _of_kind(kind: ToolKind) -> Schema:
-    knobs = {"policy": ref("task_policy"), **{knob.name: _value(knob) for knob in kind.spec}}
-    spec = mapping(knobs, closed=False, doc="How this task runs.") | {"allOf": [ref("knobs")]}
+    knobs = {"policy": TASK_SPEC["policy"].schema, **{knob.name: _value(knob) for knob in kind.spec}}
+    spec = mapping(knobs, closed=False, doc=TASK_SPEC.doc) | with_knobs()
     properties: dict[str, Schema] = {
-        "name": described_schema(_NAME, "Name of the task, for jumps and for reading its result."),
+        "name": TASK["name"].schema,
         "kind": {"const": kind.name},
-        "desc": described_schema(TEXT, "What this task is for."),
+        "desc": TASK["desc"].schema,
         "spec": spec,
         "args": described_schema(DATA, "Arguments by name."),
     }
@@ -96,19 +126,3 @@ def _any_present(kind: ToolKind, names: tuple[str, ...]) -> dict[str, Any]:
     declared = [one for one in kind.inputs if one.name in names]
     spellings = [spelling for one in declared for spelling in (one.name, *one.aliases)]
     return {"anyOf": [{"required": [spelling]} for spelling in spellings]}
-
-
-def _choose() -> Schema:
-    branches = ladder(ref("tasks"), bare_else=False) | {"minItems": 1}
-    return mapping(
-        {"name": _NAME, "desc": TEXT, "choose": branches}, "choose", doc="Runs the first branch whose condition holds."
-    )
-
-
-def _rounds(construct: str, doc: str) -> Schema:
-    body = mapping(
-        {"when": ref("guard"), "then": ref("tasks"), "max_rounds": described_schema(COUNT, "Most rounds it may take.")},
-        "when",
-        "then",
-    )
-    return mapping({"name": _NAME, "desc": TEXT, construct: body}, construct, doc=doc)

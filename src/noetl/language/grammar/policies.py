@@ -1,0 +1,212 @@
+"""Policies: a task's outcome rules, a step's admission, and the hints of the other scopes (VAL-06…12)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from noetl.language.grammar.model import ONLY_V2_EVAL, Construct, Key
+from noetl.language.grammar.shapes import (
+    ANYTHING,
+    COUNT,
+    DATA,
+    DURATION,
+    FIXED_COUNT,
+    FLAG,
+    FREE,
+    STATIC,
+    TEXT,
+    WHOLE,
+    Schema,
+    array,
+    mapping,
+    ref,
+    words,
+    writes,
+)
+from noetl.net.kinds import Kinds
+
+WRITES_TO_CTX = writes("workload", "keychain", "ctx", "iter", "vars", "execution_id")
+WRITES_TO_ITER = writes("workload", "keychain", "ctx", "iter", "index", "parent")
+REDUCERS = ("sum", "count", "min", "max", "append", "extend", "union", "merge", "first", "last", "any", "all")
+MODES = words("exclusive", "inclusive")  # the first that holds, or every one
+ENDS = words("continue", "fail")
+
+# Rules
+
+
+def ladder(then: Schema, *, bare_else: bool = True) -> Schema:
+    """Rules `{when, then}`, the first true one deciding, and at most one `{else: {then}}`, which stands last."""
+    rule = mapping({"when": ref("guard"), "then": then}, "when", "then")
+    nested = mapping({"then": then}, "then")
+    otherwise = mapping({"else": {"anyOf": [nested, then]} if bare_else else nested}, "else")
+    return array({"anyOf": [rule, otherwise]}, contains={"required": ["else"]}, minContains=0, maxContains=1)
+
+
+def _only_with(do: str, keys: tuple[str, ...], *, needs: str) -> Schema:
+    """Keys that mean something beside one directive only, one of them being needed there."""
+    return {
+        "if": {"properties": {"do": {"const": do}}, "required": ["do"]},
+        "then": {"required": [needs]},
+        "else": {"not": {"anyOf": [{"required": [key]} for key in keys]}},
+    }
+
+
+RETRY_KEYS = (
+    Key("attempts", COUNT, "With retry: every run counts, the first included."),
+    Key("backoff", words("none", "linear", "exponential"), "With retry: how the delay grows."),
+    Key("delay", DURATION, "With retry: how long to wait."),
+    Key("max_delay", DURATION, "With retry: the longest wait."),
+    Key("jitter", {"anyOf": [FLAG, *DURATION["anyOf"]]}, "With retry: how much the wait is spread."),
+    Key("on_exhausted", ENDS, "With retry: what follows the last attempt; fail when left out."),
+)
+DIRECTIVE = Construct(
+    "a directive",
+    (
+        Key("do", words("retry", "jump", "continue", "break", "fail"), "What happens next; continue when left out."),
+        Key("to", STATIC, "With jump: the task of this step to go on with."),
+        *RETRY_KEYS,
+        Key("set_iter", WRITES_TO_ITER, "Values written to iter."),
+        Key("set_ctx", WRITES_TO_CTX, "Values written to ctx."),
+        Key("set_vars", DATA, "Values written to vars of the step run.", dialects=ONLY_V2_EVAL),
+        Key("set_shared", DATA, "Values folded into vars when the loop ends.", dialects=ONLY_V2_EVAL),
+        Key("set_prev", ANYTHING, "What the next task reads as _prev.", dialects=ONLY_V2_EVAL),
+    ),
+    doc="What a rule does with an outcome.",
+    ref="directive",
+    rules={
+        "allOf": [
+            _only_with("jump", ("to",), needs="to"),
+            _only_with("retry", tuple(key.name for key in RETRY_KEYS), needs="attempts"),
+        ]
+    },
+)
+_HOOK = array({"allOf": [ref("task"), {"properties": {"spec": {"not": {"required": ["policy"]}}}}]})
+TASK_POLICY = Construct(
+    "a task policy",
+    (
+        Key("mode", words("exclusive"), "The first rule that matches decides."),
+        Key("on_unmatched", ENDS, "What an error that no rule matches leads to."),
+        Key("before", _HOOK, "Tasks run before the tool."),
+        Key("after", _HOOK, "Tasks run after the directive is chosen."),
+        Key("finally", _HOOK, "Tasks run on leaving the task in any way."),
+        Key(
+            "rules",
+            ladder(ref("directive")),
+            "From the top; the first rule that matches decides. else is last.",
+            required=True,
+        ),
+    ),
+    doc="What happens after each outcome of a task.",
+    ref="task_policy",
+)
+ADMISSION = Construct(
+    "an admission",
+    (
+        Key("allow", FLAG, "Whether the token is let in."),
+        Key("park", FLAG, "Let the token wait, and judge again when ctx changes."),
+        Key("set_token", DATA, "Values kept with the token, readable as token.meta."),
+    ),
+    rules={"anyOf": [{"required": ["allow"]}, {"required": ["park"]}]},
+)
+ADMIT = Construct(
+    "admit",
+    (Key("mode", MODES), Key("rules", ladder(ADMISSION.schema()) | {"minItems": 1}, required=True)),
+    doc="Whether a token is let into the step.",
+    ref="admit",
+)
+
+# Parts of the policies of executor, step, loop and router
+
+FAILURE = Construct("failure", (Key("mode", words("fail_fast", "best_effort")),), doc="How far a failure reaches.")
+DEFAULTS = Construct(
+    "defaults",
+    (
+        Key("timeouts", {"type": "object", "additionalProperties": ref("timeout")}),
+        Key("resources", FREE),
+        Key("on_unmatched", ENDS),
+    ),
+    doc="Defaults by tool kind, or under default.",
+)
+RESULTS = Construct("results", (Key("reference_first", FLAG),), doc="How results are kept.")
+LIFECYCLE = Construct(
+    "lifecycle", (Key("timeout_s", ref("timeout")), Key("deadline_s", ref("timeout"))), doc="Longest times."
+)
+EMITTED_EVENT = Construct(
+    "an emitted event", (Key("name", TEXT, required=True), Key("when", ref("guard")), Key("data", ANYTHING))
+)
+EMIT = Construct(
+    "emit",
+    (Key("events", array({"anyOf": [TEXT, EMITTED_EVENT.schema()]})),),
+    doc="Events this step adds to the log.",
+)
+TRACING = Construct("tracing", (Key("enabled", FLAG), Key("attributes", FREE)))
+QUOTAS = Construct("quotas", (Key("max_runs", FIXED_COUNT), Key("max_concurrent", FIXED_COUNT)))
+BACKPRESSURE = Construct("backpressure", (Key("max_queue", COUNT),))
+PARTITIONING = Construct("partitioning", (Key("key", ANYTHING),))
+_PARTITIONING_FORMS: Schema = {"anyOf": [TEXT, PARTITIONING.schema()]}
+DEDUPE = Construct(
+    "dedupe",
+    (Key("key", ANYTHING, required=True), Key("window", DURATION)),
+    doc="Drop a token whose key was sent before.",
+)
+
+# The policies themselves: each scope has its own list of keys
+
+EXECUTOR_POLICY = Construct(
+    "executor.spec.policy",
+    (
+        Key("defaults", DEFAULTS),
+        Key("results", RESULTS),
+        Key("limits", FREE, "Bounds of an execution: max_payload_bytes, max_task_runs, max_step_runs, …"),
+        Key("placement", FREE),
+        Key("cost", FREE),
+        Key("failure", FAILURE),
+        Key("compensation", words("auto", "manual"), "Whether a failed execution compensates by itself."),
+    ),
+    ref="executor_policy",
+)
+STEP_POLICY = Construct(
+    "step.spec.policy",
+    (
+        Key("admit", ADMIT),
+        Key("lifecycle", LIFECYCLE),
+        Key("failure", FAILURE),
+        Key("emit", EMIT),
+        Key("tracing", TRACING),
+        Key("quotas", QUOTAS),
+        Key("compensation", ANYTHING),
+    ),
+    doc="Hints of a step; control belongs to its tasks.",
+    ref="step_policy",
+)
+LOOP_POLICY = Construct(
+    "loop.spec.policy",
+    (
+        Key("exec", words("distributed", "local"), "Whether iterations are spread over workers."),
+        Key("mode", words("sequential", "parallel")),
+        Key("max_in_flight", COUNT),
+        Key("ordering", words("index", "shuffle")),
+        Key(
+            "reducers",
+            {"type": "object", "additionalProperties": words(*REDUCERS)},
+            "How writes to a key of ctx are folded.",
+        ),
+        Key("ctx_writes", words("once", "last")),
+        Key("backpressure", BACKPRESSURE),
+        Key("partitioning", _PARTITIONING_FORMS),
+    ),
+    ref="loop_policy",
+)
+NEXT_POLICY = Construct(
+    "next.spec.policy",
+    (Key("priority", WHOLE), Key("dedupe", DEDUPE), Key("partitioning", _PARTITIONING_FORMS)),
+    ref="next_policy",
+)
+SCOPES = {"executor": EXECUTOR_POLICY, "step": STEP_POLICY, "loop": LOOP_POLICY, "next": NEXT_POLICY}
+SHARED = (DIRECTIVE, TASK_POLICY, ADMIT, STEP_POLICY, LOOP_POLICY, NEXT_POLICY)
+
+
+def executor_policy(kinds: Kinds) -> Construct:
+    """The executor's policy, with the tool kinds that have hints of their own."""
+    tools = tuple(Key(name, FREE, kind.policy_doc) for name, kind in kinds.items() if kind.policy_doc)
+    return msgspec.structs.replace(EXECUTOR_POLICY, keys=(*EXECUTOR_POLICY.keys, *tools))

@@ -1,0 +1,133 @@
+"""The root of a playbook and its sections: identity, credentials, executor, workbook, trigger."""
+
+from __future__ import annotations
+
+from noetl.language.grammar.model import ONLY_V2_CASE, Construct, Key, Unknown
+from noetl.language.grammar.policies import EXECUTOR_POLICY
+from noetl.language.grammar.shapes import (
+    DURATION,
+    FLAG,
+    FREE,
+    SCALAR,
+    TEXT,
+    Schema,
+    array,
+    mapping,
+    ref,
+    with_knobs,
+    words,
+)
+from noetl.language.grammar.steps import CONCURRENCY, LEASE
+
+NAME = TEXT | {"minLength": 1}
+PLACES = words("local", "distributed")
+
+
+def _workbook() -> Schema:
+    """The three spellings of DOC-09; a task may stand under a `tool` of its own (design.md §5)."""
+    task = {
+        "if": {"required": ["tool"], "not": {"required": ["kind"]}},
+        "then": WORKBOOK_TASK.schema(),
+        "else": ref("task"),
+    }
+    by_name: Schema = {"type": "object", "additionalProperties": task}
+    wrapped = mapping({"tasks": by_name}, "tasks")
+    listed = {"type": "object", "required": ["name"], **task}
+    return {"anyOf": [wrapped, by_name, array(listed)]}
+
+
+METADATA = Construct(
+    "metadata",
+    (
+        Key("name", NAME, "Name of the playbook.", required=True),
+        Key("path", NAME, "Its path in the catalogue.", required=True),
+        Key("version", SCALAR, "Its version."),
+        Key("description", TEXT, "What it is for."),
+        Key("dialect", words("v10"), "Reads the document as this dialect, whatever its shape."),
+        Key("labels", {}, "Labels of your own."),
+        Key("retention", DURATION, "How long finished executions are kept."),
+    ),
+    doc="Who this playbook is; further keys are kept as they are.",
+    unknown=Unknown.KEPT,
+)
+KEYCHAIN_ENTRY = Construct(
+    "a keychain entry",
+    (
+        Key("name", NAME, "Read as keychain.<name>, or named by auth.", required=True),
+        Key("kind", NAME, "secret_manager, postgres_credential, env, file, oauth2, …", required=True),
+    ),
+    unknown=Unknown.KEPT,
+)
+EXECUTOR_SPEC = Construct(
+    "executor.spec",
+    (
+        Key("policy", EXECUTOR_POLICY),
+        Key("entry_step", TEXT, "The step to begin with; start when left out."),
+        Key("unguarded", words("always"), "Arcs without when take failures too."),
+        Key("pool", TEXT, "Workers that may run it."),
+        Key("concurrency", CONCURRENCY),
+        Key("lease", LEASE),
+    ),
+    doc="Options of the execution; further keys are defaults for all tasks.",
+    unknown=Unknown.KEPT,
+    rules=with_knobs(),
+)
+EXECUTOR = Construct(
+    "the executor",
+    (
+        Key("kind", PLACES, "Where it runs."),
+        Key("profile", PLACES, "The same as kind."),
+        Key("version", SCALAR),
+        Key("spec", EXECUTOR_SPEC),
+    ),
+    doc="Where and under which defaults the playbook runs.",
+    unknown=Unknown.WARNED,
+)
+WORKBOOK_TASK = Construct(
+    "a workbook task with a tool",
+    (Key("name", TEXT), Key("desc", TEXT), Key("tool", ref("task"), required=True)),
+    unknown=Unknown.WARNED,
+)
+TRIGGER_SPEC = Construct(
+    "trigger.timer.spec",
+    (
+        Key("timezone", TEXT, "Zone of the schedule: America/New_York."),
+        Key("missed", words("all", "last", "none")),
+        Key("overlap", words("skip", "queue", "allow", "cancel")),
+        Key("jitter", DURATION),
+        Key("paused", FLAG, "Begins paused: starts nothing until it is resumed."),
+    ),
+)
+TRIGGER_TIMER = Construct(
+    "trigger.timer",
+    (
+        Key("cron", TEXT, "Five fields: minute, hour, day of month, month, day of week.", required=True),
+        Key("spec", TRIGGER_SPEC),
+    ),
+)
+TRIGGER = Construct("trigger", (Key("timer", TRIGGER_TIMER, required=True),), doc="Starts the playbook by the clock.")
+ROOT = Construct(
+    "a playbook",
+    (
+        Key("apiVersion", words("noetl.io/v10", "noetl.io/v2"), "Version of the language.", required=True),
+        Key("kind", {"const": "Playbook"}, "Always Playbook.", required=True),
+        Key("name", NAME, "Name of the playbook, where v2-case writes it.", dialects=ONLY_V2_CASE),
+        Key("path", NAME, "Its path in the catalogue, where v2-case writes it.", dialects=ONLY_V2_CASE),
+        Key("metadata", METADATA, required=True),
+        Key("keychain", KEYCHAIN_ENTRY, "Credentials this playbook needs.", items=True),
+        Key("executor", EXECUTOR),
+        Key("trigger", TRIGGER),
+        Key("workload", FREE, "Defaults of the input; literal data, never templates."),
+        Key("ctx", FREE, "What the context begins with; templates read workload."),
+        Key("workbook", _workbook(), "Reusable tasks by name."),
+        Key(
+            "workflow",
+            array(ref("step"), minItems=1),
+            "The steps; execution begins at the one named start.",
+            required=True,
+            last=True,
+        ),
+    ),
+    doc="A workflow: steps joined by guarded arcs, each a pipeline of tasks.",
+    unknown=Unknown.WARNED,
+)

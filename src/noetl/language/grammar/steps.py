@@ -1,0 +1,188 @@
+"""Steps: their keys, their loop, their options and the ways that lead on (DOC-10, ROUTE-01)."""
+
+from __future__ import annotations
+
+from noetl.language.grammar.model import NOT_V2_CASE, ONLY_V2_CASE, ONLY_V2_EVAL, ONLY_V10, Construct, Key, Unknown
+from noetl.language.grammar.policies import DEDUPE, LOOP_POLICY, MODES, NEXT_POLICY, STEP_POLICY, WRITES_TO_CTX
+from noetl.language.grammar.shapes import (
+    ANYTHING,
+    COUNT,
+    DATA,
+    DURATION,
+    FIXED_COUNT,
+    FLAG,
+    FREE,
+    STATIC,
+    TEXT,
+    TOOL,
+    WHOLE,
+    Schema,
+    array,
+    name_besides,
+    ref,
+    with_knobs,
+    words,
+)
+from noetl.language.grammar.waits import BLOCKS, WAITS
+from noetl.templates.scopes import reserved_names
+
+# Options of a step
+
+CONCURRENCY = Construct(
+    "concurrency",
+    (
+        Key("key", TEXT),
+        Key("limit", COUNT, required=True),
+        Key("on_limit", words("queue", "drop", "cancel_oldest")),
+    ),
+    doc="How many runs of one key go on at once.",
+    ref="concurrency",
+)
+RATE = Construct("rate", (Key("key", TEXT), Key("limit", COUNT, required=True), Key("per", DURATION, required=True)))
+LEASE = Construct(
+    "lease", (Key("mode", words("single_owner")), Key("ttl", DURATION), Key("heartbeat", DURATION)), ref="lease"
+)
+JOIN = Construct(
+    "join",
+    (
+        Key("mode", words("all", "any", "active")),
+        Key("count", FIXED_COUNT),
+        Key("rest", words("ignore", "block", "cancel")),
+    ),
+    rules={"oneOf": [{"required": ["mode"]}, {"required": ["count"]}]},
+)
+JOIN_FORMS: Schema = {
+    "description": "How tokens of one fork meet here: all, any, active, {count: n}, or {mode, rest}.",
+    "anyOf": [JOIN["mode"].schema, JOIN.schema()],
+}
+RESULT_STORE = Construct("result.store", (Key("kind", TEXT),), unknown=Unknown.KEPT)
+RESULT = Construct(
+    "result",
+    (Key("store", RESULT_STORE), Key("output_select", array(TEXT))),
+    doc="Where the result is kept.",
+    unknown=Unknown.WARNED,
+    ref="result",
+)
+STEP_SPEC = Construct(
+    "a step's spec",
+    (
+        Key("policy", STEP_POLICY, dialects=ONLY_V10),
+        Key("join", ref("join")),
+        Key("concurrency", CONCURRENCY),
+        Key("rate", RATE),
+        Key("end", words("execution"), "Ends the whole execution with this step."),
+        Key("pool", TEXT, "Workers that may run it."),
+        Key("lease", LEASE),
+        Key("result", RESULT),
+        Key("next_mode", MODES, "Whether the first arc that holds is taken, or every one.", dialects=ONLY_V2_EVAL),
+        Key("case_mode", MODES, "Whether the first case that holds is taken, or every one.", dialects=ONLY_V2_CASE),
+        Key("eval_mode", words("on_entry", "on_event"), "When the cases are judged.", dialects=ONLY_V2_CASE),
+        Key("on_error", words("fail", "continue"), "Whether an error ends the step.", dialects=ONLY_V2_CASE),
+        # A v2 step's timeout is the step's own lifetime; in v10 it is a default of its tasks (C-30).
+        Key("timeout", DURATION, "How long the step may take.", dialects=ONLY_V2_EVAL | ONLY_V2_CASE),
+    ),
+    doc="How this step runs; further keys are defaults for its tasks.",
+    unknown=Unknown.KEPT,
+    rules=with_knobs(),
+)
+
+# Loops
+
+LOOP_SPEC = Construct(
+    "a loop's spec",
+    (
+        Key("mode", words("sequential", "parallel"), "One at a time, or several at once."),
+        Key("max_in_flight", COUNT, "In parallel: most iterations at once; 10 when left out."),
+        Key("batch_size", COUNT, "The older word for max_in_flight.", dialects=ONLY_V2_CASE),
+        Key("on_error", words("fail", "continue"), "Whether an error ends the loop.", dialects=ONLY_V2_CASE),
+        Key("complete_when", ref("guard"), "Ends the loop early.", dialects=NOT_V2_CASE),
+        Key("extend", FLAG, "Whether iterations may add items.", dialects=NOT_V2_CASE),
+        Key("policy", LOOP_POLICY, dialects=ONLY_V10),
+    ),
+    unknown=Unknown.KEPT,
+    rules=with_knobs(),
+)
+LOOP = Construct(
+    "a loop",
+    (
+        Key("in", {"anyOf": [{"type": ["array", "object"]}, ref("template")]}, "What to loop over.", required=True),
+        Key("iterator", name_besides("index", "parent"), "Name of the current item: iter.<iterator>.", required=True),
+        Key("collection", ANYTHING, "Another spelling of in.", dialects=ONLY_V2_CASE),
+        Key("element", TEXT, "Another spelling of iterator.", dialects=ONLY_V2_CASE),
+        Key("mode", words("sequential", "parallel"), "Another place of spec.mode.", dialects=ONLY_V2_CASE),
+        Key("spec", LOOP_SPEC),
+        Key("loop", ref("loop"), "A loop inside this one."),
+    ),
+    doc="Runs the step's tasks once per item.",
+    ref="loop",
+)
+
+# Routers
+
+ARC_SPEC = Construct(
+    "an arc's spec",
+    (
+        Key("delay", DURATION, "Sends the token this much later."),
+        Key("priority", WHOLE, "Higher ones are taken up first."),
+        Key("dedupe", DEDUPE),
+        Key("partition", ANYTHING, "Runs of equal value go one after another."),
+        Key("tokens", FIXED_COUNT, "How many tokens are sent."),
+        Key("cancel", {"anyOf": [words("execution"), array(STATIC)]}, "Steps whose tokens are withdrawn."),
+        Key("trigger_compensation", FLAG, "Runs all compensations first, the latest one first."),
+    ),
+)
+ARC = Construct(
+    "an arc",
+    (
+        Key("step", STATIC, "The step that comes next.", required=True),
+        Key("when", ref("guard"), "Condition; without one the arc takes every event but step.failed."),
+        Key("args", DATA, "Payload of the token."),
+        Key("set_ctx", DATA, "Variables of the execution, written when the arc fires."),
+        Key("spec", ARC_SPEC),
+    ),
+    unknown=Unknown.WARNED,
+    ref="arc",
+)
+ROUTER_SPEC = Construct(
+    "next.spec",
+    (
+        Key("mode", MODES, "The first arc that holds, or every one."),
+        Key("unguarded", words("always"), "Arcs without when take failures too."),
+        Key("policy", NEXT_POLICY),
+    ),
+)
+ROUTER = Construct(
+    "next",
+    (Key("spec", ROUTER_SPEC), Key("arcs", ARC, required=True, items=True)),
+    doc="Where tokens go when the step has ended.",
+    ref="router",
+)
+
+# The step itself
+
+_STEP_NAME: Schema = {"type": "string", "minLength": 1, "not": {"enum": sorted(reserved_names("v10"))}}
+STEP = Construct(
+    "a step",
+    (
+        Key("step", _STEP_NAME, "Name of the step.", required=True),
+        Key("desc", TEXT, "What this step is for."),
+        Key("spec", STEP_SPEC),
+        Key("when", ref("guard"), "Whether a token is let in.", dialects=ONLY_V2_EVAL),
+        Key("args", DATA, "Defaults under the token's args."),
+        Key("loop", LOOP),
+        Key("tool", TOOL, "What the step runs: one task, or a list of tasks run in order."),
+        Key("retry", ANYTHING, "When the tool runs again.", dialects=ONLY_V2_CASE),
+        Key("vars", FREE, "Values written to ctx when the step has ended.", dialects=ONLY_V2_CASE),
+        Key("sink", FREE, "A task that stores the result.", dialects=ONLY_V2_CASE),
+        Key("set_ctx", WRITES_TO_CTX, "Values written to ctx when the step has succeeded."),
+        Key("result", RESULT),
+        Key("case", {"type": "array"}, "What follows which event of the step.", dialects=ONLY_V2_CASE, last=True),
+        Key("next", ROUTER, last=True),
+        *BLOCKS,
+    ),
+    doc="A step: what consumes a token, runs, and sends tokens on.",
+    unknown=Unknown.WARNED,
+    ref="step",
+    rules={"not": {"required": ["loop"], "anyOf": [{"required": [name]} for name in WAITS]}},  # E_WAIT_LOOP
+)
+SHARED = (STEP, LOOP, ROUTER, ARC, CONCURRENCY, LEASE, RESULT)

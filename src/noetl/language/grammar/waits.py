@@ -1,0 +1,135 @@
+"""Wait blocks and their kin: timers, messages, signals, human tasks, timeouts, compensation, handlers."""
+
+from __future__ import annotations
+
+from noetl.language.grammar.model import NOT_V2_EVAL, Construct, Key
+from noetl.language.grammar.shapes import (
+    ANYTHING,
+    DATA,
+    DURATION,
+    FLAG,
+    STATIC,
+    TEXT,
+    TOOL,
+    Schema,
+    array,
+    ref,
+    words,
+)
+
+TIMER_SPEC = Construct("the spec of a timer", (Key("cancellable", FLAG),))
+TIMER = Construct(
+    "a timer",
+    (
+        Key("id", TEXT, "Readable as event.data.timer_id; the step's name when left out."),
+        Key("duration", DURATION, "How long to wait: 90, 48h, 1h30m, PT2H30M."),
+        Key("until", TEXT, "The moment to wait for: 2025-01-31T06:00:00Z."),
+        Key("spec", TIMER_SPEC),
+    ),
+    doc="Waits for a time.",
+    rules={"oneOf": [{"required": ["duration"]}, {"required": ["until"]}]},
+)
+MESSAGE_SPEC = Construct("the spec of a message", (Key("timeout_action", words("escalate", "fail", "ignore")),))
+MESSAGE = Construct(
+    "a message",
+    (
+        Key("name", TEXT, "Name of the message.", required=True),
+        Key("correlation", DATA, "What the message's correlation must hold."),
+        Key("timeout", DURATION, "After this long message.timeout is raised."),
+        Key("spec", MESSAGE_SPEC),
+    ),
+    doc="Waits for a message.",
+)
+SIGNAL = Construct("a signal", (Key("name", TEXT, required=True),), doc="Waits for a signal of this name.")
+FORM_FIELD = Construct(
+    "a form field",
+    (
+        Key("field", TEXT, "Name of the value.", required=True),
+        Key("type", words("enum", "string", "text", "number", "integer", "boolean", "date")),
+        Key("options", {"type": "array"}, "Of an enum: the values to choose from."),
+        Key("required", FLAG),
+        Key("default", ANYTHING),
+    ),
+)
+ASSIGNEE = Construct(
+    "a human task's assignee",
+    (Key("role", TEXT), Key("user", TEXT)),
+    doc="Who is asked: a role or a user.",
+    rules={"minProperties": 1, "maxProperties": 1},
+)
+ESCALATION = Construct(
+    "a human task's escalation", (Key("after", DURATION, required=True), Key("to_role", TEXT), Key("to_user", TEXT))
+)
+HUMAN_TASK_SPEC = Construct("the spec of a human task", (Key("escalation_mode", words("reassign", "notify")),))
+HUMAN_TASK = Construct(
+    "a human task",
+    (
+        Key("title", TEXT, "What is asked."),
+        Key("assignee", ASSIGNEE),
+        Key("form", FORM_FIELD, "The answer's fields.", items=True),
+        Key("due_date", {"type": ["number", "string"]}, "When it is due: a time, or a length of time from now."),
+        Key("escalation", ESCALATION),
+        Key("spec", HUMAN_TASK_SPEC),
+    ),
+    doc="Asks a person, and waits for the answer.",
+)
+TIMEOUT_SPEC = Construct("the spec of a timeout", (Key("on_timeout", words("alternative", "fail", "ignore")),))
+
+
+def _alternative() -> Schema:
+    """An alternative step is named where it is taken, and only beside an on_timeout that was chosen."""
+    chosen = {"properties": {"spec": {"required": ["on_timeout"]}}, "required": ["spec"]}
+    alternative = {
+        "properties": {"spec": {"properties": {"on_timeout": {"const": "alternative"}}, "required": ["on_timeout"]}},
+        "required": ["spec"],
+    }
+    return {
+        "if": alternative,
+        "then": {"required": ["alternative_step"]},
+        "else": {"if": {"required": ["alternative_step"]}, "then": chosen},
+    }
+
+
+TIMEOUT = Construct(
+    "a timeout",
+    (
+        Key("duration", DURATION, required=True),
+        Key("alternative_step", STATIC, "Where the token goes with on_timeout: alternative."),
+        Key("spec", TIMEOUT_SPEC),
+    ),
+    doc="Bounds the whole step run; fails it when left at that.",
+    rules=_alternative(),
+)
+COMPENSATE_SPEC = Construct("the spec of compensate", (Key("idempotent", FLAG),))
+COMPENSATE = Construct(
+    "compensate",
+    (Key("tool", TOOL, required=True), Key("spec", COMPENSATE_SPEC)),
+    doc="What undoes this step, once it has succeeded.",
+)
+HANDLER = Construct(
+    "an event handler",
+    (
+        Key("event", TEXT, "Name of the event.", required=True),
+        Key("when", ref("guard")),
+        Key("then", ref("tasks"), required=True),
+    ),
+)
+ON_EVENT_SPEC = Construct("the spec of on_event", (Key("interrupting", FLAG),))
+_HANDLERS: Schema = array(HANDLER.schema(), minItems=1)
+ON_EVENT = Construct("on_event", (Key("spec", ON_EVENT_SPEC), Key("handlers", _HANDLERS, required=True)))
+
+WAITS = ("timer", "message", "signal", "human_task")
+BLOCKS = (
+    Key("timer", TIMER, dialects=NOT_V2_EVAL),
+    Key("message", MESSAGE, dialects=NOT_V2_EVAL),
+    Key("signal", SIGNAL, dialects=NOT_V2_EVAL),
+    Key("human_task", HUMAN_TASK, dialects=NOT_V2_EVAL),
+    Key("timeout", TIMEOUT, dialects=NOT_V2_EVAL),
+    Key("compensate", COMPENSATE, dialects=NOT_V2_EVAL),
+    Key(
+        "on_event",
+        {"anyOf": [ON_EVENT.schema(), _HANDLERS]},  # a bare list never interrupts (C-36)
+        "Tasks that run when an event comes while the step is active.",
+        dialects=NOT_V2_EVAL,
+    ),
+)
