@@ -18,8 +18,9 @@ HEAD = """# Every key
 
 Generated from the grammar (`make docs`), the table that the readers, `noetl schema`, completion and `noetl fmt` use.
 The keys of a playbook, a step and a task stand in the order in which `noetl fmt` writes them. **Bold** keys are
-required. A key that only some dialects have names them. The inputs of each tool are on
-[its own page](../tools/README.md); [keys of a playbook](spec.md) tells how the constructs work together.
+required. A key that only some dialects have names them. The last column names the place in
+[which names can be seen where](scopes.md), where a key and what is inside it may hold templates. The inputs of each
+tool are on [its own page](../tools/README.md); [keys of a playbook](spec.md) tells how the constructs work together.
 """
 # Constructs that stand in a list or beside another form, where the walk from the root does not reach them.
 _INSIDE = (STEP, JOIN, TASK, *SUGAR.values(), DIRECTIVE, ADMISSION, EMITTED_EVENT, PARTITIONING, ON_EVENT, HANDLER)
@@ -53,7 +54,10 @@ def _section(construct: Construct) -> str:
     lines = [f"## {title[:1].upper()}{title[1:]}", ""]
     if construct.doc:
         lines += [construct.doc, ""]
-    return "\n".join([*lines, "| key | holds | what it is for |", "|---|---|---|", *map(_row, ordered)]) + "\n"
+    return (
+        "\n".join([*lines, "| key | holds | what it is for | templates |", "|---|---|---|---|", *map(_row, ordered)])
+        + "\n"
+    )
 
 
 def _title(construct: Construct) -> str:
@@ -64,9 +68,10 @@ def _row(key: Key) -> str:
     name = f"**`{key.name}`**" if key.required else f"`{key.name}`"
     held = key.shape
     doc = key.doc or (held.doc if isinstance(held, Construct) else "")
+    site = key.rendered.site.replace("_", " ") if key.rendered else ""
     if key.dialects != EVERY_DIALECT:
         doc = f"{doc} Only in {' and '.join(name for name in DIALECTS if name in key.dialects)}.".strip()
-    return f"| {name} | {_holds(key)} | {doc.replace('<', '&lt;')} |".replace("|  |", "| |")
+    return f"| {name} | {_holds(key)} | {doc.replace('<', '&lt;')} | {site} |".replace("|  |", "| |")
 
 
 def _holds(key: Key) -> str:

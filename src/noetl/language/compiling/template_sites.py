@@ -1,7 +1,7 @@
 """Everything of a playbook that is rendered, each with the site where that happens.
 
-One list for all checks of templates. What is not listed is never a template: workload, metadata, names, and inputs
-that a kind takes verbatim (DOC-07, TOOL-07).
+One list for all checks of templates; the grammar says where the templates of a key are rendered. What is not listed
+is never a template: workload, metadata, names, and inputs that a kind takes verbatim (DOC-07, TOOL-07).
 """
 
 from __future__ import annotations
@@ -16,7 +16,12 @@ from noetl.language.compiling.lowering.values import inner
 from noetl.language.compiling.passes import Compilation
 from noetl.language.compiling.pipelines import HOOKS, MAIN, Pipeline, pipelines
 from noetl.language.compiling.targets import arcs_of
-from noetl.language.reading.nodes import Mapping, Node, Scalar, scalars
+from noetl.language.grammar.model import Construct
+from noetl.language.grammar.policies import ADMISSION, DIRECTIVE, LOOP_POLICY
+from noetl.language.grammar.root import EXECUTOR_SPEC, ROOT
+from noetl.language.grammar.steps import ARC, LOOP, LOOP_SPEC, STEP, STEP_SPEC
+from noetl.language.grammar.waits import HANDLER, HUMAN_TASK, MESSAGE, SIGNAL, TIMEOUT, TIMER
+from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, scalars
 from noetl.language.reading.playbook import CaseExit, LoopSyntax, Playbook, RetrySyntax, StepSyntax, TaskSyntax, Then
 from noetl.templates.scopes import TemplateSite
 
@@ -65,12 +70,33 @@ def _scalars(written: _Written) -> Iterator[Scalar]:
     yield from scalars(written.node)
 
 
+def _of_key(construct: Construct, name: str, node: Node | None, site: TemplateSite | None = None) -> _Written:
+    """What the grammar says about the templates of one key; `site` where the place decides about it."""
+    rendered = construct[name].rendered
+    assert rendered is not None
+    what = rendered.what or f"{construct.what}'s {name}"
+    return _Written(node, site or rendered.site, what, rendered.names, rendered.into_ctx)
+
+
+def _of_block(construct: Construct, node: Node | None) -> Iterator[_Written]:
+    """The templates of a construct and of the constructs inside it."""
+    for name, _, value in node.items() if isinstance(node, Mapping) else ():
+        key = construct.get(name)
+        if key is None:
+            continue
+        if key.rendered is not None:
+            yield _of_key(construct, name, value)
+        elif isinstance(key.shape, Construct):
+            for block in value if isinstance(value, Sequence) and key.items else (value,):
+                yield from _of_block(key.shape, block)
+
+
 def _everything(playbook: Playbook, compilation: Compilation) -> Iterator[_Written]:
     for entry in playbook.keychain:
         for key, _, node in entry.node.items():
             if key not in ("name", "kind"):
                 yield _Written(node, TemplateSite.KEYCHAIN, f'the keychain entry "{entry.name}"')
-    yield _Written(playbook.ctx, TemplateSite.INITIAL_CTX, "ctx", keys=True, into_ctx=True)
+    yield _of_key(ROOT, "ctx", playbook.ctx)
     yield from _of_executor(playbook.executor.spec if playbook.executor is not None else None)
     for step in playbook.steps:
         yield from _of_step(step)
@@ -81,35 +107,27 @@ def _everything(playbook: Playbook, compilation: Compilation) -> Iterator[_Writt
 
 def _of_executor(spec: Mapping | None) -> Iterator[_Written]:
     """What the execution itself is started with, and the defaults of all tasks."""
+    yield from _of_block(EXECUTOR_SPEC, spec)
     for key, node in _options(spec):
-        if key in ("pool", "concurrency"):
-            yield _Written(node, TemplateSite.INITIAL_CTX, f"executor.spec.{key}")
-        elif key not in EXECUTOR_OPTIONS:
+        if key not in EXECUTOR_OPTIONS:
             yield _Written(node, TemplateSite.TASK_INPUT, f"executor.spec.{key}")
-    yield _Written(inner(spec, "policy", "emit"), TemplateSite.EMIT, "an emitted event")
-    yield _Written(inner(spec, "policy", "lifecycle"), TemplateSite.TIMEOUT, "lifecycle")
 
 
 def _of_step(step: StepSyntax) -> Iterator[_Written]:
     for rule in step.admit.rules if step.admit else ():
         yield _Written(rule.when, TemplateSite.ADMISSION, "an admission rule")
-        yield _Written(rule.set_token, TemplateSite.ADMISSION, "an admission rule")
+        yield _of_key(ADMISSION, "set_token", rule.set_token)
     yield from _of_loop(step.loop)
-    yield _Written(step.args, TemplateSite.STEP_ARGS if step.loop is None else TemplateSite.LOOP_ARGS, "a step's args")
-    yield _Written(step.set_ctx, TemplateSite.SET_CTX_STEP, "a step's set_ctx", keys=True, into_ctx=True)
-    yield _Written(step.vars, TemplateSite.VARS, "vars", keys=True, into_ctx=True)
-    for option in ("pool", "concurrency", "rate"):
-        yield _Written(inner(step.spec, option), TemplateSite.ADMISSION, f"spec.{option}")
-    yield _Written(inner(step.spec, "policy", "emit"), TemplateSite.EMIT, "an emitted event")
-    yield _Written(inner(step.spec, "policy", "lifecycle"), TemplateSite.TIMEOUT, "lifecycle")
+    yield _of_key(STEP, "args", step.args, TemplateSite.STEP_ARGS if step.loop is None else TemplateSite.LOOP_ARGS)
+    yield _of_key(STEP, "set_ctx", step.set_ctx)
+    yield _of_key(STEP, "vars", step.vars)
+    yield from _of_block(STEP_SPEC, step.spec)
     yield from _of_waits(step)
     for arc in arcs_of(step):
         in_router = step.router is not None and arc in step.router.arcs
         site = TemplateSite.ARC if in_router else TemplateSite.CASE_THEN
-        yield _Written(arc.when, site, "an arc's when")
-        yield _Written(arc.args, site, "an arc's args")
-        yield _Written(arc.set_ctx, site, "an arc's set_ctx", keys=True, into_ctx=True)
-        yield _Written(arc.spec, site, "an arc's spec")
+        for key, node in (("when", arc.when), ("args", arc.args), ("set_ctx", arc.set_ctx), ("spec", arc.spec)):
+            yield _of_key(ARC, key, node, site)
         yield _Written(arc.target if arc.template else None, site, "a computed target")
     yield from _of_retries(step.retry)
     yield from _of_case(step)
@@ -118,32 +136,26 @@ def _of_step(step: StepSyntax) -> Iterator[_Written]:
 def _of_loop(loop: LoopSyntax | None) -> Iterator[_Written]:
     site = TemplateSite.LOOP_IN
     while loop is not None:
-        yield _Written(loop.items, site, "a loop's in")
-        yield _Written(loop.max_in_flight, site, "max_in_flight")
-        yield _Written(inner(loop.spec, "policy", "backpressure"), site, "backpressure")
-        yield _Written(inner(loop.spec, "policy", "partitioning"), TemplateSite.NESTED_LOOP_IN, "partitioning")
-        yield _Written(inner(loop.spec, "complete_when"), TemplateSite.NESTED_LOOP_IN, "complete_when")
+        yield _of_key(LOOP, "in", loop.items, site)
+        yield _of_key(LOOP_SPEC, "max_in_flight", loop.max_in_flight, site)
+        yield _of_key(LOOP_POLICY, "backpressure", inner(loop.spec, "policy", "backpressure"), site)
+        yield _of_key(LOOP_POLICY, "partitioning", inner(loop.spec, "policy", "partitioning"))
+        yield _of_key(LOOP_SPEC, "complete_when", inner(loop.spec, "complete_when"))
         loop, site = loop.inner, TemplateSite.NESTED_LOOP_IN
 
 
 def _of_waits(step: StepSyntax) -> Iterator[_Written]:
-    if step.timer:
-        for node in (step.timer.id, step.timer.duration, step.timer.until):
-            yield _Written(node, TemplateSite.WAIT, "a timer")
-    if step.message:
-        for node in (step.message.name, step.message.correlation, step.message.timeout):
-            yield _Written(node, TemplateSite.WAIT, "a message")
-    if step.signal:
-        yield _Written(step.signal.name, TemplateSite.WAIT, "a signal")
-    if step.human_task:
-        task = step.human_task
-        people = (task.role, task.user, task.escalate_to_role, task.escalate_to_user)
-        for node in (task.title, *people, task.due_date, task.escalate_after, *(field.default for field in task.form)):
-            yield _Written(node, TemplateSite.WAIT, "a human task")
-    if step.timeout:
-        yield _Written(step.timeout.duration, TemplateSite.TIMEOUT, "a timeout")
+    blocks = (
+        (TIMER, step.timer),
+        (MESSAGE, step.message),
+        (SIGNAL, step.signal),
+        (HUMAN_TASK, step.human_task),
+        (TIMEOUT, step.timeout),
+    )
+    for construct, block in blocks:
+        yield from _of_block(construct, block.node if block else None)
     for handler in step.on_event.handlers if step.on_event else ():
-        yield _Written(handler.when, TemplateSite.HANDLER, "an event handler")
+        yield _of_key(HANDLER, "when", handler.when)
 
 
 def _of_case(step: StepSyntax) -> Iterator[_Written]:
@@ -196,11 +208,9 @@ def _options(spec: Mapping | None) -> Iterator[tuple[str, Node]]:
 
 
 def _of_then(then: Then) -> Iterator[_Written]:
-    for node in (then.attempts, then.delay, then.max_delay, then.jitter, then.set_prev):
-        yield _Written(node, TemplateSite.TASK_POLICY, "a policy rule")
-    yield _Written(then.set_ctx, TemplateSite.TASK_POLICY, "set_ctx", keys=True, into_ctx=True)
-    for word, node in (("set_iter", then.set_iter), ("set_vars", then.set_vars), ("set_shared", then.set_shared)):
-        yield _Written(node, TemplateSite.TASK_POLICY, word, keys=True)
+    for key in DIRECTIVE.keys:
+        if key.rendered is not None:
+            yield _of_key(DIRECTIVE, key.name, getattr(then, key.name))
 
 
 def _site(pipeline: Pipeline) -> TemplateSite:

@@ -1,8 +1,9 @@
 """The grammar of a playbook: one table of constructs and keys, and the JSON Schema made from it.
 
-Each construct lists its keys, and each key says once what it holds, what it is for, in which dialects it exists and
-where the formatter puts it. Readers check keys and words against the table, `noetl schema` and completion publish it,
-the formatter orders by it. Inputs of tools come from `tools/kinds`.
+Each construct lists its keys, and each key says once what it holds, what it is for, in which dialects it exists,
+where its templates are rendered and where the formatter puts it. Readers check keys and words against the table,
+`noetl schema` and completion publish it, template checks and the formatter follow it, and `docs/dsl/keys.md` is made
+from it. Inputs of tools come from `tools/kinds`.
 Refuses to know: documents, source positions, messages.
 
 Read first: `model.py`, `steps.py`, `json_schema.py`.

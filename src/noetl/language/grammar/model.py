@@ -12,7 +12,7 @@ from functools import cached_property
 import msgspec
 
 from noetl.language.grammar.shapes import Schema, array, described_schema, mapping, ref
-from noetl.templates.scopes import DIALECTS, V2_CASE, V2_EVAL, V10
+from noetl.templates.scopes import DIALECTS, V2_CASE, V2_EVAL, V10, TemplateSite
 
 EVERY_DIALECT = frozenset(DIALECTS)
 ONLY_V10 = frozenset({V10})
@@ -30,6 +30,16 @@ class Unknown(StrEnum):
     KEPT = "kept"  # it belongs to the author, to a plug-in, or to the tasks inside
 
 
+class Rendered(msgspec.Struct, frozen=True):
+    """Where the templates of a key are rendered. `what` names the place in messages, where the construct and the key
+    together do not; `names`: the keys of the mapping are rendered too (TPL-01); `into_ctx`: its values stay in ctx."""
+
+    site: TemplateSite
+    what: str = ""
+    names: bool = False
+    into_ctx: bool = False
+
+
 class Key(msgspec.Struct, frozen=True):
     """One key of a construct."""
 
@@ -40,6 +50,7 @@ class Key(msgspec.Struct, frozen=True):
     dialects: frozenset[str] = EVERY_DIALECT  # the dialects that have it
     last: bool = False  # the formatter puts it after keys that it does not know
     items: bool = False  # a list of the construct, not the construct itself
+    rendered: Rendered | None = None  # its templates; without it they are literal text, or belong to what is inside
 
     @property
     def schema(self) -> Schema:
@@ -68,6 +79,9 @@ class Construct(msgspec.Struct, frozen=True, dict=True):
 
     def __getitem__(self, name: str) -> Key:
         return self._by_name[name]
+
+    def get(self, name: str) -> Key | None:
+        return self._by_name.get(name)
 
     def names(self, dialect: str = V10) -> tuple[str, ...]:
         """The keys that a dialect has, in order."""

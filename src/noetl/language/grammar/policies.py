@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from noetl.language.grammar.model import ONLY_V2_EVAL, Construct, Key
+from noetl.language.grammar.model import ONLY_V2_EVAL, Construct, Key, Rendered
 from noetl.language.grammar.shapes import (
     ANYTHING,
     COUNT,
@@ -24,6 +24,7 @@ from noetl.language.grammar.shapes import (
     writes,
 )
 from noetl.net.kinds import Kinds
+from noetl.templates.scopes import TemplateSite
 
 WRITES_TO_CTX = writes("workload", "keychain", "ctx", "iter", "vars", "execution_id")
 WRITES_TO_ITER = writes("workload", "keychain", "ctx", "iter", "index", "parent")
@@ -51,12 +52,15 @@ def _only_with(do: str, keys: tuple[str, ...], *, needs: str) -> Schema:
     }
 
 
+_OF_A_RULE = Rendered(TemplateSite.TASK_POLICY, "a policy rule")
 RETRY_KEYS = (
-    Key("attempts", COUNT, "With retry: every run counts, the first included."),
+    Key("attempts", COUNT, "With retry: every run counts, the first included.", rendered=_OF_A_RULE),
     Key("backoff", words("none", "linear", "exponential"), "With retry: how the delay grows."),
-    Key("delay", DURATION, "With retry: how long to wait."),
-    Key("max_delay", DURATION, "With retry: the longest wait."),
-    Key("jitter", {"anyOf": [FLAG, *DURATION["anyOf"]]}, "With retry: how much the wait is spread."),
+    Key("delay", DURATION, "With retry: how long to wait.", rendered=_OF_A_RULE),
+    Key("max_delay", DURATION, "With retry: the longest wait.", rendered=_OF_A_RULE),
+    Key(
+        "jitter", {"anyOf": [FLAG, *DURATION["anyOf"]]}, "With retry: how much the wait is spread.", rendered=_OF_A_RULE
+    ),
     Key("on_exhausted", ENDS, "With retry: what follows the last attempt; fail when left out."),
 )
 DIRECTIVE = Construct(
@@ -65,11 +69,33 @@ DIRECTIVE = Construct(
         Key("do", words("retry", "jump", "continue", "break", "fail"), "What happens next; continue when left out."),
         Key("to", STATIC, "With jump: the task of this step to go on with."),
         *RETRY_KEYS,
-        Key("set_iter", WRITES_TO_ITER, "Values written to iter."),
-        Key("set_ctx", WRITES_TO_CTX, "Values written to ctx."),
-        Key("set_vars", DATA, "Values written to vars of the step run.", dialects=ONLY_V2_EVAL),
-        Key("set_shared", DATA, "Values folded into vars when the loop ends.", dialects=ONLY_V2_EVAL),
-        Key("set_prev", ANYTHING, "What the next task reads as _prev.", dialects=ONLY_V2_EVAL),
+        Key(
+            "set_iter",
+            WRITES_TO_ITER,
+            "Values written to iter.",
+            rendered=Rendered(TemplateSite.TASK_POLICY, "set_iter", names=True),
+        ),
+        Key(
+            "set_ctx",
+            WRITES_TO_CTX,
+            "Values written to ctx.",
+            rendered=Rendered(TemplateSite.TASK_POLICY, "set_ctx", names=True, into_ctx=True),
+        ),
+        Key(
+            "set_vars",
+            DATA,
+            "Values written to vars of the step run.",
+            dialects=ONLY_V2_EVAL,
+            rendered=Rendered(TemplateSite.TASK_POLICY, "set_vars", names=True),
+        ),
+        Key(
+            "set_shared",
+            DATA,
+            "Values folded into vars when the loop ends.",
+            dialects=ONLY_V2_EVAL,
+            rendered=Rendered(TemplateSite.TASK_POLICY, "set_shared", names=True),
+        ),
+        Key("set_prev", ANYTHING, "What the next task reads as _prev.", dialects=ONLY_V2_EVAL, rendered=_OF_A_RULE),
     ),
     doc="What a rule does with an outcome.",
     ref="directive",
@@ -104,7 +130,12 @@ ADMISSION = Construct(
     (
         Key("allow", FLAG, "Whether the token is let in."),
         Key("park", FLAG, "Let the token wait, and judge again when ctx changes."),
-        Key("set_token", DATA, "Values kept with the token, readable as token.meta."),
+        Key(
+            "set_token",
+            DATA,
+            "Values kept with the token, readable as token.meta.",
+            rendered=Rendered(TemplateSite.ADMISSION, "an admission rule"),
+        ),
     ),
     rules={"anyOf": [{"required": ["allow"]}, {"required": ["park"]}]},
 )
@@ -169,9 +200,9 @@ STEP_POLICY = Construct(
     "step.spec.policy",
     (
         Key("admit", ADMIT),
-        Key("lifecycle", LIFECYCLE),
+        Key("lifecycle", LIFECYCLE, rendered=Rendered(TemplateSite.TIMEOUT, "lifecycle")),
         Key("failure", FAILURE),
-        Key("emit", EMIT),
+        Key("emit", EMIT, rendered=Rendered(TemplateSite.EMIT, "an emitted event")),
         Key("tracing", TRACING),
         Key("quotas", QUOTAS),
         Key("compensation", ANYTHING),
@@ -192,8 +223,8 @@ LOOP_POLICY = Construct(
             "How writes to a key of ctx are folded.",
         ),
         Key("ctx_writes", words("once", "last")),
-        Key("backpressure", BACKPRESSURE),
-        Key("partitioning", _PARTITIONING_FORMS),
+        Key("backpressure", BACKPRESSURE, rendered=Rendered(TemplateSite.LOOP_IN, "backpressure")),
+        Key("partitioning", _PARTITIONING_FORMS, rendered=Rendered(TemplateSite.NESTED_LOOP_IN, "partitioning")),
     ),
     ref="loop_policy",
 )

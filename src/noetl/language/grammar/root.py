@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl.language.grammar.model import ONLY_V2_CASE, Construct, Key, Unknown
+from noetl.language.grammar.model import ONLY_V2_CASE, Construct, Key, Rendered, Unknown
 from noetl.language.grammar.policies import EXECUTOR_POLICY
 from noetl.language.grammar.shapes import (
     DURATION,
@@ -18,6 +18,7 @@ from noetl.language.grammar.shapes import (
     words,
 )
 from noetl.language.grammar.steps import CONCURRENCY, LEASE
+from noetl.templates.scopes import TemplateSite
 
 NAME = TEXT | {"minLength": 1}
 PLACES = words("local", "distributed")
@@ -64,8 +65,10 @@ EXECUTOR_SPEC = Construct(
         Key("policy", EXECUTOR_POLICY),
         Key("entry_step", TEXT, "The step to begin with; start when left out."),
         Key("unguarded", words("always"), "Arcs without when take failures too."),
-        Key("pool", TEXT, "Workers that may run it."),
-        Key("concurrency", CONCURRENCY),
+        Key(
+            "pool", TEXT, "Workers that may run it.", rendered=Rendered(TemplateSite.INITIAL_CTX, "executor.spec.pool")
+        ),
+        Key("concurrency", CONCURRENCY, rendered=Rendered(TemplateSite.INITIAL_CTX, "executor.spec.concurrency")),
         Key("lease", LEASE),
     ),
     doc="Options of the execution; further keys are defaults for all tasks.",
@@ -118,7 +121,12 @@ ROOT = Construct(
         Key("executor", EXECUTOR),
         Key("trigger", TRIGGER),
         Key("workload", FREE, "Defaults of the input; literal data, never templates."),
-        Key("ctx", FREE, "What the context begins with; templates read workload."),
+        Key(
+            "ctx",
+            FREE,
+            "What the context begins with; templates read workload.",
+            rendered=Rendered(TemplateSite.INITIAL_CTX, "ctx", names=True, into_ctx=True),
+        ),
         Key("workbook", _workbook(), "Reusable tasks by name."),
         Key(
             "workflow",

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from noetl.language.grammar.model import NOT_V2_CASE, ONLY_V2_CASE, ONLY_V2_EVAL, ONLY_V10, Construct, Key, Unknown
+from noetl.language.grammar.model import (
+    NOT_V2_CASE,
+    ONLY_V2_CASE,
+    ONLY_V2_EVAL,
+    ONLY_V10,
+    Construct,
+    Key,
+    Rendered,
+    Unknown,
+)
 from noetl.language.grammar.policies import DEDUPE, LOOP_POLICY, MODES, NEXT_POLICY, STEP_POLICY, WRITES_TO_CTX
 from noetl.language.grammar.shapes import (
     ANYTHING,
@@ -24,7 +33,7 @@ from noetl.language.grammar.shapes import (
     words,
 )
 from noetl.language.grammar.waits import BLOCKS, WAITS
-from noetl.templates.scopes import reserved_names
+from noetl.templates.scopes import TemplateSite, reserved_names
 
 # Options of a step
 
@@ -68,10 +77,10 @@ STEP_SPEC = Construct(
     (
         Key("policy", STEP_POLICY, dialects=ONLY_V10),
         Key("join", ref("join")),
-        Key("concurrency", CONCURRENCY),
-        Key("rate", RATE),
+        Key("concurrency", CONCURRENCY, rendered=Rendered(TemplateSite.ADMISSION, "spec.concurrency")),
+        Key("rate", RATE, rendered=Rendered(TemplateSite.ADMISSION, "spec.rate")),
         Key("end", words("execution"), "Ends the whole execution with this step."),
-        Key("pool", TEXT, "Workers that may run it."),
+        Key("pool", TEXT, "Workers that may run it.", rendered=Rendered(TemplateSite.ADMISSION, "spec.pool")),
         Key("lease", LEASE),
         Key("result", RESULT),
         Key("next_mode", MODES, "Whether the first arc that holds is taken, or every one.", dialects=ONLY_V2_EVAL),
@@ -92,10 +101,21 @@ LOOP_SPEC = Construct(
     "a loop's spec",
     (
         Key("mode", words("sequential", "parallel"), "One at a time, or several at once."),
-        Key("max_in_flight", COUNT, "In parallel: most iterations at once; 10 when left out."),
+        Key(
+            "max_in_flight",
+            COUNT,
+            "In parallel: most iterations at once; 10 when left out.",
+            rendered=Rendered(TemplateSite.LOOP_IN, "max_in_flight"),
+        ),
         Key("batch_size", COUNT, "The older word for max_in_flight.", dialects=ONLY_V2_CASE),
         Key("on_error", words("fail", "continue"), "Whether an error ends the loop.", dialects=ONLY_V2_CASE),
-        Key("complete_when", ref("guard"), "Ends the loop early.", dialects=NOT_V2_CASE),
+        Key(
+            "complete_when",
+            ref("guard"),
+            "Ends the loop early.",
+            dialects=NOT_V2_CASE,
+            rendered=Rendered(TemplateSite.NESTED_LOOP_IN, "complete_when"),
+        ),
         Key("extend", FLAG, "Whether iterations may add items.", dialects=NOT_V2_CASE),
         Key("policy", LOOP_POLICY, dialects=ONLY_V10),
     ),
@@ -105,7 +125,13 @@ LOOP_SPEC = Construct(
 LOOP = Construct(
     "a loop",
     (
-        Key("in", {"anyOf": [{"type": ["array", "object"]}, ref("template")]}, "What to loop over.", required=True),
+        Key(
+            "in",
+            {"anyOf": [{"type": ["array", "object"]}, ref("template")]},
+            "What to loop over.",
+            required=True,
+            rendered=Rendered(TemplateSite.LOOP_IN),
+        ),
         Key("iterator", name_besides("index", "parent"), "Name of the current item: iter.<iterator>.", required=True),
         Key("collection", ANYTHING, "Another spelling of in.", dialects=ONLY_V2_CASE),
         Key("element", TEXT, "Another spelling of iterator.", dialects=ONLY_V2_CASE),
@@ -135,10 +161,20 @@ ARC = Construct(
     "an arc",
     (
         Key("step", STATIC, "The step that comes next.", required=True),
-        Key("when", ref("guard"), "Condition; without one the arc takes every event but step.failed."),
-        Key("args", DATA, "Payload of the token."),
-        Key("set_ctx", DATA, "Variables of the execution, written when the arc fires."),
-        Key("spec", ARC_SPEC),
+        Key(
+            "when",
+            ref("guard"),
+            "Condition; without one the arc takes every event but step.failed.",
+            rendered=Rendered(TemplateSite.ARC),
+        ),
+        Key("args", DATA, "Payload of the token.", rendered=Rendered(TemplateSite.ARC)),
+        Key(
+            "set_ctx",
+            DATA,
+            "Variables of the execution, written when the arc fires.",
+            rendered=Rendered(TemplateSite.ARC, names=True, into_ctx=True),
+        ),
+        Key("spec", ARC_SPEC, rendered=Rendered(TemplateSite.ARC)),
     ),
     unknown=Unknown.WARNED,
     ref="arc",
@@ -168,13 +204,24 @@ STEP = Construct(
         Key("desc", TEXT, "What this step is for."),
         Key("spec", STEP_SPEC),
         Key("when", ref("guard"), "Whether a token is let in.", dialects=ONLY_V2_EVAL),
-        Key("args", DATA, "Defaults under the token's args."),
+        Key("args", DATA, "Defaults under the token's args.", rendered=Rendered(TemplateSite.STEP_ARGS)),
         Key("loop", LOOP),
         Key("tool", TOOL, "What the step runs: one task, or a list of tasks run in order."),
         Key("retry", ANYTHING, "When the tool runs again.", dialects=ONLY_V2_CASE),
-        Key("vars", FREE, "Values written to ctx when the step has ended.", dialects=ONLY_V2_CASE),
+        Key(
+            "vars",
+            FREE,
+            "Values written to ctx when the step has ended.",
+            dialects=ONLY_V2_CASE,
+            rendered=Rendered(TemplateSite.VARS, "vars", names=True, into_ctx=True),
+        ),
         Key("sink", FREE, "A task that stores the result.", dialects=ONLY_V2_CASE),
-        Key("set_ctx", WRITES_TO_CTX, "Values written to ctx when the step has succeeded."),
+        Key(
+            "set_ctx",
+            WRITES_TO_CTX,
+            "Values written to ctx when the step has succeeded.",
+            rendered=Rendered(TemplateSite.SET_CTX_STEP, names=True, into_ctx=True),
+        ),
         Key("result", RESULT),
         Key("case", {"type": "array"}, "What follows which event of the step.", dialects=ONLY_V2_CASE, last=True),
         Key("next", ROUTER, last=True),

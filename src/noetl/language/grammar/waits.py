@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl.language.grammar.model import NOT_V2_EVAL, Construct, Key
+from noetl.language.grammar.model import NOT_V2_EVAL, Construct, Key, Rendered
 from noetl.language.grammar.shapes import (
     ANYTHING,
     DATA,
@@ -16,14 +16,19 @@ from noetl.language.grammar.shapes import (
     ref,
     words,
 )
+from noetl.templates.scopes import TemplateSite
+
+_OF_A_TIMER = Rendered(TemplateSite.WAIT, "a timer")
+_OF_A_MESSAGE = Rendered(TemplateSite.WAIT, "a message")
+_OF_A_PERSON = Rendered(TemplateSite.WAIT, "a human task")
 
 TIMER_SPEC = Construct("the spec of a timer", (Key("cancellable", FLAG),))
 TIMER = Construct(
     "a timer",
     (
-        Key("id", TEXT, "Readable as event.data.timer_id; the step's name when left out."),
-        Key("duration", DURATION, "How long to wait: 90, 48h, 1h30m, PT2H30M."),
-        Key("until", TEXT, "The moment to wait for: 2025-01-31T06:00:00Z."),
+        Key("id", TEXT, "Readable as event.data.timer_id; the step's name when left out.", rendered=_OF_A_TIMER),
+        Key("duration", DURATION, "How long to wait: 90, 48h, 1h30m, PT2H30M.", rendered=_OF_A_TIMER),
+        Key("until", TEXT, "The moment to wait for: 2025-01-31T06:00:00Z.", rendered=_OF_A_TIMER),
         Key("spec", TIMER_SPEC),
     ),
     doc="Waits for a time.",
@@ -33,14 +38,18 @@ MESSAGE_SPEC = Construct("the spec of a message", (Key("timeout_action", words("
 MESSAGE = Construct(
     "a message",
     (
-        Key("name", TEXT, "Name of the message.", required=True),
-        Key("correlation", DATA, "What the message's correlation must hold."),
-        Key("timeout", DURATION, "After this long message.timeout is raised."),
+        Key("name", TEXT, "Name of the message.", required=True, rendered=_OF_A_MESSAGE),
+        Key("correlation", DATA, "What the message's correlation must hold.", rendered=_OF_A_MESSAGE),
+        Key("timeout", DURATION, "After this long message.timeout is raised.", rendered=_OF_A_MESSAGE),
         Key("spec", MESSAGE_SPEC),
     ),
     doc="Waits for a message.",
 )
-SIGNAL = Construct("a signal", (Key("name", TEXT, required=True),), doc="Waits for a signal of this name.")
+SIGNAL = Construct(
+    "a signal",
+    (Key("name", TEXT, required=True, rendered=Rendered(TemplateSite.WAIT, "a signal")),),
+    doc="Waits for a signal of this name.",
+)
 FORM_FIELD = Construct(
     "a form field",
     (
@@ -48,26 +57,36 @@ FORM_FIELD = Construct(
         Key("type", words("enum", "string", "text", "number", "integer", "boolean", "date")),
         Key("options", {"type": "array"}, "Of an enum: the values to choose from."),
         Key("required", FLAG),
-        Key("default", ANYTHING),
+        Key("default", ANYTHING, rendered=_OF_A_PERSON),
     ),
 )
 ASSIGNEE = Construct(
     "a human task's assignee",
-    (Key("role", TEXT), Key("user", TEXT)),
+    (Key("role", TEXT, rendered=_OF_A_PERSON), Key("user", TEXT, rendered=_OF_A_PERSON)),
     doc="Who is asked: a role or a user.",
     rules={"minProperties": 1, "maxProperties": 1},
 )
 ESCALATION = Construct(
-    "a human task's escalation", (Key("after", DURATION, required=True), Key("to_role", TEXT), Key("to_user", TEXT))
+    "a human task's escalation",
+    (
+        Key("after", DURATION, required=True, rendered=_OF_A_PERSON),
+        Key("to_role", TEXT, rendered=_OF_A_PERSON),
+        Key("to_user", TEXT, rendered=_OF_A_PERSON),
+    ),
 )
 HUMAN_TASK_SPEC = Construct("the spec of a human task", (Key("escalation_mode", words("reassign", "notify")),))
 HUMAN_TASK = Construct(
     "a human task",
     (
-        Key("title", TEXT, "What is asked."),
+        Key("title", TEXT, "What is asked.", rendered=_OF_A_PERSON),
         Key("assignee", ASSIGNEE),
         Key("form", FORM_FIELD, "The answer's fields.", items=True),
-        Key("due_date", {"type": ["number", "string"]}, "When it is due: a time, or a length of time from now."),
+        Key(
+            "due_date",
+            {"type": ["number", "string"]},
+            "When it is due: a time, or a length of time from now.",
+            rendered=_OF_A_PERSON,
+        ),
         Key("escalation", ESCALATION),
         Key("spec", HUMAN_TASK_SPEC),
     ),
@@ -93,7 +112,7 @@ def _alternative() -> Schema:
 TIMEOUT = Construct(
     "a timeout",
     (
-        Key("duration", DURATION, required=True),
+        Key("duration", DURATION, required=True, rendered=Rendered(TemplateSite.TIMEOUT, "a timeout")),
         Key("alternative_step", STATIC, "Where the token goes with on_timeout: alternative."),
         Key("spec", TIMEOUT_SPEC),
     ),
@@ -110,7 +129,7 @@ HANDLER = Construct(
     "an event handler",
     (
         Key("event", TEXT, "Name of the event.", required=True),
-        Key("when", ref("guard")),
+        Key("when", ref("guard"), rendered=Rendered(TemplateSite.HANDLER, "an event handler")),
         Key("then", ref("tasks"), required=True),
     ),
 )
