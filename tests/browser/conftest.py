@@ -33,7 +33,7 @@ MANUAL = ROOT / "docs" / "ui.md"
 WIDTH, HEIGHT = 1280, 800
 DOCS_BYTES = 120_000  # of one picture of the manual
 EXPECTED = ("status of 4", "ERR_INTERNET_DISCONNECTED")  # a refusal that the page shows, a test without a network
-PATIENCE_MS = 60_000  # on a busy machine; nothing waits so long where it is right
+PATIENCE_MS = 240_000  # on a busy machine; nothing waits so long where it is right
 expect.set_options(timeout=PATIENCE_MS)
 # Notices go by themselves after some seconds, which a busy machine may sleep through: what they said is kept.
 HEARING = """

@@ -2516,6 +2516,29 @@ export interface components {
             slots: number;
         };
         /**
+         * JobPlaced
+         * @description The backend that the job of a task was placed on, and the ones it was chosen from (QNT-06).
+         */
+        JobPlaced: {
+            /** @default [] */
+            apart: (string | number)[][];
+            attempt: number;
+            /** @default {} */
+            attributes: Record<string, unknown>;
+            backend: string;
+            /** @default [] */
+            considered: Record<string, unknown>[];
+            /** @enum {unknown} */
+            event: "quantum.placed";
+            /** @default [] */
+            path: number[];
+            prefer: string;
+            provider: string;
+            task: string;
+            task_run_id: string;
+            visit: number;
+        };
+        /**
          * KeychainRefreshed
          * @description A keychain entry was renewed (KEY-04); which value it has is never told.
          */
@@ -3019,29 +3042,6 @@ export interface components {
             status: number;
             title: string;
             type: string;
-        };
-        /**
-         * QuantumPlaced
-         * @description Where a quantum task was placed, and what it was chosen from (QNT-06).
-         */
-        QuantumPlaced: {
-            /** @default [] */
-            apart: (string | number)[][];
-            attempt: number;
-            /** @default {} */
-            attributes: Record<string, unknown>;
-            backend: string;
-            /** @default [] */
-            considered: Record<string, unknown>[];
-            /** @enum {unknown} */
-            event: "quantum.placed";
-            /** @default [] */
-            path: number[];
-            prefer: string;
-            provider: string;
-            task: string;
-            task_run_id: string;
-            visit: number;
         };
         /**
          * RateView
@@ -3809,7 +3809,7 @@ export interface components {
          */
         Timed: {
             at: number;
-            entry: components["schemas"]["TaskStarted"] | components["schemas"]["TaskProcessed"] | components["schemas"]["KeychainRefreshed"] | components["schemas"]["CaseStarted"] | components["schemas"]["CaseWaiting"] | components["schemas"]["StepDone"] | components["schemas"]["StepFailed"] | components["schemas"]["IterationStarted"] | components["schemas"]["IterationDone"] | components["schemas"]["IterationFailed"] | components["schemas"]["HookFailed"] | components["schemas"]["QuantumPlaced"];
+            entry: components["schemas"]["TaskStarted"] | components["schemas"]["TaskProcessed"] | components["schemas"]["KeychainRefreshed"] | components["schemas"]["CaseStarted"] | components["schemas"]["CaseWaiting"] | components["schemas"]["StepDone"] | components["schemas"]["StepFailed"] | components["schemas"]["IterationStarted"] | components["schemas"]["IterationDone"] | components["schemas"]["IterationFailed"] | components["schemas"]["HookFailed"] | components["schemas"]["JobPlaced"];
         };
         /** Timeline */
         Timeline: {
