@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from noetl.net.kinds import COMMON_SPEC, Input, ToolKind
+from noetl.net.kinds import COMMON_SPEC, Input, ToolKind, TriggerKind
 from noetl.tools.kinds import KINDS
 from noetl.tools.permissions import OFF_BY_DEFAULT
 from noetl.tools.registry import EXTRAS
@@ -62,9 +62,15 @@ def tool_page(kind: ToolKind) -> str:
         parts.append("Further keys are passed on.")
     if kind.spec:
         parts += ["## spec", _table(kind.spec).rstrip()]
+    if kind.trigger is not None:
+        parts += ["## As a trigger", _trigger_text(kind.trigger), _table(kind.trigger.inputs).rstrip()]
     own = "Besides these, a" if kind.spec else "A"
     parts.append(f"{own} task's `spec` takes [what every kind takes](README.md#spec-of-every-kind){_limit(kind)}.")
     return "\n\n".join(parts) + "\n"
+
+
+def _trigger_text(trigger: TriggerKind) -> str:
+    return f"A [trigger](../triggers.md) starts a playbook for: {trigger.doc} `workload.item` is then: {trigger.item}"
 
 
 def _remark(kind: ToolKind) -> str:

@@ -25,7 +25,21 @@ if TYPE_CHECKING:
 # as in `secrets/credential_types.py`, which is not imported for a help text; a test compares them
 _TYPES = [
     *("text", "bearer", "basic", "postgres", "oauth2", "mysql", "sqlserver", "oracle", "snowflake", "clickhouse"),
-    *("trino", "redshift", "databricks", "redis", "mqtt", "slack", "teams", "s3", "gcs", "azure", "email", "ssh"),
+    *(
+        "trino",
+        "redshift",
+        "databricks",
+        "nats",
+        "redis",
+        "mqtt",
+        "slack",
+        "teams",
+        "s3",
+        "gcs",
+        "azure",
+        "email",
+        "ssh",
+    ),
 ]
 Found = TypeVar("Found")
 

@@ -47,6 +47,7 @@ GROUPS = {
         "catalog": "Show registered playbooks and their versions.",
         "rerun": "Run a finished execution again.",
         "schedule": "List, pause, resume and backfill schedules.",
+        "trigger": "Start playbooks when something new arrives.",
     },
     "Look at executions": {
         "executions": "List executions.",

@@ -1,4 +1,4 @@
-"""Calls of the API that are one request each: messages, human tasks, timers, schedules, limits, administration.
+"""Calls of the API that are one request each: messages, human tasks, timers, schedules, triggers, limits, and more.
 
 The blocking client is generated from this module and `async_client.py`: `make client`.
 """
@@ -14,12 +14,15 @@ from noetl.client.models import AuditPageInfo, PlaybookLimitInfo, PoolInfo, Step
 from noetl.client.requests import ApiRequest
 from noetl.operations.api_shapes import (
     Backfilled,
+    DeadLetterView,
+    NewTrigger,
     ScheduleList,
     ScheduleView,
     StoredMessagePage,
     TaskPage,
     TaskView,
     TimerView,
+    TriggerView,
 )
 
 T = TypeVar("T")
@@ -117,6 +120,38 @@ class AsyncCalls(ABC):
     ) -> Backfilled:
         """Run a playbook for times that have passed, at most `limit` at once; times are RFC 3339 texts."""
         return await self.send(requests.backfill(path, since, until, limit, dry_run))
+
+    async def triggers(self) -> list[TriggerView]:
+        """What starts playbooks by itself."""
+        return await self.send(requests.triggers())
+
+    async def trigger(self, name: str) -> TriggerView:
+        return await self.send(requests.trigger(name))
+
+    async def make_trigger(self, new: NewTrigger) -> TriggerView:
+        """ApiError (409) says what is wrong with it."""
+        return await self.send(requests.make_trigger(new))
+
+    async def pause_trigger(self, name: str) -> TriggerView:
+        return await self.send(requests.steer_trigger(name, "pause"))
+
+    async def resume_trigger(self, name: str) -> TriggerView:
+        return await self.send(requests.steer_trigger(name, "resume"))
+
+    async def delete_trigger(self, name: str) -> None:
+        """Its executions go on."""
+        await self.send(requests.delete_trigger(name))
+
+    async def dead_letters(self, name: str) -> list[DeadLetterView]:
+        """The items of a trigger that no execution could be started for."""
+        return await self.send(requests.dead_letters(name))
+
+    async def retry_dead_letters(self, name: str, item: str | None = None) -> int:
+        """Have one tried again, or all; gives how many."""
+        return await self.send(requests.retry_dead_letters(name, item))
+
+    async def discard_dead_letters(self, name: str, item: str | None = None) -> int:
+        return await self.send(requests.discard_dead_letters(name, item))
 
     # limits, changed while executions run
 

@@ -1,6 +1,6 @@
 """Generated from `async_calls.py` by `make client`: edit that one.
 
-Calls of the API that are one request each: messages, human tasks, timers, schedules, limits, administration.
+Calls of the API that are one request each: messages, human tasks, timers, schedules, triggers, limits, and more.
 """
 
 from __future__ import annotations
@@ -14,12 +14,15 @@ from noetl.client.models import AuditPageInfo, PlaybookLimitInfo, PoolInfo, Step
 from noetl.client.requests import ApiRequest
 from noetl.operations.api_shapes import (
     Backfilled,
+    DeadLetterView,
+    NewTrigger,
     ScheduleList,
     ScheduleView,
     StoredMessagePage,
     TaskPage,
     TaskView,
     TimerView,
+    TriggerView,
 )
 
 T = TypeVar("T")
@@ -115,6 +118,38 @@ class Calls(ABC):
     ) -> Backfilled:
         """Run a playbook for times that have passed, at most `limit` at once; times are RFC 3339 texts."""
         return self.send(requests.backfill(path, since, until, limit, dry_run))
+
+    def triggers(self) -> list[TriggerView]:
+        """What starts playbooks by itself."""
+        return self.send(requests.triggers())
+
+    def trigger(self, name: str) -> TriggerView:
+        return self.send(requests.trigger(name))
+
+    def make_trigger(self, new: NewTrigger) -> TriggerView:
+        """ApiError (409) says what is wrong with it."""
+        return self.send(requests.make_trigger(new))
+
+    def pause_trigger(self, name: str) -> TriggerView:
+        return self.send(requests.steer_trigger(name, "pause"))
+
+    def resume_trigger(self, name: str) -> TriggerView:
+        return self.send(requests.steer_trigger(name, "resume"))
+
+    def delete_trigger(self, name: str) -> None:
+        """Its executions go on."""
+        self.send(requests.delete_trigger(name))
+
+    def dead_letters(self, name: str) -> list[DeadLetterView]:
+        """The items of a trigger that no execution could be started for."""
+        return self.send(requests.dead_letters(name))
+
+    def retry_dead_letters(self, name: str, item: str | None = None) -> int:
+        """Have one tried again, or all; gives how many."""
+        return self.send(requests.retry_dead_letters(name, item))
+
+    def discard_dead_letters(self, name: str, item: str | None = None) -> int:
+        return self.send(requests.discard_dead_letters(name, item))
 
     # limits, changed while executions run
 

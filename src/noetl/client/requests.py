@@ -288,6 +288,48 @@ def backfill(path: str, since: str, until: str | None, limit: int, dry_run: bool
     return _post(_schedule(path, "/backfill"), _as(api_shapes.Backfilled), body, again=True)
 
 
+def triggers() -> ApiRequest[list[api_shapes.TriggerView]]:
+    return _get("/api/triggers", _listed("triggers", api_shapes.TriggerView))
+
+
+def make_trigger(new: api_shapes.NewTrigger) -> ApiRequest[api_shapes.TriggerView]:
+    return _post("/api/triggers", _as(api_shapes.TriggerView), msgspec.to_builtins(new))
+
+
+def trigger(name: str) -> ApiRequest[api_shapes.TriggerView]:
+    return _get(_trigger(name), _as(api_shapes.TriggerView))
+
+
+def steer_trigger(name: str, action: str) -> ApiRequest[api_shapes.TriggerView]:
+    return _post(_trigger(name, f"/{action}"), _as(api_shapes.TriggerView), again=True)
+
+
+def delete_trigger(name: str) -> ApiRequest[None]:
+    return ApiRequest(method="DELETE", path=_trigger(name), read=_nothing)
+
+
+def dead_letters(name: str) -> ApiRequest[list[api_shapes.DeadLetterView]]:
+    return _get(_trigger(name, "/dead-letters"), _listed("dead_letters", api_shapes.DeadLetterView))
+
+
+def retry_dead_letters(name: str, item: str | None) -> ApiRequest[int]:
+    path = _trigger(name, "/dead-letters/retry")
+    return ApiRequest(method="POST", path=path, read=_count, params=_set_params(item=item), again=True)
+
+
+def discard_dead_letters(name: str, item: str | None) -> ApiRequest[int]:
+    path = _trigger(name, "/dead-letters")
+    return ApiRequest(method="DELETE", path=path, read=_count, params=_set_params(item=item))
+
+
+def _count(response: httpx2.Response) -> int:
+    return int(_plain(response)["count"])
+
+
+def _trigger(name: str, rest: str = "") -> str:
+    return f"/api/triggers/{quote(name, safe='')}{rest}"
+
+
 # what a server has
 
 

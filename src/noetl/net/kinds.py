@@ -38,6 +38,14 @@ class BoundInputs(msgspec.Struct, frozen=True):
 NOTHING_BOUND = BoundInputs()
 
 
+class TriggerKind(msgspec.Struct, frozen=True, kw_only=True):
+    """What a trigger of a kind takes, and what it finds: its tool has a method `poll`."""
+
+    doc: str  # what starts a playbook
+    item: str  # what `workload.item` holds then
+    inputs: tuple[Input, ...] = ()
+
+
 class ToolKind(msgspec.Struct, frozen=True, kw_only=True):
     """What a kind accepts.
 
@@ -61,6 +69,7 @@ class ToolKind(msgspec.Struct, frozen=True, kw_only=True):
     policy_doc: str = ""  # executor.spec.policy.NAME holds hints for all its tasks: what they are
     # Values of `op` that submit a job which runs on after the task has ended; "" where `op` is left out (SRV-11).
     job_ops: tuple[str, ...] = ()
+    trigger: TriggerKind | None = None  # playbooks can be started by what its tool finds
 
     @property
     def takes_anything(self) -> bool:

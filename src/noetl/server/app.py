@@ -37,6 +37,7 @@ ROUTES = (
     "limits",
     "tasks",
     "schedules",
+    "triggers",
     "inspection",
     "streams",
     "results",

@@ -35,6 +35,7 @@ from noetl.server.logs import configure_logging, log
 from noetl.server.open_files import connections_within, raise_limit
 from noetl.server.services import Services, serving_services
 from noetl.server.store_clock import StoreClock
+from noetl.server.trigger_starts import serve_triggers
 from noetl.server.workers import WorkerRow
 from noetl.worker.identity import own_worker_id
 from noetl.worker.leases import HeldLeases
@@ -212,7 +213,7 @@ def background(services: Services) -> list[Coroutine[Any, Any, None]]:
     """What runs beside the HTTP server."""
     running = services.background_jobs.all(shared_as=own_worker_id())
     running.append(sweeper(services.executions, services.store.key_values, services.clock).serve())
-    running += [_measure_lag(services), housekeeping(services)]
+    running += [_measure_lag(services), housekeeping(services), serve_triggers(services)]
     if services.tracing is not None:
         running.append(services.tracing.serve())
     if isinstance(services.clock, StoreClock):

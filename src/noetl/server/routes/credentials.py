@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from fastapi import APIRouter, Request, Response
 
 from noetl.base.clock import rfc3339
 from noetl.base.errors import RefusedError
+from noetl.secrets.credential_types import TYPES
 from noetl.secrets.master_keys import MasterKeys, load_master_keys
 from noetl.secrets.vault import Credential, Vault
 from noetl.server.bodies import read
 from noetl.server.guarded_router import Json, shows
-from noetl.server.problem_details import ProblemDetails, unknown
+from noetl.server.problem_details import ProblemDetails, clipped, unknown
 from noetl.server.services import Services, services_of
 
 router = APIRouter(tags=["credentials"])
@@ -24,7 +25,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """`value` is one text, or an object of fields as the type has them."""
 
     value: str | dict[str, Any]
-    type: Literal["text", "bearer", "basic", "postgres", "oauth2"] = "text"
+    type: str = "text"
 
     def __repr__(self) -> str:
         return f"Setting(type={self.type!r})"
@@ -60,6 +61,8 @@ async def credentials(request: Request) -> Response:
 async def put(request: Request, name: str) -> Response:
     """A new one, or a new version of one."""
     services, asked = services_of(request), await read(request, Setting)
+    if asked.type not in TYPES:
+        raise ProblemDetails(422, f'type: "{clipped(asked.type)}" is none of {", ".join(TYPES)}', kind="credential")
     # where the author sits at the terminal a first key is made for them; elsewhere the operator decides
     keys = load_master_keys(os.environ, create=services.settings.local)
     if not keys:

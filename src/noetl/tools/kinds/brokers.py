@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl.net.kinds import Input, ToolKind
+from noetl.net.kinds import Input, ToolKind, TriggerKind
 from noetl.tools.kinds.schema_fragments import (
     ANYTHING,
     AUTH,
@@ -36,6 +36,11 @@ def _errors(name: str) -> tuple[str, ...]:
 
 REDIS = ToolKind(
     name="redis",
+    trigger=TriggerKind(
+        doc="A new message of a stream.",
+        item="The message: id and value.",
+        inputs=(Input(name="key", schema=TEXT, doc="The stream.", required=True), AUTH),
+    ),
     credential_types=("redis",),
     error_kinds=_errors("redis"),
     doc="Reads and writes keys, hashes, lists, channels and streams of Redis or Valkey.",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from noetl.net.kinds import Input, ToolKind
+import msgspec
+
+from noetl.net.kinds import Input, ToolKind, TriggerKind
 from noetl.tools.kinds.schema_fragments import (
     AUTH,
     COUNT,
     FLAG,
+    NUMBER,
     OBJECT,
     TEXT,
     TEXT_OR_TEXTS,
@@ -37,6 +40,31 @@ ROW = Input(
 )
 DATABASE = Input(name="database", schema=TEXT, doc="Database file; in memory when left out.")
 
+_ROWS_TRIGGER = TriggerKind(
+    doc="A new row that a query finds.",
+    item="The row, by column.",
+    inputs=(
+        Input(
+            name="query",
+            schema=TEXT,
+            doc="Finds the rows after `:cursor`, in its order, at most `:limit` of them.",
+            required=True,
+        ),
+        Input(name="cursor", schema=TEXT, doc="A column that is unique and grows with every new row.", required=True),
+        Input(
+            name="start",
+            schema={"anyOf": [NUMBER, TEXT]},
+            doc="The cursor at the beginning: rows up to it start nothing.",
+            required=True,
+        ),
+    ),
+)
+
+
+def _rows_trigger(*more: Input) -> TriggerKind:
+    return msgspec.structs.replace(_ROWS_TRIGGER, inputs=(*_ROWS_TRIGGER.inputs, *more))
+
+
 _TEXTS = (COMMAND, QUERY, PARAMS, SCRIPT, TABLE, ROW)
 _MODE = Input(
     name="mode",
@@ -50,6 +78,7 @@ _TRANSACTION = Input(name="transaction", schema=FLAG, doc="Run all statements in
 
 POSTGRES = ToolKind(
     name="postgres",
+    trigger=_rows_trigger(AUTH),
     credential_types=("postgres",),
     error_kinds=("pg.error", "sql.fragment", "sql.input"),
     doc="Runs SQL on PostgreSQL. The payload is the rows of the last statement.",
@@ -81,8 +110,11 @@ DUCKDB = ToolKind(
     defaults={"timeout": 300},
 )
 
+_URL = Input(name="url", schema=TEXT, doc="With SQLite: the database file in a data folder, sqlite:///shop.db.")
+
 SQL = ToolKind(
     name="sql",
+    trigger=_rows_trigger(_URL, AUTH),
     credential_types=("mysql", "sqlserver", "oracle", "snowflake", "clickhouse", "trino", "redshift", "databricks"),
     error_kinds=("sql.error", "sql.fragment", "sql.input"),
     doc="Runs SQL on MySQL, MariaDB, SQL Server, Oracle, Snowflake, ClickHouse, Trino, Redshift, Databricks "
@@ -91,7 +123,7 @@ SQL = ToolKind(
         *_TEXTS,
         _MODE,
         _KEY,
-        Input(name="url", schema=TEXT, doc="With SQLite: the database file in a data folder, sqlite:///shop.db."),
+        _URL,
         Input(name="database", schema=TEXT, doc="Database, in place of that of the credential."),
         AUTH,
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl.net.kinds import Input, ToolKind
+from noetl.net.kinds import Input, ToolKind, TriggerKind
 from noetl.tools.kinds.schema_fragments import ANYTHING, AUTH, COUNT, DURATION, FLAG, OBJECT, TEXT, TEXTS, one_of
 
 ARTIFACT_OPS = {
@@ -92,8 +92,24 @@ _COPY = {
     "anyOf": [TEXT, {"type": "object", "properties": {"url": TEXT, "auth": AUTH.schema}, "required": ["url"]}],
 }
 
+STORAGE_TRIGGER = TriggerKind(
+    doc="An object or a file that is new, or has changed.",
+    item="The object: url, key, size, etag and last_modified.",
+    inputs=(
+        Input(
+            name="url",
+            schema=TEXT,
+            doc="The folder: s3://bucket/folder, gs://bucket/folder, az://container/folder or file:///folder.",
+            required=True,
+        ),
+        Input(name="pattern", schema=TEXT, doc='Only keys that match, such as "*.csv".'),
+        AUTH,
+    ),
+)
+
 STORAGE = ToolKind(
     name="storage",
+    trigger=STORAGE_TRIGGER,
     credential_types=("s3", "gcs", "azure"),
     error_kinds=STORAGE_ERRORS,
     doc="Reads, writes, lists, copies and watches objects in S3, Google Cloud Storage, Azure and local folders.",

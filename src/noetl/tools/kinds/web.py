@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl.net.kinds import Input, ToolKind
+from noetl.net.kinds import Input, ToolKind, TriggerKind
 from noetl.tools.kinds.schema_fragments import ANYTHING, ARGS, AUTH, COUNT, FLAG, INTEGER, OBJECT, TEXT, one_of
 
 HTTP = ToolKind(
@@ -43,6 +43,16 @@ HTTP = ToolKind(
 
 NATS = ToolKind(
     name="nats",
+    credential_types=("nats",),
+    trigger=TriggerKind(
+        doc="A new message of a JetStream stream. A durable consumer keeps the position.",
+        item="The message: subject, value, headers and sequence.",
+        inputs=(
+            Input(name="stream", schema=TEXT, doc="The stream.", required=True),
+            Input(name="subject", schema=TEXT, doc="Only messages of this subject; it may have the wildcards * and >."),
+            AUTH,
+        ),
+    ),
     error_kinds=("nats.conflict", "nats.error", "nats.input", "nats.missing"),
     doc="Publishes messages, and reads and writes key-value and object buckets of a NATS server.",
     inputs=(

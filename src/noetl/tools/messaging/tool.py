@@ -21,6 +21,7 @@ from noetl.tools.child_process import Program
 from noetl.tools.contents import encoded
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.messaging.request import Broker, MessagingRequest
+from noetl.tools.trigger_source import TriggerBatch, TriggerItem, TriggerPoll
 
 LIMIT, MOST = 100, 10_000
 _TIMEOUT_S = 30.0
@@ -144,6 +145,13 @@ class RedisTool(BrokerTool):
     def __init__(self) -> None:
         _needs("redis")
         super().__init__()
+
+    async def poll(self, inputs: Mapping[str, Any], poll: TriggerPoll, context: ToolContext) -> TriggerBatch:
+        """Messages of a stream after the cursor."""
+        asked = {"op": "stream_read", "cursor": poll.cursor, "limit": poll.limit, "wait": poll.wait_s or None}
+        found = (await self.run({**inputs, **asked}, context)).result
+        items = [TriggerItem(item_id=one["id"], value=one) for one in found["messages"]]
+        return TriggerBatch(items=tuple(items), cursor=found["cursor"])
 
 
 class MqttTool(BrokerTool):

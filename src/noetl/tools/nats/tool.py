@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import nats.errors
@@ -11,9 +11,10 @@ from nats.aio.client import Client
 
 from noetl.base.errors import ToolError
 from noetl.tools.contract import ToolContext, ToolResult
-from noetl.tools.nats import buckets, messages
+from noetl.tools.nats import buckets, messages, new_messages
 from noetl.tools.nats.connections import NatsConnections
 from noetl.tools.nats.targets import target_of
+from noetl.tools.trigger_source import TriggerBatch, TriggerItem, TriggerPoll
 
 Operation = Callable[[Client, Mapping[str, Any], ToolContext], Awaitable[dict[str, Any]]]
 
@@ -46,6 +47,33 @@ class NatsTool:
         except nats.errors.Error as problem:
             raise _tool_error(op, inputs, problem) from None
 
+    async def poll(self, inputs: Mapping[str, Any], poll: TriggerPoll, context: ToolContext) -> TriggerBatch:
+        """Messages of a stream that were not acknowledged for this trigger."""
+        client = await self._connections.client(target_of(inputs.get("auth"), context), context.addresses)
+        try:
+            return await new_messages.new_messages(client, inputs, poll)
+        except nats.errors.Error as problem:
+            raise _tool_error("poll", inputs, problem) from None
+
+    async def settle(
+        self,
+        inputs: Mapping[str, Any],
+        accepted: Sequence[TriggerItem],
+        returned: Sequence[TriggerItem],
+        context: ToolContext,
+    ) -> None:
+        client = await self._connections.client(target_of(inputs.get("auth"), context), context.addresses)
+        try:
+            await new_messages.settle(client, accepted, returned)
+        except nats.errors.Error as problem:
+            raise _tool_error("acknowledge", inputs, problem) from None
+
+    async def check(self, inputs: Mapping[str, Any], context: ToolContext) -> str:
+        """Whether the server takes the credential. ToolError says why it does not."""
+        target = target_of(inputs.get("auth"), context)
+        await self._connections.client(target, context.addresses)
+        return f"connected to NATS at {target}"
+
     async def close(self) -> None:
         await self._connections.close()
 
@@ -54,7 +82,8 @@ class NatsTool:
 
 
 def _tool_error(op: str, inputs: Mapping[str, Any], problem: nats.errors.Error) -> ToolError:
-    what = f"{op} of {inputs.get('subject') or '/'.join(str(inputs[n]) for n in ('bucket', 'key') if inputs.get(n))}"
+    named = [str(inputs[name]) for name in ("stream", "bucket", "key") if inputs.get(name)]
+    what = f"{op} of {inputs.get('subject') or '/'.join(named)}"
     match problem:
         case nats.js.errors.KeyWrongLastSequenceError():
             message = f"{what}: somebody else has written it since, its revision is not {inputs.get('revision')}"

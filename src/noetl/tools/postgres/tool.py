@@ -20,8 +20,10 @@ from noetl.tools.postgres.pools import PostgresPools
 from noetl.tools.postgres.session import PostgresSession
 from noetl.tools.postgres.targets import target_of
 from noetl.tools.sql.answers import reference_to, result_of
+from noetl.tools.sql.new_rows import new_rows
 from noetl.tools.sql.requests import Insertion, request, with_script
 from noetl.tools.sql.transactions import keeps_transactions
+from noetl.tools.trigger_source import TriggerBatch, TriggerPoll
 
 STORE = "postgres.table"
 SUCCESS = "00000"
@@ -47,6 +49,10 @@ class PostgresTool:
             wrapped=isinstance(work, Bound),
             helpers={HELPER: {"code": SUCCESS, "message": None}},
         )
+
+    async def poll(self, inputs: Mapping[str, Any], poll: TriggerPoll, context: ToolContext) -> TriggerBatch:
+        """Rows that a query finds after the cursor."""
+        return await new_rows(self, inputs, poll, context)
 
     async def check(self, inputs: Mapping[str, Any], context: ToolContext) -> str:
         """Whether the credential opens the database. ToolError says why it does not."""

@@ -22,9 +22,11 @@ from noetl.tools.sql.answers import SqlAnswer, reference_to, result_of
 from noetl.tools.sql.connection import Connection
 from noetl.tools.sql.connection_fields import connection_of
 from noetl.tools.sql.dialects import DIALECTS
+from noetl.tools.sql.new_rows import new_rows
 from noetl.tools.sql.quotes import check_quotes
 from noetl.tools.sql.requests import Insertion, request, with_script
 from noetl.tools.sql.transactions import keeps_transactions
+from noetl.tools.trigger_source import TriggerBatch, TriggerPoll
 
 if find_spec("sqlalchemy") is None:  # the child imports it; say so before there is one
     raise ImportError("sqlalchemy is not installed")
@@ -53,6 +55,10 @@ class SqlTool:
         if isinstance(work, Insertion):
             return ToolResult(result=reference_to(work, "sql.table", sum(each.row_count for each in answers)))
         return ToolResult(result=result_of(answers), wrapped=True)
+
+    async def poll(self, inputs: Mapping[str, Any], poll: TriggerPoll, context: ToolContext) -> TriggerBatch:
+        """Rows that a query finds after the cursor."""
+        return await new_rows(self, inputs, poll, context)
 
     async def check(self, inputs: Mapping[str, Any], context: ToolContext) -> str:
         """Whether the credential opens the database. ToolError says why it does not."""

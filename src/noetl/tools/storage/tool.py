@@ -17,6 +17,7 @@ from noetl.tools.child_pool import ChildPool
 from noetl.tools.child_process import Program
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.storage.inputs import request_of
+from noetl.tools.trigger_source import TriggerBatch, TriggerItem, TriggerPoll
 
 if find_spec("obstore") is None:  # the child imports it; say so before there is one
     raise ImportError("obstore is not installed")
@@ -32,6 +33,15 @@ class StorageTool:
         request = msgspec.to_builtins(request_of(inputs, context))
         answer = await self._children.call(context.execution_id, request)
         return ToolResult(result=answer["result"])
+
+    async def poll(self, inputs: Mapping[str, Any], poll: TriggerPoll, context: ToolContext) -> TriggerBatch:
+        """Objects that are new or changed since the cursor, the oldest first."""
+        found = await self.run({**inputs, "op": "watch", "cursor": poll.cursor, "limit": poll.limit}, context)
+        items = [
+            TriggerItem(item_id=f"{one['url']} {one['etag'] or ''} {one['last_modified']}", value=one)
+            for one in found.result["objects"]
+        ]
+        return TriggerBatch(items=tuple(items), cursor=found.result["cursor"])
 
     async def check(self, inputs: Mapping[str, Any], context: ToolContext) -> str:
         """Whether the credential opens the store: lists one object. ToolError says why it does not."""

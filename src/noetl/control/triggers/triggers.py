@@ -1,0 +1,84 @@
+"""Triggers at work: every trigger of the store is polled by one server at a time, beside the others.
+
+Triggers are looked for in the store every few seconds. A trigger that hangs or fails holds up no other one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+
+from noetl.base.clock import Clock
+from noetl.base.errors import NoetlError
+from noetl.base.outages import Outage, log_failure
+from noetl.control.triggers.trigger_store import TriggerStore
+from noetl.control.triggers.turns import TriggerReader, TriggerStarter, TriggerTurns
+from noetl.events.triggers import SourceTrigger
+from noetl.store.contract import Store
+
+LOOK_S = 2.0  # others make and pause triggers in the store, and nobody rings for it
+HELD_S = 60.0  # a server that is gone is followed by another one after this
+LONGEST_WAIT_S = 20.0  # in a source that can be waited on: less than HELD_S, so that polling is renewed in time
+
+_log = logging.getLogger(__name__)
+
+
+class Triggers:
+    def __init__(
+        self, store: Store, starter: TriggerStarter, reader: TriggerReader, clock: Clock, *, server_id: str
+    ) -> None:
+        self._turns = TriggerTurns(store, starter, reader, clock)
+        self._triggers = TriggerStore(store.key_values)
+        self._clock, self._server_id = clock, server_id
+        self._polling: dict[str, tuple[SourceTrigger, asyncio.Task[None]]] = {}
+
+    async def serve(self) -> None:
+        """Poll for as long as anybody wants it."""
+        outage = Outage(_log, "triggers were not looked at", "triggers are looked at again")
+        try:
+            while True:
+                try:
+                    await self.attend()
+                    outage.worked()
+                except NoetlError as problem:  # the store is away, say: it will be back
+                    outage.failed(problem)
+                await asyncio.sleep(LOOK_S)
+        finally:
+            await self._end(list(self._polling))
+
+    async def attend(self) -> None:
+        """Begin polling new triggers, and end it for those that are paused, changed or gone."""
+        wanted = {one.trigger_id: one for one in await self._triggers.triggers() if not one.paused}
+        old = [key for key, (trigger, task) in self._polling.items() if wanted.get(key) != trigger or task.done()]
+        await self._end(old)
+        for key, trigger in wanted.items():
+            if key not in self._polling:
+                self._polling[key] = trigger, asyncio.create_task(self._poll(trigger), name=f"trigger {trigger.name}")
+
+    async def _end(self, trigger_ids: list[str]) -> None:
+        ending = [self._polling.pop(key) for key in trigger_ids]
+        for _, task in ending:
+            task.cancel()
+        await asyncio.gather(*(task for _, task in ending), return_exceptions=True)
+        for trigger, _ in ending:
+            with suppress(NoetlError):  # it runs out by itself
+                await self._triggers.leave(trigger, self._server_id)
+
+    async def _poll(self, trigger: SourceTrigger) -> None:
+        while True:
+            wait_s = LOOK_S
+            try:
+                now = self._clock.now()
+                if await self._triggers.is_polled_by(trigger, self._server_id, now=now, for_s=HELD_S):
+                    wait_s = await self._turn(trigger)
+            except Exception as problem:  # one poisoned trigger is its own problem
+                log_failure(_log, problem, "trigger %s was not polled", trigger.name)
+            await asyncio.sleep(wait_s)
+
+    async def _turn(self, trigger: SourceTrigger) -> float:
+        """The seconds until the next look; those that were spent waiting in the source count."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        wait_s = await self._turns.turn(trigger, wait_s=min(trigger.interval_s, LONGEST_WAIT_S))
+        return max(0.0, wait_s - (loop.time() - began)) if wait_s else 0.0
