@@ -189,3 +189,26 @@ def test_what_was_typed_and_not_registered_is_there_when_one_comes_back(open_at:
     page.reload()
     expect(page.locator(".cm-content")).to_contain_text("n: 4")
     expect(page.get_by_role("button", name="Restore")).to_have_count(0)
+
+
+BAD_WORDS = """apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: words, path: tests/words }
+workflow:
+  - step: start
+    sleep: 5s
+    tool: { kind: duckdb, command: SELEC 1, table: t, args: { a: 1 }, mode: upsrt }
+"""
+
+
+@pytest.mark.req("VAL-19")
+def test_a_word_of_another_system_leads_to_the_right_key_and_only_fixes_that_help_are_offered(open_at: Open) -> None:
+    page = open_at("/catalog/new")
+    type_into_editor(page, BAD_WORDS)
+
+    expect(page.get_by_role("button", name="E_STEP_KEY")).to_contain_text("timer: {duration: 5s}")
+    expect(page.get_by_role("button", name="Replace with step")).to_have_count(0)
+    page.get_by_role("button", name="Replace with upsert").click()
+    expect(page.get_by_role("button", name="E_INPUT_SHAPE")).to_have_count(0)
+    page.get_by_role("button", name="Replace with SELECT").click()
+    expect(page.get_by_role("button", name="W_SQL")).to_have_count(0)

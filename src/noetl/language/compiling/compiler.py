@@ -24,6 +24,7 @@ from noetl.language.compiling.scope_names import check_scope_names
 from noetl.language.compiling.shadowed_arcs import check_shadows
 from noetl.language.compiling.spec_keys import check_spec_keys
 from noetl.language.compiling.sql_fragments import check_sql_fragments
+from noetl.language.compiling.sql_text import check_sql_text
 from noetl.language.compiling.step_names import check_step_names
 from noetl.language.compiling.step_results import check_step_results
 from noetl.language.compiling.targets import check_targets
@@ -65,6 +66,7 @@ PASSES: tuple[Pass, ...] = (
     check_task_results,
     check_undefined_keys,
     check_sql_fragments,
+    check_sql_text,
     # advice (VAL-20)
     check_unmatched,
     check_error_kinds,

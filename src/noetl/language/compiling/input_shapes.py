@@ -16,7 +16,7 @@ from noetl.language.compiling.passes import Compilation
 from noetl.language.compiling.pipelines import Pipeline, rewrite_tasks
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
 from noetl.language.reading.playbook import Playbook, TaskSyntax
-from noetl.language.reading.shared_checks import nearest
+from noetl.language.reading.shared_checks import distance
 
 _TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
@@ -38,7 +38,7 @@ def check_input_shapes(playbook: Playbook, compilation: Compilation) -> Playbook
         inputs = dict(task.inputs)
         for known in kind.inputs if kind is not None and not task.generated else ():
             node = inputs.get(known.name)
-            if node is None or not known.read_strictly:
+            if node is None or not (known.read_strictly or "enum" in known.schema):
                 continue
             inputs[known.name] = node = _renamed(node, known.schema, compilation)
             if (found := _misfit(node, known.schema)) is not None:
@@ -81,9 +81,9 @@ def _misfit(node: Node, schema: dict[str, Any]) -> Misfit | None:
 
 def _inside(node: Node, schema: dict[str, Any]) -> Iterator[Misfit]:
     match node:
-        case Scalar(value=value) if "enum" in schema and value not in schema["enum"]:
-            guess = nearest(str(value), schema["enum"])
-            allowed = f"write {' or '.join(schema['enum'])}"
+        case Scalar(value=value) if "enum" in schema and not _is_one_of(value, schema["enum"]):
+            guess = _slip(str(value), schema["enum"])
+            allowed = f"write {' or '.join(_without_cases(schema['enum']))}"
             yield node, f'"{value}" is not known', f'did you mean "{guess}"? {allowed}' if guess else allowed
         case Mapping():
             for name in schema.get("required", ()):
@@ -98,6 +98,21 @@ def _inside(node: Node, schema: dict[str, Any]) -> Iterator[Misfit]:
             for item in node:
                 if (found := _misfit(item, schema.get("items", {}))) is not None:
                     yield found
+
+
+def _is_one_of(value: object, words: list[str]) -> bool:
+    """Words that are listed in capitals and in small letters may be written in any mixture."""
+    return value in words or (isinstance(value, str) and value.upper() in words and value.lower() in words)
+
+
+def _slip(written: str, words: list[str]) -> str | None:
+    """The word that is one letter away, or two of a long one: FETCH is not PATCH misspelt."""
+    reach = 2 if len(written) > 5 else 1
+    return next((word for word in words if distance(written.lower(), word.lower()) <= reach), None)
+
+
+def _without_cases(words: list[str]) -> list[str]:
+    return [word for word in words if word.isupper() or word.upper() not in words]
 
 
 def _is_alike(node: Node, schema: dict[str, Any]) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from noetl.language.compiling.lowering.overlay import EXECUTOR_OPTIONS, LOOP_OPTIONS, loops_of, step_options
 from noetl.language.compiling.passes import Compilation
 from noetl.language.compiling.pipelines import every_task
+from noetl.language.reading.loops import REPLACED_OPTIONS
 from noetl.language.reading.nodes import Mapping
 from noetl.language.reading.playbook import Dialect, Playbook, TaskSyntax
 from noetl.language.reading.shared_checks import nearest
@@ -26,7 +27,7 @@ def check_spec_keys(playbook: Playbook, compilation: Compilation) -> Playbook:
     for step in playbook.steps:
         _check_outer(step.spec, options, "a step's spec", compilation)
         for loop in loops_of(step.loop):
-            _check_outer(loop.spec, LOOP_OPTIONS, "a loop's spec", compilation)
+            _check_outer(loop.spec, _loop_options(playbook.dialect), "a loop's spec", compilation)
         if playbook.dialect.rules is Dialect.V10 and step.spec is not None and "timeout" in step.spec:
             compilation.note(
                 "I_TIMEOUT_SCOPE",
@@ -37,6 +38,11 @@ def check_spec_keys(playbook: Playbook, compilation: Compilation) -> Playbook:
     for task, _ in every_task(playbook):
         _check_task(task, compilation)
     return playbook
+
+
+def _loop_options(dialect: Dialect) -> frozenset[str]:
+    """Without those that the dialect's reader refuses: a hint must not propose them."""
+    return LOOP_OPTIONS - REPLACED_OPTIONS.keys() if dialect.rules is Dialect.V10 else LOOP_OPTIONS
 
 
 def _check_outer(spec: Mapping | None, options: frozenset[str], what: str, compilation: Compilation) -> None:

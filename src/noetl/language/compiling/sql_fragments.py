@@ -33,7 +33,7 @@ _BIND = "let templates stand where values stand: those are bound"
 
 def check_sql_fragments(playbook: Playbook, compilation: Compilation) -> Playbook:
     """E_TEMPLATE and W_SQL_FRAGMENT; each place once, wherever a workbook's task is used."""
-    written = {scalar: None for task, _ in every_task(playbook) for scalar in _sql_of(task, compilation)}
+    written = {scalar: None for task, _ in every_task(playbook) for scalar in sql_texts(task, compilation)}
     for scalar in written:
         text = scalar.value if isinstance(scalar.value, str) else ""
         template = parsed(text) if is_template(text) else None
@@ -80,7 +80,7 @@ def _note_bodies(scalar: Scalar, text: str, playbook: Playbook, compilation: Com
             compilation.note("W_SQL_FRAGMENT", place, message, hint)
 
 
-def _sql_of(task: TaskSyntax, compilation: Compilation) -> Iterator[Scalar]:
+def sql_texts(task: TaskSyntax, compilation: Compilation) -> Iterator[Scalar]:
     """The texts of a task that are SQL; those of a transfer stand in its ends."""
     kind = compilation.kinds.get(task.kind)
     for known in kind.inputs if kind else ():

@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import islice
 
 import msgspec
 
-from noetl.base.diagnostics import Diagnostic
+from noetl.base.diagnostics import Diagnostic, Severity
 from noetl.base.source import Source
+from noetl.language.checking import Checked, check
+from noetl.net.kinds import Kinds
 
 _MEANT = re.compile(r'did you mean "([^"\n]{1,200})"')
 _COMMENT = re.compile(r"\s#.*$")
+# Each fix is tried by checking the text again: what a person can press is few, and a long text takes long.
+_MOST_TRIALS = 12
+_MOST_CHARACTERS = 200_000
 _NAMED = re.compile(r'"([^"\n]{1,200})"')
 
 
@@ -74,3 +80,26 @@ def _only_place(text: str, name: str) -> int | None:
     """Where `name` stands in `text` as a word of its own, if it does so once."""
     places = [one.start() for one in re.finditer(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", text)]
     return places[0] if len(places) == 1 else None
+
+
+def tried_fixes(checked: Checked, kinds: Kinds) -> dict[Diagnostic, Fix]:
+    """The fixes that help: made alone, the finding is gone and nothing at its place is refused instead."""
+    found: dict[Diagnostic, Fix] = {}
+    source = checked.source
+    if len(source.text) > _MOST_CHARACTERS:
+        return found
+    candidates = ((one, fix) for one in checked.diagnostics if (fix := fix_for(one, source)) is not None)
+    for one, fix in islice(candidates, _MOST_TRIALS):
+        fixed = Source(source.name, apply_fixes(source.text, [fix]))
+        after = check(fixed, kinds=kinds, dialect=checked.dialect, strict=checked.strict, proofs=False).diagnostics
+        if not any(_is_in_the_way(left, one, fix) for left in after):
+            found[one] = fix
+    return found
+
+
+def _is_in_the_way(left: Diagnostic, found: Diagnostic, fix: Fix) -> bool:
+    """Whether what is left after a fix is the same finding, a text that is no document, or a refusal of the fix."""
+    if (left.code, left.path, left.message) == (found.code, found.path, found.message):
+        return True
+    is_there = (left.span.line, left.span.column) == (fix.line, fix.column)
+    return left.severity is Severity.ERROR and (is_there or left.code == "E_YAML")

@@ -20,7 +20,7 @@ _REPLACED = {
     "batch_size": "loop.spec.max_in_flight",
     "policy": "loop.spec.policy",
 }
-_REPLACED_OPTIONS = {"batch_size": "loop.spec.max_in_flight", "on_error": "step.spec.policy.failure.mode"}
+REPLACED_OPTIONS = {"batch_size": "loop.spec.max_in_flight", "on_error": "step.spec.policy.failure.mode"}
 
 
 def read_loop(reading: ReadContext, node: Node | None) -> LoopSyntax | None:
@@ -85,7 +85,7 @@ def _read_iterator(reading: ReadContext, loop: Mapping) -> Scalar | None:
 
 def _read_spec(reading: ReadContext, spec: Mapping) -> tuple[str | None, Node | None]:
     """The mode and the bound, each written once: in spec, or in its policy (SPEC-06)."""
-    _refuse(reading, spec, _REPLACED_OPTIONS)
+    _refuse(reading, spec, REPLACED_OPTIONS)
     policy = None
     if reading.dialect is Dialect.V10:
         policy = read_scope_policy(reading, spec.get("policy"), "loop")

@@ -18,6 +18,28 @@ _OF_TASKS = ("kind", "code", "url", "endpoint", "method", "headers", "params", "
 ELSEWHERE = {"description": "write desc", **{key: f"move it into tool: {{kind: …, {key}: …}}" for key in _OF_TASKS}}
 ELSEWHERE["type"] = "move it into tool: {kind: …}"
 ELSEWHERE["kind"] = "move it into tool: {kind: …}, with the inputs beside it, as noetl migrate does"
+# Words of other systems for what a step has under another name, each with what to write instead.
+_TIMER = "a step that waits has timer: {duration: 5s} in place of tool"
+_GUARD = 'a condition stands on the arc that leads here: next: {arcs: [{step: …, when: "{{ … }}"}]}'
+_LOOP = 'write loop: {in: "{{ … }}", iterator: item} beside tool'
+_FAILURE = "decide it in the task: spec: {policy: {rules: [{when: …, then: {do: retry | continue | fail}}]}}"
+ELSEWHERE |= {
+    **dict.fromkeys(("sleep", "wait", "delay", "pause"), _TIMER),
+    **dict.fromkeys(("approval", "approve", "manual", "form", "human"), "write human_task: {title: …, form: […]}"),
+    **dict.fromkeys(("if", "condition", "unless", "switch"), _GUARD),
+    **dict.fromkeys(("foreach", "for_each", "for", "each", "items", "with_items", "map", "iterate"), _LOOP),
+    **dict.fromkeys(("retries", "on_error", "on_failure", "catch", "except"), _FAILURE),
+    **dict.fromkeys(
+        ("depends_on", "needs", "after", "requires"),
+        "the step before leads here: it has next: {arcs: [{step: …}]}",
+    ),
+    **dict.fromkeys(
+        ("env", "environment", "vars", "variables"),
+        "give values as workload: {…} of the playbook, or as args: {…} of the step",
+    ),
+    **dict.fromkeys(("run", "script", "bash", "shell"), 'write tool: {kind: shell, command: "…"}'),
+    **dict.fromkeys(("schedule", "cron"), 'the playbook has it: trigger: {timer: {cron: "…"}} beside workflow'),
+}
 ELSEWHERE["save"] = "storage is a task of its own: {kind: postgres, auth: …, table: …, args: {…}} in tool"
 
 

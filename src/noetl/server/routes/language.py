@@ -50,7 +50,8 @@ class GraphRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 async def validate(request: Request) -> Response:
     """Everything the checker has to say about a text; what it finds is no error of the request."""
     found = await checked(await text_of(request))
-    return Json(outlined(found, migration=None if found.ok else await offered(found)))
+    migration = None if found.ok else await offered(found)
+    return Json(await asyncio.to_thread(outlined, found, migration=migration))
 
 
 @router.post("/api/format", **shows(Formatted, reads=PlaybookText, summary="Format a playbook"))

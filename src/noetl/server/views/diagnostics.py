@@ -9,10 +9,11 @@ import msgspec
 
 from noetl.base.diagnostics import Diagnostic
 from noetl.base.source import Source
-from noetl.language.migrating.fixes import Fix, fix_for
+from noetl.language.migrating.fixes import Fix, fix_for, tried_fixes
 from noetl.net.encoding import content_hash
 from noetl.net.net import Net
 from noetl.net.tasks import tasks_of
+from noetl.tools.kinds import load_kinds
 
 if TYPE_CHECKING:
     from noetl.language.checking import Checked
@@ -87,11 +88,16 @@ def all_shown(found: Iterable[Diagnostic], source: Source | None = None) -> list
 
 
 def outlined(checked: Checked, *, migration: str | None = None) -> Outline:
+    """With fixes that were tried: one that leaves the text as wrong as it was is not offered. Takes as long as some
+    checks of the text."""
     net = checked.net
+    fixes = tried_fixes(checked, load_kinds())
     return Outline(
         dialect=checked.dialect.value if checked.dialect is not None else None,
         valid=checked.ok,
-        diagnostics=all_shown(checked.diagnostics, checked.source),
+        diagnostics=[
+            msgspec.structs.replace(diagnostic_view(one), fix=fixes.get(one)) for one in checked.diagnostics
+        ],
         name=net.name if net is not None else None,
         path=net.path if net is not None else None,
         version=net.version if net is not None else None,

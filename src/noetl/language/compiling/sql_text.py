@@ -1,0 +1,140 @@
+"""SQL text: what no database takes is told where it was written.
+
+Only what the words themselves show: a first word that is nearly a known one, a quote or a bracket that is never closed,
+a statement that ends where something must follow. The grammar is the database's business, and each has its own, so
+what is found is a warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from noetl.base.errors import ToolError
+from noetl.base.source import is_template
+from noetl.language.compiling.parsed_templates import parsed
+from noetl.language.compiling.passes import Compilation
+from noetl.language.compiling.pipelines import every_task
+from noetl.language.compiling.sql_fragments import sql_texts
+from noetl.language.compiling.text_positions import place_in
+from noetl.language.reading.playbook import Playbook
+from noetl.language.reading.shared_checks import distance
+from noetl.templates.sql.lexer import HOLE, Kind, tokens
+from noetl.templates.sql.segments import cut, has_blocks
+
+MOST_CHARACTERS = 200_000  # of one text; what is longer is not looked at
+_VERBS = ("SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "ALTER", "MERGE", "TRUNCATE", "GRANT", "REVOKE")
+_ALSO = frozenset({"DETACH", "SELECTOR", "UPSERT", "INSTALL", "RESET", "RELEASE", "DECLARE", "CREDIT"})
+_NEVER_LAST = frozenset({"FROM", "WHERE", "AND", "OR", "SET", "INTO", "JOIN", "ON", "BY", "HAVING", "LIKE", "IN"})
+# Other databases quote, escape and comment with these in ways of their own.
+_FOREIGN = ("\\", "`", "#")
+_CLOSES = {")": "(", "]": "["}
+
+
+class SqlFlaw(NamedTuple):
+    at: int  # in the text with one character per template
+    length: int
+    message: str
+    hint: str
+
+
+class _Word(NamedTuple):
+    at: int
+    kind: Kind
+    text: str
+
+
+def check_sql_text(playbook: Playbook, compilation: Compilation) -> Playbook:
+    """W_SQL; each place once, wherever a workbook's task is used."""
+    for scalar in {scalar: None for task, _ in every_task(playbook) for scalar in sql_texts(task, compilation)}:
+        text = scalar.value
+        if not isinstance(text, str) or not _is_readable(text):
+            continue
+        plain, holes = cut(text)
+        for flaw in sql_flaws(plain):
+            # a template before it makes the two texts differ in length, so then the text as a whole is pointed at
+            is_exact = not any(hole.at < flaw.at for hole in holes)
+            place = place_in(scalar, flaw.at, playbook.source, flaw.length) if is_exact else scalar
+            compilation.note("W_SQL", place, flaw.message, flaw.hint)
+    return playbook
+
+
+def _is_readable(text: str) -> bool:
+    if len(text) > MOST_CHARACTERS or has_blocks(text) or HOLE in text or any(sign in text for sign in _FOREIGN):
+        return False
+    if not is_template(text):
+        return True
+    template = parsed(text)
+    return template is not None and not template.single
+
+
+def sql_flaws(text: str) -> Iterator[SqlFlaw]:
+    """What is wrong with SQL whatever database runs it; templates are one HOLE each."""
+    try:
+        words = list(_words(text))
+    except ToolError as problem:
+        yield SqlFlaw(0, 1, problem.message, "close it; a quote within a text is written twice: ''")
+        return
+    yield from _brackets(words)
+    for statement in _statements(words):
+        yield from _first(statement[0])
+        yield from _last(statement[-1])
+
+
+def _words(text: str) -> Iterator[_Word]:
+    at = 0
+    for token in tokens(text):
+        if token.kind is not Kind.SPACE:
+            yield _Word(at, token.kind, token.text)
+        at += len(token.text)
+
+
+def _brackets(words: list[_Word]) -> Iterator[SqlFlaw]:
+    waiting: list[_Word] = []
+    for word in words:
+        if word.kind is not Kind.SIGN:
+            continue
+        if word.text in _CLOSES.values():
+            waiting.append(word)
+        elif word.text in _CLOSES:
+            if not waiting or waiting[-1].text != _CLOSES[word.text]:
+                yield SqlFlaw(word.at, 1, f'this SQL has a "{word.text}" that nothing opens', "leave it out")
+                return
+            waiting.pop()
+        elif word.text == ";" and waiting:
+            break
+    if waiting:
+        yield SqlFlaw(waiting[-1].at, 1, f'this SQL has a "{waiting[-1].text}" that is never closed', "close it")
+
+
+def _statements(words: list[_Word]) -> Iterator[list[_Word]]:
+    statement: list[_Word] = []
+    for word in words:
+        if word.kind is Kind.SIGN and word.text == ";":
+            if statement:
+                yield statement
+            statement = []
+        else:
+            statement.append(word)
+    if statement:
+        yield statement
+
+
+def _first(word: _Word) -> Iterator[SqlFlaw]:
+    written = word.text.upper()
+    if word.kind is not Kind.WORD or HOLE in written or written in _ALSO or written in _VERBS:
+        return
+    meant = next((verb for verb in _VERBS if distance(written, verb) <= (2 if len(verb) > 5 else 1)), None)
+    if meant is not None:
+        shown = meant if word.text.isupper() else meant.lower()
+        yield SqlFlaw(
+            word.at, len(word.text), f'no SQL statement begins with "{word.text}"', f'did you mean "{shown}"?'
+        )
+
+
+def _last(word: _Word) -> Iterator[SqlFlaw]:
+    is_open = (word.kind is Kind.WORD and word.text.upper() in _NEVER_LAST) or (
+        word.kind is Kind.SIGN and word.text == ","
+    )
+    if is_open or (word.kind is Kind.OPERATOR and word.text in ("=", "<", ">", "<=", ">=", "<>", "+", "||")):
+        yield SqlFlaw(word.at, len(word.text), f'this SQL ends with "{word.text}"', "write what follows, or leave it out")
