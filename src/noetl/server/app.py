@@ -31,6 +31,7 @@ ROUTES = (
     "webhooks",
     "language",
     "inputs",
+    "run_history",
     "catalog",
     "outside",
     "messages",

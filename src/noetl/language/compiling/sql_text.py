@@ -137,4 +137,6 @@ def _last(word: _Word) -> Iterator[SqlFlaw]:
         word.kind is Kind.SIGN and word.text == ","
     )
     if is_open or (word.kind is Kind.OPERATOR and word.text in ("=", "<", ">", "<=", ">=", "<>", "+", "||")):
-        yield SqlFlaw(word.at, len(word.text), f'this SQL ends with "{word.text}"', "write what follows, or leave it out")
+        yield SqlFlaw(
+            word.at, len(word.text), f'this SQL ends with "{word.text}"', "write what follows, or leave it out"
+        )

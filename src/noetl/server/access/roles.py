@@ -95,6 +95,7 @@ RULES: dict[tuple[str, str], AccessRule] = {
     ("GET", "/api/catalog/{path:path}/diff"): VIEWER,
     ("GET", "/api/catalog/{path:path}/certificate"): VIEWER,
     ("GET", "/api/catalog/{path:path}/inputs"): VIEWER,
+    ("GET", "/api/catalog/{path:path}/runs"): VIEWER,
     ("POST", "/api/validate"): VIEWER,
     ("POST", "/api/analyze"): VIEWER,
     ("POST", "/api/format"): VIEWER,
@@ -124,6 +125,7 @@ RULES: dict[tuple[str, str], AccessRule] = {
     ("POST", "/api/executions/{execution_id}/rerun"): OPERATES,
     ("GET", "/api/stream"): VIEWER,
     ("GET", "/api/overview"): VIEWER,
+    ("GET", "/api/trends"): VIEWER,
     ("POST", "/api/demo"): WRITES,  # it registers what it runs
     ("POST", "/api/render"): OPERATOR,  # a template of the caller's own, on recorded data
     ("GET", "/api/executions/{execution_id}/timers"): VIEWER,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib.resources import files
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
@@ -22,12 +22,13 @@ router = APIRouter(tags=["overview"])
 _MINUTES = 60
 _LOOKED_AT = 5_000  # executions of the last hour; past that the charts show the newest part of it
 _PAGE = 500
+_SPANS = {"hour": (3_600, 24), "day": (86_400, 30)}  # how long, how many
 _STATES = ("running", "paused", "completed", "failed", "cancelled")
 Limit = Annotated[int, Query(ge=1, le=1000)]
 
 
 class Minute(msgspec.Struct, kw_only=True):
-    """What began and ended in a minute; `p50_s` and `p95_s` are how long those that ended took."""
+    """What began and ended in a minute, an hour or a day; `p50_s` and `p95_s` are how long those that ended took."""
 
     at: str
     started: int = 0
@@ -44,6 +45,13 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     minutes: list[Minute]
     orders: dict[str, int]
     workers: int
+
+
+class Trends(msgspec.Struct, frozen=True, kw_only=True):
+    """Of the last day hour by hour, or of the last month day by day, the oldest first. `at` is where each begins."""
+
+    by: Literal["hour", "day"]
+    spans: list[Minute]
 
 
 class WaitView(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,16 +77,25 @@ async def overview(request: Request) -> Response:
     ready = sum((await services.store.unclaimed(now=now)).values())
     told = Overview(
         counts=counts,
-        minutes=_by_minute(await _recent(services), now),
+        minutes=_by_span(await _recent(services), now, 60, _MINUTES),
         orders={"ready": ready, "leased": leased},
         workers=len(await services.roster.list()),
     )
     return Json(told)
 
 
-async def _recent(services: Services) -> list[ExecutionRow]:
+@router.get("/api/trends", **shows(Trends, summary="What began and ended by hour or by day"))
+async def trends(request: Request, by: Literal["hour", "day"] = "hour") -> Response:
+    """Hours and days begin as they do in UTC."""
+    services = services_of(request)
+    span_s, count = _SPANS[by]
+    rows = await _recent(services, span_s * count)
+    return Json(Trends(by=by, spans=_by_span(rows, services.clock.now(), span_s, count)))
+
+
+async def _recent(services: Services, past_s: int = _MINUTES * 60) -> list[ExecutionRow]:
     rows: list[ExecutionRow] = []
-    since = services.clock.now() - _MINUTES * 60
+    since = services.clock.now() - past_s
     while len(rows) < _LOOKED_AT:
         beyond = rows[-1].execution_id if rows else None
         page = await services.store.executions(limit=_PAGE, beyond=beyond, since=since)
@@ -88,14 +105,14 @@ async def _recent(services: Services) -> list[ExecutionRow]:
     return rows
 
 
-def _by_minute(rows: list[ExecutionRow], now: float) -> list[Minute]:
-    first = int(now // 60) - _MINUTES + 1
-    minutes = [Minute(at=rfc3339((first + n) * 60.0)) for n in range(_MINUTES)]
+def _by_span(rows: list[ExecutionRow], now: float, span_s: int, count: int) -> list[Minute]:
+    first = int(now // span_s) - count + 1
+    minutes = [Minute(at=rfc3339(float((first + n) * span_s))) for n in range(count)]
     took: dict[int, list[float]] = {}
     for row in rows:
-        if 0 <= (n := int(row.created_at // 60) - first) < _MINUTES:
+        if 0 <= (n := int(row.created_at // span_s) - first) < count:
             minutes[n].started += 1
-        if row.finished_at is not None and 0 <= (n := int(row.finished_at // 60) - first) < _MINUTES:
+        if row.finished_at is not None and 0 <= (n := int(row.finished_at // span_s) - first) < count:
             minutes[n].completed += row.status == "completed"
             minutes[n].failed += row.status == "failed"
             took.setdefault(n, []).append(row.finished_at - row.created_at)

@@ -95,9 +95,7 @@ def outlined(checked: Checked, *, migration: str | None = None) -> Outline:
     return Outline(
         dialect=checked.dialect.value if checked.dialect is not None else None,
         valid=checked.ok,
-        diagnostics=[
-            msgspec.structs.replace(diagnostic_view(one), fix=fixes.get(one)) for one in checked.diagnostics
-        ],
+        diagnostics=[msgspec.structs.replace(diagnostic_view(one), fix=fixes.get(one)) for one in checked.diagnostics],
         name=net.name if net is not None else None,
         path=net.path if net is not None else None,
         version=net.version if net is not None else None,

@@ -48,6 +48,10 @@ _TYPES = (
     "token.dropped",
     *side_runs.TYPES,
 )
+# What tells of step runs alone: bounded by the steps of a run and the items that failed, not by all items of its loops.
+_STEP_TYPES = tuple(
+    one for one in _TYPES if one not in ("task.started", "task.processed", "loop.iteration.done", *side_runs.TYPES)
+)
 _PAGE = 2_000
 _MOST_TASKS = 500  # listed of one step run
 _WITHDRAWN = frozenset({"cancelled", "ended", "late"})  # drops that are nobody's failure
@@ -102,6 +106,15 @@ async def timeline_of(services: Services, row: ExecutionRow) -> Timeline:
                 _take(bars, event, event.step_run_id)
             beside.take(event)
     return Timeline(execution_id=row.execution_id, steps=list(bars.values()), side_runs=beside.bars)
+
+
+async def step_bars(services: Services, execution_id: str) -> list[StepBar]:
+    """Step runs without their tasks, from the first events of an execution that tell of them: a quick look at many."""
+    bars: dict[str, StepBar] = {}
+    for event in await services.store.events(execution_id, only=SingleRow(types=_STEP_TYPES, limit=_PAGE)):
+        if event.step_run_id is not None:
+            _take(bars, event, event.step_run_id)
+    return list(bars.values())
 
 
 async def _pages(services: Services, execution_id: str) -> AsyncIterator[list[Event]]:

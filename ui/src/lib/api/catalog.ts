@@ -3,7 +3,17 @@
 import type { Schema } from "../editor/completion";
 import type { Drawing } from "../net/drawing";
 import { get, getText, idempotencyKey, send } from "./client";
-import type { Certificate, Inputs, Migrated, Outline, PlaybookLimits, Registered, Started, Version } from "./shapes";
+import type {
+  Certificate,
+  Inputs,
+  Migrated,
+  Outline,
+  PlaybookLimits,
+  Registered,
+  RunHistory,
+  Started,
+  Version,
+} from "./shapes";
 
 const at = (path: string): string => path.split("/").map(encodeURIComponent).join("/");
 
@@ -15,6 +25,7 @@ export const certificateOf = (path: string, version?: string | number | null) =>
   get<Certificate>(`catalog/${at(path)}/certificate`, { version });
 export const inputsOf = (path: string, version?: string | number | null) =>
   get<Inputs>(`catalog/${at(path)}/inputs`, { version });
+export const runsOf = (path: string, limit = 50) => get<RunHistory>(`catalog/${at(path)}/runs`, { limit });
 export const register = (source: string) => send<Registered>("POST", "catalog", { source });
 export const validate = (source: string, signal?: AbortSignal) =>
   send<Outline>("POST", "validate", { source }, { signal });

@@ -53,6 +53,8 @@ export interface FormField {
 export type HumanTask = Omit<Shape["TaskView"], "form"> & { form: FormField[] };
 export type TaskPage = { tasks: HumanTask[]; next: string | null };
 
+export type RunHistory = Shape["RunHistory"];
+export type Trends = Shape["Trends"];
 export type Version = Shape["VersionView"];
 export type Registered = Shape["Registered"];
 export type Credential = Shape["CredentialView"];

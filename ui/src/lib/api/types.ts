@@ -168,6 +168,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/catalog/{path}/runs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The last runs of a playbook, step by step
+         * @description How each ended and how long its steps took, for trends and for comparing.
+         */
+        get: operations["runs_api_catalog__path__runs_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/catalog/{path}/source": {
         parameters: {
             query?: never;
@@ -1537,6 +1557,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/trends": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What began and ended by hour or by day
+         * @description Hours and days begin as they do in UTC.
+         */
+        get: operations["trends_api_trends_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/validate": {
         parameters: {
             query?: never;
@@ -2668,7 +2708,7 @@ export interface components {
         };
         /**
          * Minute
-         * @description What began and ended in a minute; `p50_s` and `p95_s` are how long those that ended took.
+         * @description What began and ended in a minute, an hour or a day; `p50_s` and `p95_s` are how long those that ended took.
          */
         Minute: {
             at: string;
@@ -2929,6 +2969,28 @@ export interface components {
             limit: number;
             /** @default null */
             reason: string | null;
+        };
+        /**
+         * PlaybookRun
+         * @description `steps` are in the order in which they first began. `reason` is why the last failed step failed.
+         */
+        PlaybookRun: {
+            created_at: string;
+            duration_s: number | null;
+            events: number;
+            execution_id: string;
+            failed_step: string | null;
+            finished_at: string | null;
+            name: string;
+            net_hash: string;
+            parent_execution_id: string | null;
+            path: string;
+            reason: string | null;
+            status: string;
+            steps: components["schemas"]["StepCell"][];
+            trace_id: string;
+            version: number | null;
+            wake_at: string | null;
         };
         /**
          * PlaybookText
@@ -3255,6 +3317,18 @@ export interface components {
             key_id: string;
             moved: number;
         };
+        /**
+         * RunHistory
+         * @description The newest first. Of those that ended: how many completed, and how long they took.
+         */
+        RunHistory: {
+            completed: number;
+            ended: number;
+            p50_s: number | null;
+            p95_s: number | null;
+            path: string;
+            runs: components["schemas"]["PlaybookRun"][];
+        };
         /** ScheduleList */
         ScheduleList: {
             backfills: components["schemas"]["BackfillView"][];
@@ -3556,6 +3630,17 @@ export interface components {
             waits_for: string[];
             /** @default null */
             worker_id: string | null;
+        };
+        /**
+         * StepCell
+         * @description One step in one run: its last visit's status, all its visits' time. `failed` counts iterations.
+         */
+        StepCell: {
+            duration_s: number | null;
+            failed: number;
+            status: string;
+            step: string;
+            visits: number;
         };
         /** StepDone */
         StepDone: {
@@ -3872,6 +3957,15 @@ export interface components {
             waits_for: string;
             /** @default [] */
             worker_ids: string[];
+        };
+        /**
+         * Trends
+         * @description Of the last day hour by hour, or of the last month day by day, the oldest first. `at` is where each begins.
+         */
+        Trends: {
+            /** @enum {unknown} */
+            by: "day" | "hour";
+            spans: components["schemas"]["Minute"][];
         };
         /**
          * Turn
@@ -4301,6 +4395,39 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Inputs"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    runs_api_catalog__path__runs_get: {
+        parameters: {
+            query?: {
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                path: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunHistory"];
                 };
             };
             /** @description Anything that went wrong. */
@@ -6926,6 +7053,37 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AccessTokenView"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    trends_api_trends_get: {
+        parameters: {
+            query?: {
+                by?: "hour" | "day";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Trends"];
                 };
             };
             /** @description Anything that went wrong. */

@@ -1,0 +1,59 @@
+"""The last runs of a playbook, step by step, and what began and ended by hour and by day."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.server.talking import Talk, talking
+
+MOSTLY = """
+workload: {fail: false}
+workflow:
+  - step: start
+    tool: {kind: noop}
+    next: {arcs: [{step: load}]}
+  - step: load
+    tool: {kind: noop, args: {share: "{{ 1 / (0 if workload.fail else 1) }}"}}
+"""
+
+
+async def _ended(talk: Talk, execution_id: str) -> None:
+    while (await talk.get(f"/api/executions/{execution_id}"))["finished_at"] is None:
+        await asyncio.sleep(0.01)
+
+
+async def test_the_runs_of_a_playbook_tell_how_each_step_went() -> None:
+    async with talking() as talk:
+        await talk.register(MOSTLY)
+        for fail in (False, True):
+            await _ended(talk, (await talk.start(payload={"fail": fail}))["execution_id"])
+
+        told = await talk.get("/api/catalog/tests/test/runs")
+
+    newest, oldest = told["runs"]
+    assert (newest["status"], newest["failed_step"], newest["version"]) == ("failed", "load", 1)
+    assert "division by zero" in newest["reason"]
+    assert [(one["step"], one["status"]) for one in newest["steps"]] == [("start", "done"), ("load", "failed")]
+    assert (oldest["status"], oldest["reason"]) == ("completed", None)
+    assert (told["ended"], told["completed"]) == (2, 1)
+    assert told["p95_s"] >= told["p50_s"] >= 0
+
+
+async def test_the_runs_of_an_unknown_playbook_are_not_there() -> None:
+    async with talking() as talk:
+        told = await talk.get("/api/catalog/tests/nowhere/runs", 404)
+
+    assert "tests/nowhere" in told["detail"]
+
+
+async def test_trends_count_by_hour_and_by_day() -> None:
+    async with talking() as talk:
+        await talk.register(MOSTLY)
+        await _ended(talk, (await talk.start(payload={"fail": True}))["execution_id"])
+
+        hours, days = await talk.get("/api/trends"), await talk.get("/api/trends?by=day")
+
+    assert (len(hours["spans"]), len(days["spans"])) == (24, 30)
+    # an hour may end between the start and the question
+    assert sum(one["started"] for one in hours["spans"][-2:]) == 1
+    assert sum(one["failed"] for one in days["spans"][-2:]) == 1
