@@ -1,11 +1,12 @@
-"""`make docs`: rewrites the generated pages. `--check` only says which are stale (a test does that)."""
+"""`make docs`: rewrites the generated pages, and the constants of the web UI that are made from the events. `--check`
+only says which are stale (a test does that)."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-from noetl.events.taxonomy import TAXONOMY
+from noetl.events.taxonomy import SIDE_RUN_ENDS, TAXONOMY, WAITS
 from noetl.templates.scopes import table
 from tools.checks_page import checks_page
 from tools.cli_page import cli_page
@@ -30,16 +31,34 @@ $ noetl run -o jsonl examples/hello.yaml | head -n 1
 {"event_id":"…","execution_id":"…","seq":1,"event_type":"playbook.execution_requested","name":"playbook.execution_requested",…}
 ```
 
-The table is generated from `noetl/events/taxonomy.py`.
+The table is made from the classes of events in `noetl/events`. The last column names the event that began what this one
+ends.
 
-| event | written by | about |
-|---|---|---|
+| event | written by | about | ends |
+|---|---|---|---|
 """
 
 
 def events_page() -> str:
-    rows = (f"| `{name}` | {kind.owner.value} | {kind.entity} |" for name, kind in TAXONOMY.items())
+    rows = []
+    for name, kind in TAXONOMY.items():
+        ends = " ".join(f"`{begun}`" for begun in kind.ends)
+        rows.append(f"| `{name}` | {kind.owner.value} | {kind.entity} | {ends} |".replace("|  |", "| |"))
     return EVENTS_HEAD + "\n".join(rows) + "\n"
+
+
+def ui_constants() -> str:
+    """Sets of event names for the web UI, in the layout of its formatter."""
+
+    def names(doc: str, constant: str, listed: tuple[str, ...]) -> str:
+        items = "".join(f'  "{name}",\n' for name in listed)
+        return f"\n/** {doc} */\nexport const {constant}: ReadonlySet<string> = new Set([\n{items}]);\n"
+
+    return (
+        "// Generated from the classes of events (`make docs`): what their names mean.\n"
+        + names("Events after which a step run waits for somebody outside.", "WAITS", WAITS)
+        + names("Events that end what runs beside the tokens.", "SIDE_RUN_ENDS", SIDE_RUN_ENDS)
+    )
 
 
 SCOPES_HEAD = """# Which names can be seen where
@@ -71,6 +90,7 @@ def pages() -> dict[str, str]:
         "docs/dsl/keys.md": keys_page(),
         "docs/dsl/scopes.md": scopes_page(),
         "docs/runtime/events.md": events_page(),
+        "ui/src/lib/run/event_types.ts": ui_constants(),
         "docs/checks.md": checks_page(),
         "docs/cli.md": cli_page(),
         "docs/settings.md": settings_page(),

@@ -20,9 +20,9 @@ from noetl.events.envelope import Event
 from noetl.events.events import Payload
 from noetl.events.loops import IterationDone, IterationFailed, LoopStarted
 from noetl.events.outcomes import Error, Meta, Outcome, Status
+from noetl.events.payloads import EventSource
 from noetl.events.steps import StepScheduled, StepStarted
 from noetl.events.tasks import Decided, TaskProcessed, TaskStarted
-from noetl.events.taxonomy import EventSource
 from tests.playbook_runs import broken, run_here
 from tests.tools.printing import printing
 

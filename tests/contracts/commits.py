@@ -8,7 +8,7 @@ import msgspec
 
 from noetl.events.envelope import Event
 from noetl.events.events import Payload
-from noetl.events.taxonomy import EventSource
+from noetl.events.payloads import EventSource
 from noetl.events.tokens import TokenEnqueued
 from noetl.store.contract import Commit, ExecutionRow, OrderRow, OrderState
 from noetl.store.waits import MessageRow

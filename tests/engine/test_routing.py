@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.events.taxonomy import EventSource
+from noetl.events.payloads import EventSource
 from tests.engine_script import Conversation
 
 

@@ -12,7 +12,8 @@ from noetl.events.encoding import decode_payload, encode_payload
 from noetl.events.envelope import Event, readable
 from noetl.events.events import Payload
 from noetl.events.orders import Turn, TurnAnswer
-from noetl.events.taxonomy import TAXONOMY, EventSource
+from noetl.events.payloads import EventPhase, EventSource
+from noetl.events.taxonomy import TAXONOMY, WAITS
 from noetl.events.tokens import TokenEnqueued
 from tests.playbook_runs import broken, run_here
 
@@ -74,7 +75,20 @@ def test_who_reads_the_log_sees_all_of_an_outcomes_meta(events: list[Event]) -> 
 @pytest.mark.req("EVT-03")
 def test_every_name_is_in_the_taxonomy(events: list[Event]) -> None:
     assert {event.event_type for event in events} <= set(TAXONOMY)
-    assert {cls.event_type for cls in get_args(Payload)} <= set(TAXONOMY)
+    assert len(TAXONOMY) == len(get_args(Payload)), "two classes of events have one name"
+
+
+def test_an_event_ends_what_another_one_begins() -> None:
+    for name, kind in TAXONOMY.items():
+        for begun in kind.ends:
+            assert TAXONOMY[begun].phase in (EventPhase.OPEN, EventPhase.WAITING, EventPhase.HELD), name
+            assert kind.phase is not EventPhase.WAITING, name
+
+
+def test_every_wait_has_an_end() -> None:
+    ended = {begun for kind in TAXONOMY.values() for begun in kind.ends}
+
+    assert set(WAITS) <= ended
 
 
 @pytest.mark.req("EVT-04")

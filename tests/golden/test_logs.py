@@ -16,7 +16,7 @@ import pytest
 from noetl.base.errors import BackendError
 from noetl.events.encoding import decode_payload
 from noetl.events.envelope import SCHEMA, Event
-from noetl.events.taxonomy import EventSource
+from noetl.events.payloads import EventSource
 from noetl.store.row_codecs import event_values
 from noetl.store.sqlite.migration import known_migrations, migrate
 from noetl.store.sqlite.store import SqliteStore

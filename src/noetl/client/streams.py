@@ -10,7 +10,7 @@ import msgspec
 
 from noetl.events.encoding import decode_payload
 from noetl.events.envelope import Event
-from noetl.events.taxonomy import EventSource
+from noetl.events.payloads import EventSource
 
 
 class StreamMessage(msgspec.Struct, frozen=True):

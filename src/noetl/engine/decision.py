@@ -13,7 +13,7 @@ from noetl.events.envelope import Event
 from noetl.events.events import Payload
 from noetl.events.executions import Final
 from noetl.events.orders import ReportResult
-from noetl.events.taxonomy import EventSource
+from noetl.events.payloads import EventSource
 
 
 class DispatchStep(msgspec.Struct, frozen=True):

@@ -28,11 +28,11 @@ from noetl.engine.side_runs.endings import record_end
 from noetl.engine.waits.wait_end import close_waits
 from noetl.events.case_runs import CaseStarted, CaseWaiting
 from noetl.events.orders import Report, ReportResult, Timed
+from noetl.events.payloads import EventSource
 from noetl.events.position import Position
 from noetl.events.steps import ReportRefused, StepDone, StepFailed, StepStarted
 from noetl.events.task_notes import HookFailed, JobPlaced
 from noetl.events.tasks import KeychainRefreshed, TaskProcessed, TaskStarted
-from noetl.events.taxonomy import EventSource
 from noetl.events.tokens import TokenClaimed
 
 _CLAIM_BYTES = 500

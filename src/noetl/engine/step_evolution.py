@@ -28,12 +28,12 @@ from noetl.events.loops import (
     LoopStarted,
 )
 from noetl.events.outcomes import Error, Status, TaskResult
+from noetl.events.payloads import EventSource
 from noetl.events.position import Position
 from noetl.events.side_runs import StepInterrupted
 from noetl.events.steps import StepDone, StepFailed, StepScheduled, StepStarted
 from noetl.events.task_notes import HookFailed, JobPlaced
 from noetl.events.tasks import KeychainRefreshed, TaskProcessed, TaskStarted
-from noetl.events.taxonomy import EventSource
 from noetl.events.tokens import TokenClaimed
 from noetl.events.waits import StepTimeout
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl.events.cases import OwnEvent
-from noetl.events.payloads import Payload, Reported
+from noetl.events.payloads import EventMeaning, EventPhase, Payload, Reported
 from noetl.events.tasks import Decided
 
 
@@ -11,6 +11,7 @@ class CaseStarted(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="
     """A v2-case step run, or an iteration of one, begins: its rules have seen `step.enter` (V2C-06)."""
 
     event_type = "case.started"
+    meaning = EventMeaning("case", EventPhase.OPEN)
 
     decision: Decided
     path: tuple[int, ...] = ()
@@ -20,6 +21,7 @@ class CaseWaiting(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="
     """A step run in `on_event` mode has nothing to do until an event comes; no worker is held meanwhile (V2C-13)."""
 
     event_type = "case.waiting"
+    meaning = EventMeaning("case", EventPhase.WAITING)
 
 
 class CaseHeard(Payload, frozen=True, kw_only=True, omit_defaults=True):
@@ -27,6 +29,7 @@ class CaseHeard(Payload, frozen=True, kw_only=True, omit_defaults=True):
     worker is needed for what its rules run now; `later` are events kept until that is done."""
 
     event_type = "case.heard"
+    meaning = EventMeaning("case", EventPhase.OPEN, ends=("case.waiting",))
 
     decision: Decided
     order_id: str | None = None

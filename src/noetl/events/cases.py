@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from noetl.events.outcomes import Error, Status
-from noetl.events.payloads import Reported
+from noetl.events.payloads import EventMeaning, EventPhase, Reported
 
 Path = tuple[int, ...]
 
@@ -119,6 +119,7 @@ class CaseEvaluated(Reported, frozen=True, kw_only=True, omit_defaults=True, tag
     which ones run. `otherwise`: no rule had matched, so `else` runs."""
 
     event_type = "case.evaluated"
+    meaning = EventMeaning("case", EventPhase.GOOD)
 
     on: str
     mode: str
@@ -132,6 +133,7 @@ class RetryStarted(Reported, frozen=True, kw_only=True, omit_defaults=True, tag=
     """The call is made again: `policy` asked for it, after `delay_s`. `count` is the number of that call."""
 
     event_type = "retry.started"
+    meaning = EventMeaning("retry", EventPhase.OPEN)
 
     task: str
     policy: int
@@ -142,6 +144,7 @@ class RetryStarted(Reported, frozen=True, kw_only=True, omit_defaults=True, tag=
 
 class RetryProcessed(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="retry.processed"):
     event_type = "retry.processed"
+    meaning = EventMeaning("retry", EventPhase.TOLD, ends=("retry.started",))
 
     task: str
     policy: int
@@ -152,6 +155,7 @@ class RetryProcessed(Reported, frozen=True, kw_only=True, omit_defaults=True, ta
 
 class SinkStarted(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="sink.started"):
     event_type = "sink.started"
+    meaning = EventMeaning("sink", EventPhase.OPEN)
 
     task: str
     path: Path = ()
@@ -159,6 +163,7 @@ class SinkStarted(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="
 
 class SinkProcessed(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="sink.processed"):
     event_type = "sink.processed"
+    meaning = EventMeaning("sink", EventPhase.TOLD, ends=("sink.started",))
 
     task: str
     status: Status

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from noetl.events.outcomes import Error, TaskResult
-from noetl.events.payloads import Payload
+from noetl.events.payloads import EventMeaning, EventPhase, Payload
 
 
 class Surrounding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -25,6 +25,7 @@ class CompensationRegistered(Payload, frozen=True, kw_only=True, omit_defaults=T
     has submitted elsewhere, and that is cancelled."""
 
     event_type = "compensation.registered"
+    meaning = EventMeaning("compensation", EventPhase.OPEN)
 
     registration_id: str
     owner: str
@@ -47,6 +48,7 @@ class CompensationRequested(Payload, frozen=True, kw_only=True, omit_defaults=Tr
     """All that is registered is to be undone, in this order. `cause`: arc | auto | cancel | parent | end."""
 
     event_type = "compensation.requested"
+    meaning = EventMeaning("compensation", EventPhase.OPEN)
 
     cause: str
     registrations: tuple[str, ...]
@@ -54,6 +56,7 @@ class CompensationRequested(Payload, frozen=True, kw_only=True, omit_defaults=Tr
 
 class CompensationStarted(Payload, frozen=True, kw_only=True, omit_defaults=True):
     event_type = "compensation.started"
+    meaning = EventMeaning("compensation", EventPhase.OPEN)
 
     registration_id: str
     order_id: str
@@ -61,6 +64,7 @@ class CompensationStarted(Payload, frozen=True, kw_only=True, omit_defaults=True
 
 class CompensationDone(Payload, frozen=True, kw_only=True, omit_defaults=True):
     event_type = "compensation.done"
+    meaning = EventMeaning("compensation", EventPhase.GOOD, ends=("compensation.started",))
 
     registration_id: str
     result: TaskResult = TaskResult()
@@ -68,6 +72,7 @@ class CompensationDone(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 class CompensationFailed(Payload, frozen=True, kw_only=True, omit_defaults=True):
     event_type = "compensation.failed"
+    meaning = EventMeaning("compensation", EventPhase.BAD, ends=("compensation.started",))
 
     registration_id: str
     error: Error
@@ -77,6 +82,7 @@ class CompensationUnknown(Payload, frozen=True, kw_only=True, omit_defaults=True
     """It had begun and nobody knows how it ended; it is not idempotent, so an operator has to look (SAGA-03)."""
 
     event_type = "compensation.unknown"
+    meaning = EventMeaning("compensation", EventPhase.BAD, ends=("compensation.started",))
 
     registration_id: str
     reason: str

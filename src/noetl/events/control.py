@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from noetl.events.outcomes import Error
-from noetl.events.payloads import Payload
+from noetl.events.payloads import EventMeaning, EventPhase, Payload
 
 
 class RateLimit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -33,6 +33,7 @@ class LimitChanged(Payload, frozen=True, kw_only=True, omit_defaults=True):
     whoever waits there is given a new one."""
 
     event_type = "limit.changed"
+    meaning = EventMeaning("step", EventPhase.GOOD)
 
     limit: int | None = None
     rate: StepRate | None = None
@@ -47,6 +48,7 @@ class TokenHeld(Payload, frozen=True, kw_only=True, omit_defaults=True):
     moment for itself."""
 
     event_type = "token.held"
+    meaning = EventMeaning("token", EventPhase.OPEN)
 
     token_id: str
     reason: str
@@ -60,6 +62,7 @@ class JoinFilled(Payload, frozen=True, kw_only=True, omit_defaults=True):
     them and belongs to the group around. `blocks`: no other group may meet here while this one lives."""
 
     event_type = "join.filled"
+    meaning = EventMeaning("token", EventPhase.GOOD, ends=("token.held",))
 
     token_id: str
     fork: str
@@ -71,6 +74,7 @@ class JoinUnfilled(Payload, frozen=True, kw_only=True, omit_defaults=True):
     """Those that came can wait no longer: the join's step fails with `error`."""
 
     event_type = "join.unfilled"
+    meaning = EventMeaning("token", EventPhase.BAD, ends=("token.held",))
 
     token_id: str
     fork: str
@@ -80,18 +84,21 @@ class JoinUnfilled(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 class PlaybookPaused(Payload, frozen=True, kw_only=True, omit_defaults=True):
     event_type = "playbook.paused"
+    meaning = EventMeaning("playbook", EventPhase.HELD)
 
     reason: str | None = None
 
 
 class PlaybookResumed(Payload, frozen=True, kw_only=True, omit_defaults=True):
     event_type = "playbook.resumed"
+    meaning = EventMeaning("playbook", EventPhase.OPEN, ends=("playbook.paused",))
 
     reason: str | None = None
 
 
 class PlaybookCancelled(Payload, frozen=True, kw_only=True, omit_defaults=True):
     event_type = "playbook.cancelled"
+    meaning = EventMeaning("playbook", EventPhase.BAD)
 
     reason: str
     compensate: bool = False
@@ -102,6 +109,7 @@ class Emitted(Payload, frozen=True, kw_only=True, omit_defaults=True, forbid_unk
     (MSG-06). A `key` is the sender's: the same one is told once."""
 
     event_type = "event.emitted"
+    meaning = EventMeaning("event", EventPhase.GOOD)
 
     emitted: str
     data: Any = None

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from noetl.events.outcomes import Error
-from noetl.events.payloads import Payload
+from noetl.events.payloads import EventMeaning, EventPhase, Payload
 from noetl.events.rerun_state import RerunState
 
 
@@ -23,6 +23,7 @@ class ExecutionRequested(Payload, frozen=True, kw_only=True, omit_defaults=True)
     at a step, with what an earlier run had when it came there."""
 
     event_type = "playbook.execution_requested"
+    meaning = EventMeaning("playbook", EventPhase.OPEN)
 
     path: str
     version: str | None = None
@@ -40,6 +41,7 @@ class RequestEvaluated(Payload, frozen=True, kw_only=True, omit_defaults=True):
     """`dialect` is what the playbook is written in (DIA-07)."""
 
     event_type = "playbook.request_evaluated"
+    meaning = EventMeaning("playbook", EventPhase.OPEN)
 
     name: str
     dialect: str | None = None
@@ -47,6 +49,7 @@ class RequestEvaluated(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 class WorkflowStarted(Payload, frozen=True, kw_only=True, omit_defaults=True):
     event_type = "workflow.started"
+    meaning = EventMeaning("workflow", EventPhase.OPEN)
 
     workload: dict[str, Any]
     entry: str
@@ -54,6 +57,7 @@ class WorkflowStarted(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 class WorkflowFinished(Payload, frozen=True, kw_only=True, omit_defaults=True):
     event_type = "workflow.finished"
+    meaning = EventMeaning("workflow", EventPhase.TOLD, ends=("workflow.started",))
 
     status: Final
 
@@ -62,6 +66,7 @@ class PlaybookProcessed(Payload, frozen=True, kw_only=True, omit_defaults=True):
     """`result_of` names the steps whose results are the execution's own (O-08); the values are in their events."""
 
     event_type = "playbook.processed"
+    meaning = EventMeaning("playbook", EventPhase.TOLD, ends=("playbook.execution_requested",))
 
     status: Final
     result_of: tuple[str, ...] = ()

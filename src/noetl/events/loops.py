@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from noetl.events.outcomes import Error, TaskResult
-from noetl.events.payloads import Payload, Reported
+from noetl.events.payloads import EventMeaning, EventPhase, Payload, Reported
 from noetl.events.references import Reference
 
 Path = tuple[int, ...]
@@ -25,6 +25,7 @@ class LoopStarted(Payload, frozen=True, kw_only=True, omit_defaults=True):
     """
 
     event_type = "loop.started"
+    meaning = EventMeaning("loop", EventPhase.OPEN)
 
     total: int
     path: Path = ()
@@ -48,6 +49,7 @@ class LoopScheduled(Payload, frozen=True, kw_only=True, omit_defaults=True):
     range. The worker runs `slots` of them at a time."""
 
     event_type = "loop.scheduled"
+    meaning = EventMeaning("loop", EventPhase.OPEN)
 
     order_id: str
     path: Path = ()
@@ -59,6 +61,7 @@ class LoopScheduled(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 class IterationStarted(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="loop.iteration.started"):
     event_type = "loop.iteration.started"
+    meaning = EventMeaning("loop", EventPhase.OPEN)
 
     index: int
     path: Path
@@ -70,6 +73,7 @@ class IterationDone(Reported, frozen=True, kw_only=True, omit_defaults=True, tag
     the iteration adds to the collection, where the loop lets it (beyond.md §1)."""
 
     event_type = "loop.iteration.done"
+    meaning = EventMeaning("loop", EventPhase.GOOD, ends=("loop.iteration.started",))
 
     index: int
     path: Path
@@ -79,6 +83,7 @@ class IterationDone(Reported, frozen=True, kw_only=True, omit_defaults=True, tag
 
 class IterationFailed(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="loop.iteration.failed"):
     event_type = "loop.iteration.failed"
+    meaning = EventMeaning("loop", EventPhase.BAD, ends=("loop.iteration.started",))
 
     index: int
     path: Path
@@ -90,6 +95,7 @@ class LoopCut(Payload, frozen=True, kw_only=True, omit_defaults=True):
     is stopped, what has not begun never will (beyond.md §1)."""
 
     event_type = "loop.cut"
+    meaning = EventMeaning("loop", EventPhase.TOLD)
 
     path: Path = ()
     error: Error | None = None
@@ -100,6 +106,14 @@ class LoopDone(Payload, frozen=True, kw_only=True, omit_defaults=True):
     `paths` tells whose each result is, where levels are nested (O-37)."""
 
     event_type = "loop.done"
+    meaning = EventMeaning(
+        "loop",
+        EventPhase.TOLD,
+        ends=(
+            "loop.started",
+            "step.scheduled",
+        ),
+    )
 
     total: int
     done: int

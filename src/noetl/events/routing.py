@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from noetl.events.outcomes import Error
-from noetl.events.payloads import Payload
+from noetl.events.payloads import EventMeaning, EventPhase, Payload
 
 
 class ArcConsidered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -20,6 +20,7 @@ class NextSelected(Payload, frozen=True, kw_only=True, omit_defaults=True):
     """Every arc considered. `ended`: the token ends here, "done" or "failed" with `error` (ROUTE-07, ROUTE-08)."""
 
     event_type = "next.selected"
+    meaning = EventMeaning("next", EventPhase.TOLD)
 
     event: str
     mode: str
@@ -30,6 +31,7 @@ class NextSelected(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 class NextEnqueued(Payload, frozen=True, kw_only=True, omit_defaults=True):
     event_type = "next.enqueued"
+    meaning = EventMeaning("next", EventPhase.GOOD)
 
     token_id: str
     step: str

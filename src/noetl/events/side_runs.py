@@ -11,7 +11,7 @@ from typing import Any
 from noetl.events.cases import OwnEvent
 from noetl.events.compensation import Surrounding
 from noetl.events.outcomes import Error, TaskResult
-from noetl.events.payloads import Payload
+from noetl.events.payloads import EventMeaning, EventPhase, EventSource, Payload
 from noetl.events.position import Position
 
 
@@ -19,6 +19,7 @@ class OrderClaimed(Payload, frozen=True, kw_only=True, omit_defaults=True):
     """A worker runs a side run now, under this lease. No token moves with it."""
 
     event_type = "order.claimed"
+    meaning = EventMeaning("order", EventPhase.OPEN)
 
     order_id: str
     worker_id: str
@@ -29,6 +30,7 @@ class HandlerStarted(Payload, frozen=True, kw_only=True, omit_defaults=True):
     """An event is handled beside the step run `owner`; with `interrupting` its body is stopped (O-34)."""
 
     event_type = "handler.started"
+    meaning = EventMeaning("handler", EventPhase.OPEN)
 
     owner: str
     handler: int
@@ -43,6 +45,7 @@ class HandlerSkipped(Payload, frozen=True, kw_only=True, omit_defaults=True):
     """The event came, and the handler's condition does not hold; with an error it could not be told."""
 
     event_type = "handler.skipped"
+    meaning = EventMeaning("handler", EventPhase.GOOD)
 
     owner: str
     handler: int
@@ -52,6 +55,7 @@ class HandlerSkipped(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 class HandlerDone(Payload, frozen=True, kw_only=True, omit_defaults=True):
     event_type = "handler.done"
+    meaning = EventMeaning("handler", EventPhase.GOOD, ends=("handler.started",))
 
     owner: str
     handler: int
@@ -62,6 +66,7 @@ class HandlerFailed(Payload, frozen=True, kw_only=True, omit_defaults=True):
     """Told, and nothing else: the step's own result is its body's (ADV-01). `stopped`: nobody wanted it any more."""
 
     event_type = "handler.failed"
+    meaning = EventMeaning("handler", EventPhase.BAD, ends=("handler.started",))
 
     owner: str
     handler: int
@@ -73,6 +78,7 @@ class StepInterrupted(Payload, frozen=True, kw_only=True, omit_defaults=True):
     """The boundary event of a step whose body an interrupting handler stopped; `result` or `error` is the handler's."""
 
     event_type = "step.interrupted"
+    meaning = EventMeaning("step", EventPhase.GOOD, ends=("step.scheduled",))
 
     event: str
     data: Any = None
@@ -84,6 +90,7 @@ class AsyncStarted(Payload, frozen=True, kw_only=True, omit_defaults=True):
     """A task with `spec.async` was accepted and runs beside its pipeline, from `position` (TOOL-12)."""
 
     event_type = "task.async_started"
+    meaning = EventMeaning("tool", EventPhase.OPEN, owner=EventSource.WORKER)
 
     owner: str
     task: str
@@ -101,6 +108,7 @@ class AsyncDone(Payload, frozen=True, kw_only=True, omit_defaults=True):
     best-effort; `stopped`: nobody wanted it any more."""
 
     event_type = "task.async_done"
+    meaning = EventMeaning("tool", EventPhase.TOLD, ends=("task.async_started",), owner=EventSource.WORKER)
 
     task: str
     task_run_id: str

@@ -6,13 +6,14 @@ from typing import Any
 
 from noetl.events.control import RateLimit
 from noetl.events.outcomes import Error, TaskResult
-from noetl.events.payloads import Payload, Reported
+from noetl.events.payloads import EventMeaning, EventPhase, Payload, Reported
 
 
 class StepDenied(Payload, frozen=True, kw_only=True, omit_defaults=True):
     """`rule` is the index of the rule that decided, None where none matched (ADM-04)."""
 
     event_type = "step.denied"
+    meaning = EventMeaning("step", EventPhase.GOOD)
 
     token_id: str
     rule: int | None = None
@@ -26,6 +27,7 @@ class StepScheduled(Payload, frozen=True, kw_only=True, omit_defaults=True):
     whose workers may take its orders (SRV-08). `keeps_tasks`: its result keeps those of its tasks (TPL-07)."""
 
     event_type = "step.scheduled"
+    meaning = EventMeaning("step", EventPhase.OPEN)
 
     token_id: str
     order_id: str | None = None
@@ -46,18 +48,21 @@ class StepScheduled(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 class StepStarted(Payload, frozen=True, kw_only=True, omit_defaults=True):
     event_type = "step.started"
+    meaning = EventMeaning("step", EventPhase.OPEN)
 
     worker_id: str
 
 
 class StepDone(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="step.done"):
     event_type = "step.done"
+    meaning = EventMeaning("step", EventPhase.GOOD, ends=("step.scheduled",))
 
     result: TaskResult = TaskResult()
 
 
 class StepFailed(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="step.failed"):
     event_type = "step.failed"
+    meaning = EventMeaning("step", EventPhase.BAD, ends=("step.scheduled",))
 
     error: Error
 
@@ -67,6 +72,7 @@ class CtxPatched(Payload, frozen=True, kw_only=True, omit_defaults=True):
     a key, where one did (SCOPE-07)."""
 
     event_type = "ctx.patched"
+    meaning = EventMeaning("ctx", EventPhase.GOOD)
 
     patch: dict[str, Any]
     previous: dict[str, str] = {}
@@ -77,6 +83,7 @@ class ReportRefused(Payload, frozen=True, kw_only=True, omit_defaults=True):
     sees why a result is missing (WRK-03, SRV-04)."""
 
     event_type = "report.refused"
+    meaning = EventMeaning("report", EventPhase.BAD)
 
     reason: str
     order_id: str

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from noetl.events.outcomes import Error
-from noetl.events.payloads import Reported
+from noetl.events.payloads import EventMeaning, EventPhase, Reported
 
 
 class HookFailed(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="hook.failed"):
     """A hook of the task went wrong, which changes nothing (POL-13). `phase`: before | after | finally."""
 
     event_type = "hook.failed"
+    meaning = EventMeaning("tool", EventPhase.BAD)
 
     hook: str
     phase: str
@@ -32,6 +33,7 @@ class JobPlaced(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="qu
     """The backend that the job of a task was placed on, and the ones it was chosen from (QNT-06)."""
 
     event_type = "quantum.placed"
+    meaning = EventMeaning("tool", EventPhase.GOOD)
 
     backend: str
     provider: str

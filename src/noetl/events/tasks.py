@@ -8,7 +8,7 @@ import msgspec
 
 from noetl.events.cases import CaseDecision
 from noetl.events.outcomes import Error, Outcome
-from noetl.events.payloads import Reported
+from noetl.events.payloads import EventMeaning, EventPhase, Reported
 from noetl.events.references import Reference
 
 
@@ -17,6 +17,7 @@ class TaskStarted(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="
     compiler made this task from, as its path in the document (SUGAR-06)."""
 
     event_type = "task.started"
+    meaning = EventMeaning("tool", EventPhase.OPEN)
 
     task: str
     kind: str
@@ -34,6 +35,7 @@ class KeychainRefreshed(Reported, frozen=True, kw_only=True, omit_defaults=True,
     """A keychain entry was renewed (KEY-04); which value it has is never told."""
 
     event_type = "keychain.refreshed"
+    meaning = EventMeaning("keychain", EventPhase.GOOD)
 
     name: str
     visit: int
@@ -69,6 +71,7 @@ class TaskProcessed(Reported, frozen=True, kw_only=True, omit_defaults=True, tag
     pipeline; `outcome` is that of accepting it (TOOL-12). `origin` as in `TaskStarted`."""
 
     event_type = "task.processed"
+    meaning = EventMeaning("tool", EventPhase.TOLD, ends=("task.started",))
 
     task: str
     visit: int

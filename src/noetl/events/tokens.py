@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from noetl.events.outcomes import Error
-from noetl.events.payloads import Payload
+from noetl.events.payloads import EventMeaning, EventPhase, Payload
 
 
 class TokenCreated(Payload, frozen=True, kw_only=True, omit_defaults=True):
@@ -13,6 +13,7 @@ class TokenCreated(Payload, frozen=True, kw_only=True, omit_defaults=True):
     the group of tokens it belongs to (O-01). `priority`, `partition` and `dedupe` are its arc's, rendered."""
 
     event_type = "token.created"
+    meaning = EventMeaning("token", EventPhase.OPEN)
 
     token_id: str
     step: str
@@ -30,6 +31,7 @@ class TokenCreated(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 class TokenEnqueued(Payload, frozen=True, kw_only=True, omit_defaults=True):
     event_type = "token.enqueued"
+    meaning = EventMeaning("token", EventPhase.OPEN)
 
     token_id: str
 
@@ -38,6 +40,7 @@ class TokenClaimed(Payload, frozen=True, kw_only=True, omit_defaults=True):
     """Who runs the token's step now, under which lease; `worker_id` is "server" for what is decided in place."""
 
     event_type = "token.claimed"
+    meaning = EventMeaning("token", EventPhase.OPEN)
 
     token_id: str
     order_id: str | None = None
@@ -47,6 +50,7 @@ class TokenClaimed(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 class TokenConsumed(Payload, frozen=True, kw_only=True, omit_defaults=True):
     event_type = "token.consumed"
+    meaning = EventMeaning("token", EventPhase.GOOD, ends=("token.created",))
 
     token_id: str
 
@@ -56,6 +60,7 @@ class TokenDropped(Payload, frozen=True, kw_only=True, omit_defaults=True):
     token ended as failed (TPL-09, ROUTE-10)."""
 
     event_type = "token.dropped"
+    meaning = EventMeaning("token", EventPhase.TOLD, ends=("token.created",))
 
     token_id: str
     reason: str

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from noetl.events.payloads import Payload
+from noetl.events.payloads import EventMeaning, EventPhase, Payload
 
 MAX_KEYS = 8  # of a correlation: every part of a message's may be what somebody waits for (MSG-01)
 MAX_BYTES = 1_024  # of what is waited for: it is looked up by its whole text, which an index has to hold
@@ -37,6 +37,7 @@ def _one_spelling(value: Any) -> Any:
 
 class TimerScheduled(Payload, frozen=True, kw_only=True, omit_defaults=True):
     event_type = "timer.scheduled"
+    meaning = EventMeaning("timer", EventPhase.WAITING)
 
     wait_id: str
     timer_id: str
@@ -46,6 +47,7 @@ class TimerScheduled(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 class TimerFired(Payload, frozen=True, kw_only=True, omit_defaults=True):
     event_type = "timer.fired"
+    meaning = EventMeaning("timer", EventPhase.GOOD, ends=("timer.scheduled",))
 
     wait_id: str
     timer_id: str
@@ -55,6 +57,7 @@ class TimerCancelled(Payload, frozen=True, kw_only=True, omit_defaults=True):
     """`withdrawn`: nobody asked; another wait of its step came first, or its step is over (TMR-04)."""
 
     event_type = "timer.cancelled"
+    meaning = EventMeaning("timer", EventPhase.GOOD, ends=("timer.scheduled",))
 
     wait_id: str
     timer_id: str
@@ -66,6 +69,7 @@ class MessageAwaited(Payload, frozen=True, kw_only=True, omit_defaults=True):
     """`timeout_action`: escalate | fail | ignore (MSG-04)."""
 
     event_type = "message.awaited"
+    meaning = EventMeaning("message", EventPhase.WAITING)
 
     wait_id: str
     name: str
@@ -76,6 +80,7 @@ class MessageAwaited(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 class MessageReceived(Payload, frozen=True, kw_only=True, omit_defaults=True):
     event_type = "message.received"
+    meaning = EventMeaning("message", EventPhase.GOOD, ends=("message.awaited",))
 
     wait_id: str
     message_id: str
@@ -86,6 +91,7 @@ class MessageReceived(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 class MessageTimeout(Payload, frozen=True, kw_only=True, omit_defaults=True):
     event_type = "message.timeout"
+    meaning = EventMeaning("message", EventPhase.BAD, ends=("message.awaited",))
 
     wait_id: str
     name: str
@@ -94,6 +100,7 @@ class MessageTimeout(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 class SignalAwaited(Payload, frozen=True, kw_only=True, omit_defaults=True):
     event_type = "signal.awaited"
+    meaning = EventMeaning("signal", EventPhase.WAITING)
 
     wait_id: str
     name: str
@@ -104,6 +111,7 @@ class SignalReceived(Payload, frozen=True, kw_only=True, omit_defaults=True):
     further wait, and who listens has heard it."""
 
     event_type = "signal.received"
+    meaning = EventMeaning("signal", EventPhase.GOOD, ends=("signal.awaited",))
 
     signal_id: str
     name: str
@@ -126,6 +134,7 @@ class HumanCreated(Payload, frozen=True, kw_only=True, omit_defaults=True):
     """`escalation_mode`: reassign | notify (HUM-04)."""
 
     event_type = "human.created"
+    meaning = EventMeaning("human_task", EventPhase.WAITING)
 
     task_id: str
     title: str
@@ -141,6 +150,7 @@ class HumanCreated(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 class HumanClaimed(Payload, frozen=True, kw_only=True, omit_defaults=True):
     event_type = "human.claimed"
+    meaning = EventMeaning("human_task", EventPhase.OPEN)
 
     task_id: str
     actor: str
@@ -148,6 +158,7 @@ class HumanClaimed(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 class HumanReleased(Payload, frozen=True, kw_only=True, omit_defaults=True):
     event_type = "human.released"
+    meaning = EventMeaning("human_task", EventPhase.OPEN, ends=("human.claimed",))
 
     task_id: str
     actor: str
@@ -155,6 +166,7 @@ class HumanReleased(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 class HumanOverdue(Payload, frozen=True, kw_only=True, omit_defaults=True):
     event_type = "human.overdue"
+    meaning = EventMeaning("human_task", EventPhase.BAD)
 
     task_id: str
 
@@ -163,6 +175,7 @@ class HumanEscalated(Payload, frozen=True, kw_only=True, omit_defaults=True):
     """`role` or `user`: to whom it was reassigned, or who was notified."""
 
     event_type = "human.escalated"
+    meaning = EventMeaning("human_task", EventPhase.OPEN)
 
     task_id: str
     mode: str = "reassign"
@@ -174,6 +187,7 @@ class TaskCompleted(Payload, frozen=True, kw_only=True, omit_defaults=True):
     """A person has completed a human task; none of the `task.*` events of pipelines (O-24)."""
 
     event_type = "task.completed"
+    meaning = EventMeaning("human_task", EventPhase.GOOD, ends=("human.created",))
 
     task_id: str
     actor: str
@@ -185,6 +199,7 @@ class StepTimeout(Payload, frozen=True, kw_only=True, omit_defaults=True):
     the token then (TMR-05)."""
 
     event_type = "step.timeout"
+    meaning = EventMeaning("step", EventPhase.BAD, ends=("step.scheduled",))
 
     action: str = "fail"
     alternative: str | None = None
@@ -194,6 +209,7 @@ class TokenReleased(Payload, frozen=True, kw_only=True, omit_defaults=True):
     """The moment has come until which the token was held, or its limit was changed and there may be room."""
 
     event_type = "token.released"
+    meaning = EventMeaning("token", EventPhase.OPEN, ends=("token.held",))
 
     token_id: str
 

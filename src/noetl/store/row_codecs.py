@@ -14,7 +14,7 @@ import msgspec
 from noetl.base.errors import BackendError, UnreadableError
 from noetl.events.encoding import decode_payload, encode_payload
 from noetl.events.envelope import Event
-from noetl.events.taxonomy import EventSource
+from noetl.events.payloads import EventSource
 from noetl.store.contract import ExecutionRow, OrderRow, OrderState
 from noetl.store.human_tasks import TaskRow
 from noetl.store.notices import NoticeRow, NoticeState

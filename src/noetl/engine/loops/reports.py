@@ -29,10 +29,10 @@ from noetl.events.case_runs import CaseStarted
 from noetl.events.loops import IterationDone, IterationFailed, IterationStarted, Path
 from noetl.events.orders import ReportResult, Timed
 from noetl.events.outcomes import Error
+from noetl.events.payloads import EventSource
 from noetl.events.steps import StepDone, StepFailed
 from noetl.events.task_notes import HookFailed, JobPlaced
 from noetl.events.tasks import KeychainRefreshed, TaskProcessed, TaskStarted
-from noetl.events.taxonomy import EventSource
 from noetl.net.task import Directive
 
 _TaskEntry = TaskStarted | KeychainRefreshed | HookFailed | JobPlaced | TaskProcessed

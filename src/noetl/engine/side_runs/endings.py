@@ -11,9 +11,9 @@ from noetl.engine.execution import Execution, StepRun
 from noetl.engine.side_runs.state import SideRun, SideRunKind
 from noetl.events.compensation import CompensationDone, CompensationFailed, CompensationUnknown
 from noetl.events.outcomes import Error, TaskResult
+from noetl.events.payloads import EventSource
 from noetl.events.side_runs import AsyncDone, HandlerDone, HandlerFailed, StepInterrupted
 from noetl.events.steps import StepDone, StepFailed
-from noetl.events.taxonomy import EventSource
 
 
 def record_end(

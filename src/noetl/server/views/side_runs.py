@@ -31,14 +31,13 @@ from noetl.events.side_runs import (
 )
 from noetl.events.task_notes import HookFailed
 from noetl.events.tasks import TaskProcessed, TaskStarted
+from noetl.events.taxonomy import SIDE_RUN_ENDS, SIDE_RUNS
 
 TYPES = (
-    "compensation.*",
-    "handler.started",
-    "handler.done",
-    "handler.failed",
-    "task.async_started",
-    "task.async_done",
+    "compensation.registered",
+    "compensation.requested",
+    *SIDE_RUNS,
+    *SIDE_RUN_ENDS,
     "order.claimed",
     "hook.failed",
 )

@@ -19,6 +19,7 @@ from noetl.events.loops import IterationDone, IterationFailed, LoopDone, LoopSta
 from noetl.events.routing import NextSelected
 from noetl.events.steps import StepDone, StepFailed, StepScheduled, StepStarted
 from noetl.events.tasks import TaskProcessed, TaskStarted
+from noetl.events.taxonomy import WAITS
 from noetl.events.tokens import TokenDropped
 from noetl.events.waits import HumanCreated, MessageAwaited, SignalAwaited, StepTimeout, TimerScheduled
 from noetl.server.services import Services
@@ -38,11 +39,7 @@ _TYPES = (
     "loop.done",
     "loop.iteration.done",
     "loop.iteration.failed",
-    "timer.scheduled",
-    "message.awaited",
-    "signal.awaited",
-    "human.created",
-    "case.waiting",
+    *WAITS,
     "case.heard",
     "next.selected",
     "token.dropped",

@@ -2,6 +2,7 @@
 
 import type { StepBar } from "../api/shapes";
 import type { Marks, StepMark } from "../net/drawing";
+import { WAITS } from "./event_types";
 import type { Slim } from "./events";
 
 interface Count {
@@ -17,8 +18,6 @@ interface Tally {
   steps: Map<string, Count>;
   inside: Map<string, "running" | "waiting" | "failed">; // step runs that have begun
 }
-
-const WAITS = new Set(["timer.scheduled", "message.awaited", "signal.awaited", "human.created", "case.waiting"]);
 
 function empty(): Tally {
   return { steps: new Map(), inside: new Map() };

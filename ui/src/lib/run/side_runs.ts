@@ -2,6 +2,7 @@
 // from the log as it grows, so that they are shown as they were at any moment of it.
 
 import type { Marks } from "../net/drawing";
+import { SIDE_RUN_ENDS } from "./event_types";
 import type { Slim } from "./events";
 
 export type SideRunKind = "compensation" | "handler" | "async" | "hook";
@@ -25,15 +26,6 @@ export const KINDS: Record<SideRunKind, { sign: string; word: string; does: stri
   async: { sign: "∥", word: "async task", does: "beside" },
   hook: { sign: "⊸", word: "hook", does: "hook of" },
 };
-
-const ENDS = new Set([
-  "handler.done",
-  "handler.failed",
-  "task.async_done",
-  "compensation.done",
-  "compensation.failed",
-  "compensation.unknown",
-]);
 
 export class SideRunHistory {
   private readonly ready = new Map<string, SideRun>(); // compensations that stand by
@@ -91,7 +83,7 @@ export class SideRunHistory {
         this.claim(event);
         return;
       default:
-        if (ENDS.has(event.type)) this.end(event);
+        if (SIDE_RUN_ENDS.has(event.type)) this.end(event);
     }
   }
 
