@@ -1,4 +1,4 @@
-"""Compensations, handlers and async tasks in `status`, `explain` and what is shown of a run (BEYOND, SAGA, ADV-01)."""
+"""Compensations, handlers and async tasks in `status`, `explain` and runs as shown (beyond.md, SAGA, ADV-01)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any sequence of commits and questions has the same answers in every backend (RELIABILITY F3).
+"""Any sequence of commits and questions has the same answers in every backend (reliability.md, F3).
 
 The store in memory is the model: it is a few dictionaries, so what it does is plain to see.
 """

@@ -19,7 +19,7 @@ from noetl.tools.kinds import KINDS
 
 HERE = Path(__file__).parent
 FIXTURES = sorted((HERE.parent / "fixtures").glob("*.yaml"))
-# What a fixture must be told about, beside the note about an older dialect (REQUIREMENTS §6).
+# What a fixture must be told about, beside the note about an older dialect (requirements.md §6).
 EXPECTED = {"F-002-O": ["E_TOOL_KIND"]}
 DIALECTS = {
     "F-000-A": "v10",

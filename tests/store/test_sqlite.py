@@ -37,7 +37,7 @@ async def test_events_can_be_neither_changed_nor_deleted(path: Path, statement: 
 
 
 async def test_the_database_allows_one_end_per_execution_and_per_step_run(path: Path) -> None:
-    """Enforced by a constraint, not by code (RELIABILITY, decision 4)."""
+    """Enforced by a constraint, not by code (reliability.md, decision 4)."""
     store = SqliteStore.open(path)
     await store.commit([commit(event(1, payload=PlaybookProcessed(status=Final.COMPLETED)))])
     with pytest.raises(ConflictError):

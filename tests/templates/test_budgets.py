@@ -1,4 +1,4 @@
-"""Resource bombs end as ordinary errors, within 64 MiB (RELIABILITY, first ruling); test_prices.py has their work."""
+"""Resource bombs end as ordinary errors, within 64 MiB (reliability.md, first ruling)."""
 
 from __future__ import annotations
 

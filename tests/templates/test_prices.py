@@ -1,4 +1,4 @@
-"""The steps of the budget stay in proportion to real work, whatever a template does (RELIABILITY, first ruling).
+"""The steps of the budget stay in proportion to real work, whatever a template does (reliability.md, first ruling).
 
 A child process tries every method, filter, test and operator on values chosen to make it slow, and says what a step
 costs there and in an ordinary template. The system ends the child when it takes more processor time than all of it may.

@@ -51,7 +51,7 @@ class TemplateError(NoetlError):
 
 
 class ToolError(NoetlError):
-    """A tool ended with an error outcome; `kind` is one of the run-time error kinds (REQUIREMENTS §5)."""
+    """A tool ended with an error outcome; `kind` is one of the run-time error kinds (requirements.md §5)."""
 
     def __init__(self, kind: str, message: str, *, retryable: bool = False, **details: object) -> None:
         super().__init__(message)

@@ -20,7 +20,7 @@ class Status(StrEnum):
 
 
 class Error(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What went wrong. `kind` is one of the run-time error kinds of REQUIREMENTS §5, `cause` the error behind it."""
+    """What went wrong. `kind` is one of the run-time error kinds of requirements.md §5, `cause` the error behind it."""
 
     kind: str
     message: str

@@ -97,7 +97,7 @@ def has_policy(kinds: Kinds, name: str) -> bool:
     return name in kinds and bool(kinds[name].policy_doc)
 
 
-# Kinds of errors that a task of any kind may end with (REQUIREMENTS §5).
+# Kinds of errors that a task of any kind may end with (requirements.md §5).
 COMMON_ERRORS = (
     *("template.error", "timeout", "deadline", "tool.exception", "tool.not_allowed", "tool.unknown_kind"),
     *("keychain.unresolved", "result.missing", "result.corrupt", "result.schema", "result.too_large"),

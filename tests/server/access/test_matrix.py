@@ -1,4 +1,4 @@
-"""Every route of the live application × every kind of caller × tricks with paths: as declared (RELIABILITY F17, P14).
+"""Every route of the live application × every kind of caller × tricks with paths: as declared (F17, P14).
 
 The routes are read from the application, so that one which is added without a row of the table fails here by its name.
 What is expected is worked out anew from the table, by patterns of this module's own.

@@ -1,4 +1,4 @@
-"""Whatever a stranger sends is read without an error of ours, and is nobody (RELIABILITY F12)."""
+"""Whatever a stranger sends is read without an error of ours, and is nobody (reliability.md, F12)."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Unknown(StrEnum):
     KEPT = "kept"  # it belongs to the author, to a plug-in, or to the tasks inside
 
 
-class Rendered(msgspec.Struct, frozen=True):
+class RenderedAt(msgspec.Struct, frozen=True):
     """Where the templates of a key are rendered. `what` names the place in messages, where the construct and the key
     together do not; `names`: the keys of the mapping are rendered too (TPL-01); `into_ctx`: its values stay in ctx."""
 
@@ -50,7 +50,7 @@ class Key(msgspec.Struct, frozen=True):
     dialects: frozenset[str] = EVERY_DIALECT  # the dialects that have it
     last: bool = False  # the formatter puts it after keys that it does not know
     items: bool = False  # a list of the construct, not the construct itself
-    rendered: Rendered | None = None  # its templates; without it they are literal text, or belong to what is inside
+    rendered: RenderedAt | None = None  # its templates; without it they are literal text, or belong to what is inside
 
     @property
     def schema(self) -> Schema:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from noetl.language.grammar.model import ONLY_V2_EVAL, Construct, Key, Rendered
+from noetl.language.grammar.model import ONLY_V2_EVAL, Construct, Key, RenderedAt
 from noetl.language.grammar.shapes import (
     ANYTHING,
     COUNT,
@@ -52,7 +52,7 @@ def _only_with(do: str, keys: tuple[str, ...], *, needs: str) -> Schema:
     }
 
 
-_OF_A_RULE = Rendered(TemplateSite.TASK_POLICY, "a policy rule")
+_OF_A_RULE = RenderedAt(TemplateSite.TASK_POLICY, "a policy rule")
 RETRY_KEYS = (
     Key("attempts", COUNT, "With retry: every run counts, the first included.", rendered=_OF_A_RULE),
     Key("backoff", words("none", "linear", "exponential"), "With retry: how the delay grows."),
@@ -73,27 +73,27 @@ DIRECTIVE = Construct(
             "set_iter",
             WRITES_TO_ITER,
             "Values written to iter.",
-            rendered=Rendered(TemplateSite.TASK_POLICY, "set_iter", names=True),
+            rendered=RenderedAt(TemplateSite.TASK_POLICY, "set_iter", names=True),
         ),
         Key(
             "set_ctx",
             WRITES_TO_CTX,
             "Values written to ctx.",
-            rendered=Rendered(TemplateSite.TASK_POLICY, "set_ctx", names=True, into_ctx=True),
+            rendered=RenderedAt(TemplateSite.TASK_POLICY, "set_ctx", names=True, into_ctx=True),
         ),
         Key(
             "set_vars",
             DATA,
             "Values written to vars of the step run.",
             dialects=ONLY_V2_EVAL,
-            rendered=Rendered(TemplateSite.TASK_POLICY, "set_vars", names=True),
+            rendered=RenderedAt(TemplateSite.TASK_POLICY, "set_vars", names=True),
         ),
         Key(
             "set_shared",
             DATA,
             "Values folded into vars when the loop ends.",
             dialects=ONLY_V2_EVAL,
-            rendered=Rendered(TemplateSite.TASK_POLICY, "set_shared", names=True),
+            rendered=RenderedAt(TemplateSite.TASK_POLICY, "set_shared", names=True),
         ),
         Key("set_prev", ANYTHING, "What the next task reads as _prev.", dialects=ONLY_V2_EVAL, rendered=_OF_A_RULE),
     ),
@@ -134,7 +134,7 @@ ADMISSION = Construct(
             "set_token",
             DATA,
             "Values kept with the token, readable as token.meta.",
-            rendered=Rendered(TemplateSite.ADMISSION, "an admission rule"),
+            rendered=RenderedAt(TemplateSite.ADMISSION, "an admission rule"),
         ),
     ),
     rules={"anyOf": [{"required": ["allow"]}, {"required": ["park"]}]},
@@ -200,9 +200,9 @@ STEP_POLICY = Construct(
     "step.spec.policy",
     (
         Key("admit", ADMIT),
-        Key("lifecycle", LIFECYCLE, rendered=Rendered(TemplateSite.TIMEOUT, "lifecycle")),
+        Key("lifecycle", LIFECYCLE, rendered=RenderedAt(TemplateSite.TIMEOUT, "lifecycle")),
         Key("failure", FAILURE),
-        Key("emit", EMIT, rendered=Rendered(TemplateSite.EMIT, "an emitted event")),
+        Key("emit", EMIT, rendered=RenderedAt(TemplateSite.EMIT, "an emitted event")),
         Key("tracing", TRACING),
         Key("quotas", QUOTAS),
         Key("compensation", ANYTHING),
@@ -223,8 +223,8 @@ LOOP_POLICY = Construct(
             "How writes to a key of ctx are folded.",
         ),
         Key("ctx_writes", words("once", "last")),
-        Key("backpressure", BACKPRESSURE, rendered=Rendered(TemplateSite.LOOP_IN, "backpressure")),
-        Key("partitioning", _PARTITIONING_FORMS, rendered=Rendered(TemplateSite.NESTED_LOOP_IN, "partitioning")),
+        Key("backpressure", BACKPRESSURE, rendered=RenderedAt(TemplateSite.LOOP_IN, "backpressure")),
+        Key("partitioning", _PARTITIONING_FORMS, rendered=RenderedAt(TemplateSite.NESTED_LOOP_IN, "partitioning")),
     ),
     ref="loop_policy",
 )

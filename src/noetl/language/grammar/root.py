@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl.language.grammar.model import ONLY_V2_CASE, Construct, Key, Rendered, Unknown
+from noetl.language.grammar.model import ONLY_V2_CASE, Construct, Key, RenderedAt, Unknown
 from noetl.language.grammar.policies import EXECUTOR_POLICY
 from noetl.language.grammar.shapes import (
     DURATION,
@@ -66,9 +66,12 @@ EXECUTOR_SPEC = Construct(
         Key("entry_step", TEXT, "The step to begin with; start when left out."),
         Key("unguarded", words("always"), "Arcs without when take failures too."),
         Key(
-            "pool", TEXT, "Workers that may run it.", rendered=Rendered(TemplateSite.INITIAL_CTX, "executor.spec.pool")
+            "pool",
+            TEXT,
+            "Workers that may run it.",
+            rendered=RenderedAt(TemplateSite.INITIAL_CTX, "executor.spec.pool"),
         ),
-        Key("concurrency", CONCURRENCY, rendered=Rendered(TemplateSite.INITIAL_CTX, "executor.spec.concurrency")),
+        Key("concurrency", CONCURRENCY, rendered=RenderedAt(TemplateSite.INITIAL_CTX, "executor.spec.concurrency")),
         Key("lease", LEASE),
     ),
     doc="Options of the execution; further keys are defaults for all tasks.",
@@ -125,7 +128,7 @@ ROOT = Construct(
             "ctx",
             FREE,
             "What the context begins with; templates read workload.",
-            rendered=Rendered(TemplateSite.INITIAL_CTX, "ctx", names=True, into_ctx=True),
+            rendered=RenderedAt(TemplateSite.INITIAL_CTX, "ctx", names=True, into_ctx=True),
         ),
         Key("workbook", _workbook(), "Reusable tasks by name."),
         Key(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl.language.grammar.model import NOT_V2_EVAL, Construct, Key, Rendered
+from noetl.language.grammar.model import NOT_V2_EVAL, Construct, Key, RenderedAt
 from noetl.language.grammar.shapes import (
     ANYTHING,
     DATA,
@@ -18,9 +18,9 @@ from noetl.language.grammar.shapes import (
 )
 from noetl.templates.scopes import TemplateSite
 
-_OF_A_TIMER = Rendered(TemplateSite.WAIT, "a timer")
-_OF_A_MESSAGE = Rendered(TemplateSite.WAIT, "a message")
-_OF_A_PERSON = Rendered(TemplateSite.WAIT, "a human task")
+_OF_A_TIMER = RenderedAt(TemplateSite.WAIT, "a timer")
+_OF_A_MESSAGE = RenderedAt(TemplateSite.WAIT, "a message")
+_OF_A_PERSON = RenderedAt(TemplateSite.WAIT, "a human task")
 
 TIMER_SPEC = Construct("the spec of a timer", (Key("cancellable", FLAG),))
 TIMER = Construct(
@@ -47,7 +47,7 @@ MESSAGE = Construct(
 )
 SIGNAL = Construct(
     "a signal",
-    (Key("name", TEXT, required=True, rendered=Rendered(TemplateSite.WAIT, "a signal")),),
+    (Key("name", TEXT, required=True, rendered=RenderedAt(TemplateSite.WAIT, "a signal")),),
     doc="Waits for a signal of this name.",
 )
 FORM_FIELD = Construct(
@@ -112,7 +112,7 @@ def _alternative() -> Schema:
 TIMEOUT = Construct(
     "a timeout",
     (
-        Key("duration", DURATION, required=True, rendered=Rendered(TemplateSite.TIMEOUT, "a timeout")),
+        Key("duration", DURATION, required=True, rendered=RenderedAt(TemplateSite.TIMEOUT, "a timeout")),
         Key("alternative_step", STATIC, "Where the token goes with on_timeout: alternative."),
         Key("spec", TIMEOUT_SPEC),
     ),
@@ -129,7 +129,7 @@ HANDLER = Construct(
     "an event handler",
     (
         Key("event", TEXT, "Name of the event.", required=True),
-        Key("when", ref("guard"), rendered=Rendered(TemplateSite.HANDLER, "an event handler")),
+        Key("when", ref("guard"), rendered=RenderedAt(TemplateSite.HANDLER, "an event handler")),
         Key("then", ref("tasks"), required=True),
     ),
 )

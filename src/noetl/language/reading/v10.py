@@ -1,4 +1,4 @@
-"""The reader of v10, the canonical dialect (seed 004; DOC-10, DOC-11)."""
+"""The reader of v10, the canonical dialect (DOC-10, DOC-11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reader of v2-eval (seeds 000, 003; V2E-01…10): labelled tasks with `eval`, a step's `when`, a list `next`."""
+"""The reader of v2-eval (V2E-01…10): labelled tasks with `eval`, a step's `when`, a list `next`."""
 
 from __future__ import annotations
 

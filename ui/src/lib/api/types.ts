@@ -2260,7 +2260,7 @@ export interface components {
         Dialect: "v10" | "v10-io" | "v2-case" | "v2-eval";
         /**
          * Error
-         * @description What went wrong. `kind` is one of the run-time error kinds of REQUIREMENTS §5, `cause` the error behind it.
+         * @description What went wrong. `kind` is one of the run-time error kinds of requirements.md §5, `cause` the error behind it.
          */
         Error: {
             /** @default null */
