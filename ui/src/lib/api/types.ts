@@ -1577,6 +1577,123 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/triggers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List triggers */
+        get: operations["triggers_api_triggers_get"];
+        put?: never;
+        /**
+         * Make a trigger
+         * @description A server begins to poll it within seconds.
+         */
+        post: operations["create_api_triggers_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/triggers/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One trigger */
+        get: operations["trigger_api_triggers__name__get"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a trigger
+         * @description Its executions go on.
+         */
+        delete: operations["delete_api_triggers__name__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/triggers/{name}/dead-letters": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Items that could not be started */
+        get: operations["dead_letters_api_triggers__name__dead_letters_get"];
+        put?: never;
+        post?: never;
+        /** Discard dead letters */
+        delete: operations["discard_api_triggers__name__dead_letters_delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/triggers/{name}/dead-letters/retry": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Retry dead letters
+         * @description They are started at the next look.
+         */
+        post: operations["retry_api_triggers__name__dead_letters_retry_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/triggers/{name}/pause": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Pause a trigger
+         * @description What arrives meanwhile is read when it is resumed.
+         */
+        post: operations["pause_api_triggers__name__pause_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/triggers/{name}/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Resume a trigger */
+        post: operations["resume_api_triggers__name__resume_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/validate": {
         parameters: {
             query?: never;
@@ -2180,6 +2297,27 @@ export interface components {
         Credentials: {
             credentials: components["schemas"]["CredentialView"][];
         };
+        /** DeadLetterList */
+        DeadLetterList: {
+            dead_letters: components["schemas"]["DeadLetterView"][];
+        };
+        /**
+         * DeadLetterView
+         * @description An item that no execution could be started for. `is_cut`: its value was too large to be kept. `retry`: it will be
+         *         tried again.
+         */
+        DeadLetterView: {
+            at: string;
+            error: string;
+            is_cut: boolean;
+            item_id: string;
+            retry: boolean;
+            value: unknown;
+        };
+        /** DeadLettersChanged */
+        DeadLettersChanged: {
+            count: number;
+        };
         /**
          * Decided
          * @description What the policy said after one task run (POL-14).
@@ -2733,6 +2871,27 @@ export interface components {
             pools: string[];
             role: components["schemas"]["Role"];
             subject: string;
+        };
+        /**
+         * NewTrigger
+         * @description A trigger to be made: the playbook at `path` starts for each new item that the tool `kind` finds with `inputs`.
+         *         `interval` is the time between two looks that found nothing. At most `max_running` of its executions go on at once.
+         *         `skip_existing`: what is there already starts nothing.
+         */
+        NewTrigger: {
+            /** @default {} */
+            inputs: Record<string, unknown>;
+            /** @default 5 */
+            interval: string | number;
+            kind: string;
+            /** @default 10 */
+            max_running: number;
+            name: string;
+            path: string;
+            /** @default false */
+            skip_existing: boolean;
+            /** @default null */
+            version: string | null;
         };
         /**
          * NewWebhook
@@ -3379,11 +3538,8 @@ export interface components {
          * @description `value` is one text, or an object of fields as the type has them.
          */
         Setting: {
-            /**
-             * @default text
-             * @enum {unknown}
-             */
-            type: "basic" | "bearer" | "oauth2" | "postgres" | "text";
+            /** @default text */
+            type: string;
             value: string | Record<string, unknown>;
         };
         /**
@@ -3966,6 +4122,34 @@ export interface components {
             /** @enum {unknown} */
             by: "day" | "hour";
             spans: components["schemas"]["Minute"][];
+        };
+        /** TriggerList */
+        TriggerList: {
+            triggers: components["schemas"]["TriggerView"][];
+        };
+        /**
+         * TriggerView
+         * @description A trigger. `started` counts its executions, `running` those that go on, `dead_letters` the items that could not
+         *         be started. `error` says why it does not get on.
+         */
+        TriggerView: {
+            created_at: string;
+            created_by: string;
+            cursor: unknown;
+            dead_letters: number;
+            error: string | null;
+            error_at: string | null;
+            inputs: Record<string, unknown>;
+            interval_s: number;
+            kind: string;
+            max_running: number;
+            name: string;
+            path: string;
+            paused: boolean;
+            running: number;
+            skip_existing: boolean;
+            started: number;
+            version: string | null;
         };
         /**
          * Turn
@@ -7084,6 +7268,289 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Trends"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    triggers_api_triggers_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TriggerList"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    create_api_triggers_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewTrigger"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TriggerView"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    trigger_api_triggers__name__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TriggerView"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    delete_api_triggers__name__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    dead_letters_api_triggers__name__dead_letters_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeadLetterList"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    discard_api_triggers__name__dead_letters_delete: {
+        parameters: {
+            query?: {
+                /** @description The item of one dead letter; all of them when left out. */
+                item?: string | null;
+            };
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeadLettersChanged"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    retry_api_triggers__name__dead_letters_retry_post: {
+        parameters: {
+            query?: {
+                /** @description The item of one dead letter; all of them when left out. */
+                item?: string | null;
+            };
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeadLettersChanged"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    pause_api_triggers__name__pause_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TriggerView"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    resume_api_triggers__name__resume_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TriggerView"];
                 };
             };
             /** @description Anything that went wrong. */
