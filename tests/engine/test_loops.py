@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from noetl.engine.loops.ranges import shuffled
+from noetl.engine.loops.next_action import shuffled
 from noetl.events.loops import IterationDone, IterationFailed, IterationStarted
 from noetl.events.orders import ReportResult
 from noetl.events.outcomes import Error

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from noetl.tools.http import response_reader
+from noetl.tools.http import tool as tool_module
 from tests.servers.http import HttpServer, reply
 from tests.tools.http_requesting import context, failing, get, http_tool
 
@@ -81,7 +81,7 @@ async def test_a_body_that_grows_a_hundredfold_is_refused(coding: str) -> None:
 
 
 async def test_the_cap_counts_what_is_decompressed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(response_reader, "MAX_RATIO", 10**9)
+    monkeypatch.setattr(tool_module, "MAX_RATIO", 10**9)
     body = gzip.compress(b"\x00" * (4 * MIB))
     async with HttpServer({"/a": reply(body=body, headers={"Content-Encoding": "gzip"})}) as server:
         error = await failing(f"{server.url}/a", spec={"max_bytes": 2 * MIB})

@@ -14,7 +14,7 @@ from nats.aio.client import Client
 
 from noetl.events.outcomes import Outcome
 from noetl.tools.kinds import KINDS
-from noetl.tools.nats import bucket_keys, connections
+from noetl.tools.nats import buckets, connections
 from noetl.tools.nats.tool import OPERATIONS, NatsTool
 from tests.servers.nats import Server, server
 from tests.tools.sql_tasks import outcome_of
@@ -101,7 +101,7 @@ async def test_keys_are_listed_and_deleted(tool: NatsTool, bucket: str) -> None:
 async def test_more_keys_than_come_at_once_are_listed_whole_without_those_that_went(
     tool: NatsTool, bucket: str, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bucket_keys, "_BATCH", 3)
+    monkeypatch.setattr(buckets, "_BATCH", 3)
     await ran(tool, "kv_put", bucket=bucket, key="k.0", data=1, create=True)
     kept = await client.jetstream().key_value(bucket)
     for number in range(1, 10):

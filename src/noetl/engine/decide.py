@@ -12,7 +12,6 @@ import msgspec
 
 from noetl.base.ids import derived
 from noetl.engine.admission import admit
-from noetl.engine.attributes import with_attributes
 from noetl.engine.child_effects import child_effects
 from noetl.engine.commands import (
     ActOnTask,
@@ -54,6 +53,7 @@ from noetl.engine.waits.due_timers import fire
 from noetl.engine.waits.human_task_actions import act
 from noetl.engine.waits.wait_start import arm
 from noetl.engine.withdrawal import all_but, withdraw
+from noetl.events.envelope import Event
 
 # What would dispatch something new (SRV-07).
 _HELD_WHILE_PAUSED = frozenset({Due.ADMIT, Due.LOOP, Due.HEAR, Due.HANDLE, Due.COMPENSATE})
@@ -177,3 +177,20 @@ def _do(plan: Plan, execution: Execution, key: str, due: Due, at: float) -> Deci
             return route(plan, execution, execution.runs[key], at)
         case _:
             assert_never(due)
+
+
+# Attributes of tracing: what a step's author wants to find on every event of the step, copied as it is written.
+
+
+def with_attributes(plan: Plan, decision: Decision) -> Decision:
+    """The decision with the attributes of each step on its events (ADV-07)."""
+    if not plan.attributes or not decision.events:
+        return decision
+    return msgspec.structs.replace(decision, events=tuple(_marked(plan, event) for event in decision.events))
+
+
+def _marked(plan: Plan, event: Event) -> Event:
+    found = plan.attributes.get(event.step or "")
+    if found is None:
+        return event
+    return msgspec.structs.replace(event, payload=msgspec.structs.replace(event.payload, attributes=found))

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from noetl.base.ids import derived, derived_after
 from noetl.engine.async_tasks import defer
 from noetl.engine.case_recording import add_notes, without_notes
@@ -15,12 +17,11 @@ from noetl.engine.commands import ClaimOrder, RecordReport
 from noetl.engine.ctx_patches import patch_ctx
 from noetl.engine.decision import CloseOrder, Decision, Draft, LeaseOrder
 from noetl.engine.execution import WITHDRAWN, Execution, StepRun
-from noetl.engine.forged_reports import forged_claim
 from noetl.engine.identity import told_apart
-from noetl.engine.large_values import externalised
 from noetl.engine.loops.reports import record_range
 from noetl.engine.loops.state import Range
-from noetl.engine.pipeline.payloads import cut
+from noetl.engine.pipeline.case.parts import has_case
+from noetl.engine.pipeline.payloads import cut, fitted_entry
 from noetl.engine.pipeline.progress import after, entered
 from noetl.engine.plan import Plan
 from noetl.engine.side_runs.claims import claim_side_run
@@ -34,6 +35,8 @@ from noetl.events.steps import ReportRefused, StepDone, StepFailed, StepStarted
 from noetl.events.task_notes import HookFailed, JobPlaced
 from noetl.events.tasks import KeychainRefreshed, TaskProcessed, TaskStarted
 from noetl.events.tokens import TokenClaimed
+from noetl.net.net import Transition
+from noetl.net.tasks import tasks_of
 
 _CLAIM_BYTES = 500
 
@@ -168,3 +171,55 @@ def _entered(
 
 def _entry_id(report: Report, run: StepRun, run_id: str, event_type: str) -> str:
     return derived_after(run.event_id, report.order_id, report.lease_epoch, run_id, event_type)
+
+
+# What a worker sent too large is stored apart by the server before anything is decided (RES-03).
+#
+# A worker does this itself if it can. The server relies on no worker: whatever a report holds, the state and the log
+# never hold more than the limit of it.
+
+
+def externalised(plan: Plan, command: RecordReport) -> RecordReport:
+    """The command with every entry of its report as it may be recorded; the very same one when all of them fit."""
+    limit_bytes, keep = plan.max_payload_bytes, plan.keep
+    changed: dict[int, Timed] = {}
+    for index, timed in enumerate(command.report.entries):
+        entry = fitted_entry(timed.entry, limit_bytes, keep)
+        if entry is not timed.entry:
+            changed[index] = Timed(timed.at, entry)
+    if not changed:
+        return command
+    entries = tuple(changed.get(index, timed) for index, timed in enumerate(command.report.entries))
+    return msgspec.structs.replace(command, report=msgspec.structs.replace(command.report, entries=entries))
+
+
+# Forgery: reports that say what is not a worker's to say (SRV-04, WRK-05). They are kept as refused, and start
+# nothing.
+
+_DECIDING = TaskProcessed | CaseStarted | CaseWaiting
+
+
+def forged_claim(plan: Plan, run: StepRun, report: Report) -> str | None:
+    """What the report claims and may not; None for an honest one."""
+    if report.surplus:
+        return f"a report has no {', '.join(report.surplus)}"
+    step = plan.step(run.step)
+    if has_case(step):
+        return None  # its rules are evaluated by the worker, and what they took is checked when it is routed (V2C-24)
+    for timed in report.entries:
+        if isinstance(timed.entry, _DECIDING) and (claimed := _claim(step, timed.entry)):
+            return claimed
+    return None
+
+
+def _claim(step: Transition, entry: TaskProcessed | CaseStarted | CaseWaiting) -> str | None:
+    if not isinstance(entry, TaskProcessed) or entry.decision.case is not None:
+        return f'step "{step.name}" has no case rules'
+    name = entry.decision.next
+    if name is not None and not _has_task(step, name):
+        return f'step "{step.name}" has no task "{name}"'
+    return None
+
+
+def _has_task(step: Transition, name: str) -> bool:
+    return any(task.name == name for task in tasks_of(step))

@@ -15,7 +15,6 @@ from noetl.engine.case_routing import after_loop, decided_by_rules, sets_own_var
 from noetl.engine.compensation import register, request
 from noetl.engine.ctx_patches import patch_ctx
 from noetl.engine.decision import Decision, Draft
-from noetl.engine.emission import emit
 from noetl.engine.execution import Boundary, Execution, StepRun
 from noetl.engine.pipeline.case.errors import BrokenCase
 from noetl.engine.pipeline.patches import written
@@ -25,7 +24,7 @@ from noetl.engine.token_creation import Fired, send
 from noetl.engine.waits.times import length
 from noetl.engine.waits.wait_start import arm, comes_to_waits
 from noetl.engine.withdrawal import all_but, others_at, withdraw
-from noetl.events.control import PlaybookCancelled
+from noetl.events.control import Emitted, PlaybookCancelled
 from noetl.events.outcomes import Error
 from noetl.events.routing import ArcConsidered, NextSelected
 from noetl.events.tokens import TokenConsumed
@@ -258,3 +257,20 @@ def _end_of_token(step: Transition, boundary: Boundary) -> tuple[str, Error | No
     if boundary.error is None:
         return "done", None
     return ("tolerated", None) if step.best_effort else ("failed", boundary.error)
+
+
+# Emission: events that authors name themselves, told at the end of a step (EVT-09). They are never boundary events.
+
+
+def emit(
+    plan: Plan, draft: Draft, execution: Execution, run: StepRun, step: Transition, ctx: dict[str, Any], at: float
+) -> None:
+    """Tell each event whose condition holds, in the order they are written."""
+    if not step.emit:
+        return
+    assert run.ended is not None
+    scope = arc_scope(plan, execution, run, run.ended, ctx=ctx)
+    for one in step.emit:
+        if one.when is None or holds(one.when, scope, now=at):
+            data = render(one.data, scope, now=at) if one.data is not None else None
+            draft.add(Emitted(emitted=one.name, data=data), run=run)

@@ -10,17 +10,44 @@ from typing import Any
 import msgspec
 
 from noetl.engine.execution import Boundary, Execution, StepRun, Token
+from noetl.engine.loops.reducers import shared_of, with_shared
 from noetl.engine.pipeline.case.names import boundary_names
 from noetl.engine.pipeline.error_views import error_view
 from noetl.engine.pipeline.pipeline_scope import Load, PipelineScope
 from noetl.engine.pipeline.scopes import Views
 from noetl.engine.plan import Plan
-from noetl.engine.step_vars import StepVars
 from noetl.events.loops import LoopDone
 from noetl.events.outcomes import TaskResult
 from noetl.templates.scope import Scope
 from noetl.templates.scopes import V2_CASE, V2_EVAL
 from noetl.templates.views import PayloadView, payload_view
+
+# `vars` of a step run of v2-eval, as its `next` reads them: with every `set_shared` folded in (V2E-05, V2E-07).
+
+
+class StepVars:
+    """Folded when a guard first reads them, in iteration order; what cannot be folded is that guard's error."""
+
+    __slots__ = ("_folded", "_run")
+
+    def __init__(self, run: StepRun) -> None:
+        self._run = run
+        self._folded: dict[str, Any] | None = None
+
+    def value(self) -> dict[str, Any]:
+        if self._folded is None:
+            self._folded = with_shared(
+                self._run.vars,
+                {
+                    key: [shared_of(value) for _, value in sorted(given, key=lambda one: one[0])]
+                    for key, given in self._run.shared.items()
+                },
+            )
+        return self._folded
+
+    def lookup(self, name: str | int) -> Any:
+        return self.value()[name]  # type: ignore[index]
+
 
 _ALIASES = {  # design.md §5: names of the boundary event that playbooks in the wild compare with
     "step.done": frozenset({"call.done", "step.exit"}),

@@ -13,17 +13,18 @@ from noetl.base.ids import derived
 from noetl.engine.decision import CloseOrder, Decision, Draft
 from noetl.engine.execution import Execution, StepRun
 from noetl.engine.loops.early_completion import EndedIteration, cut_if_complete
+from noetl.engine.loops.evolution import collected_value
 from noetl.engine.loops.levels import levels_of
 from noetl.engine.loops.reducers import fold_all
-from noetl.engine.loops.results import paths_of, results_of
 from noetl.engine.loops.state import Frame
 from noetl.engine.loops.writes import settled
 from noetl.engine.pipeline.patches import written
 from noetl.engine.pipeline.payloads import refuse_above_cap
+from noetl.engine.pipeline.pipeline_scope import Load
 from noetl.engine.pipeline.result_fields import asks_for_storing
 from noetl.engine.plan import Plan
-from noetl.events.loops import IterationDone, LoopDone
-from noetl.events.outcomes import Error
+from noetl.events.loops import IterationDone, LoopDone, Path
+from noetl.events.outcomes import Error, TaskResult
 from noetl.events.steps import CtxPatched, StepFailed
 
 _KEYS = 500  # of one patch event; a loop may write many
@@ -122,3 +123,40 @@ def _parts(patch: dict[str, Any]) -> Iterator[dict[str, Any]]:
     keys = list(patch)
     for start in range(0, len(keys), _KEYS):
         yield {key: patch[key] for key in keys[start : start + _KEYS]}
+
+
+# The result of a loop: the payloads of its innermost iterations in path order (LOOP-13, O-37).
+
+
+def results_of(frame: Frame, levels: int, load: Load) -> list[Any]:
+    """Null for a failed one. What is stored elsewhere is loaded, until it is too much. ToolError `result.too_large`."""
+    values = frame.results if levels == 1 else [value for _, value in _leaves(frame.results, levels, ())]
+    results, loaded_bytes = [], 0
+    for value in values:
+        loaded = _loaded(value, load)
+        if loaded is not value:
+            loaded_bytes += len(msgspec.json.encode(loaded))
+            refuse_above_cap(loaded_bytes)
+        results.append(loaded)
+    return results
+
+
+def paths_of(frame: Frame, levels: int) -> list[list[int]]:
+    return [list(path) for path, _ in _leaves(frame.results, levels, ())]
+
+
+def _leaves(results: list[Any], levels: int, path: Path) -> Iterator[tuple[Path, Any]]:
+    """An outer iteration that could not open its inner loop is a leaf itself, and failed."""
+    for index, value in enumerate(results):
+        if levels > 1 and isinstance(value, list):
+            yield from _leaves(value, levels - 1, (*path, index))
+        else:
+            yield (*path, index), value
+
+
+def _loaded(value: Any, load: Load) -> Any:
+    if isinstance(value, TaskResult):
+        assert value.ref is not None
+        loaded = load(value.ref)
+        return collected_value(TaskResult(result=loaded, wrapped=value.wrapped))
+    return value

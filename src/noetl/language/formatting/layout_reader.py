@@ -5,12 +5,10 @@ May assume that the text has passed `read_yaml`: no tags, no merge keys, keys ar
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import yaml
 
-from noetl.language.formatting.block_text import block_text
-from noetl.language.formatting.flow_text import flow_text
 from noetl.language.formatting.model import (
     Block,
     BlockText,
@@ -21,7 +19,70 @@ from noetl.language.formatting.model import (
     UnformattableError,
     Value,
 )
-from noetl.language.formatting.tokens import Piece, header_of, scan
+from noetl.language.formatting.tokens import Header, Piece, header_of, scan
+
+# Flow collections on one line, with one spacing: `{ a: 1, b: [x, y] }`.
+
+_CLOSERS = (yaml.FlowMappingEndToken, yaml.FlowSequenceEndToken)
+
+
+def flow_text(pieces: Sequence[Piece]) -> str:
+    """The text of a flow collection, given its tokens from bracket to bracket; it holds no comment."""
+    written = ""
+    for index, piece in enumerate(pieces):
+        following = pieces[index + 1] if index + 1 < len(pieces) else None
+        written += _one(piece, following, written)
+    return written
+
+
+def _one(piece: Piece, following: Piece | None, written: str) -> str:
+    if piece.is_a(yaml.FlowMappingStartToken):
+        empty = following is not None and following.is_a(yaml.FlowMappingEndToken)
+        return "{" if empty else "{ "
+    if piece.is_a(yaml.FlowMappingEndToken):
+        return "}" if written.endswith(("{", " ")) else " }"
+    if piece.is_a(yaml.FlowEntryToken):
+        return "" if following is not None and following.is_a(*_CLOSERS) else ", "
+    if piece.is_a(yaml.ValueToken):
+        return ": "
+    if piece.is_a(yaml.KeyToken):
+        return "? " if piece.text.startswith("?") and piece.end > piece.start else ""
+    if piece.is_a(yaml.AnchorToken) or _is_alias_key(piece, following):
+        return piece.text + " "
+    return piece.text
+
+
+def _is_alias_key(piece: Piece, following: Piece | None) -> bool:
+    """`*a :` needs its space, or the colon would be part of the name."""
+    return piece.is_a(yaml.AliasToken) and following is not None and following.is_a(yaml.ValueToken)
+
+
+# Block scalars: the lines after `|` or `>` without their indentation, so that they can be written with another.
+
+
+def block_text(piece: Piece, column: int, *, ends_bare: bool) -> BlockText:
+    """The text of a block scalar whose entry stands in `column`.
+
+    `ends_bare`: the document ends in it without a line break, and will be given one, which must not become text.
+    """
+    header = header_of(piece)
+    lines = _dedented(piece, column, header)
+    chomping = header.chomping
+    if ends_bare and lines:
+        chomping = "-" if lines[-1] else chomping
+        lines = lines if lines[-1] else lines[:-1]
+    while lines and not lines[-1] and chomping != "+":
+        lines.pop()
+    return BlockText(header.style, chomping, lines, needs_hint=bool(header.hint))
+
+
+def _dedented(piece: Piece, column: int, header: Header) -> list[str]:
+    """The lines without the header; of a line of spaces only what is past the indentation is text."""
+    lines = piece.text.removesuffix("\n").split("\n")[1:]
+    indents = (len(line) - len(line.lstrip(" ")) for line in lines if line.strip(" "))
+    indent = column + int(header.hint) if header.hint else next(indents, 0)
+    return [line[indent:] if line.strip(" ") or len(line) > indent > 0 else "" for line in lines]
+
 
 _MAX_KEY = 1000  # longer ones YAML only takes after "? "
 

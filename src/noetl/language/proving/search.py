@@ -15,9 +15,42 @@ from noetl.language.proving.fixpoint import Settling
 from noetl.language.proving.graph import Firing, Graph, StepEnding
 from noetl.language.proving.markings import Item, MarkedToken, TokenGroup, ordered, tokens, withdraw_tokens
 from noetl.language.proving.outcomes import NOBODY, Fault
-from noetl.language.proving.reduction import Shortcuts
 from noetl.language.proving.token_outcomes import OutOfBudget
 from noetl.language.proving.witness import Move, sent
+
+# Reduction before the search: steps that only pass one token on are skipped (series), so states are fewer.
+
+
+class Shortcuts:
+    """For each step, the next one at which something can be decided, and the steps passed on the way."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._kept = graph.cancelled
+        self._known: dict[int, tuple[int, tuple[int, ...]]] = {}
+
+    def __getitem__(self, step: int) -> tuple[int, tuple[int, ...]]:
+        if step not in self._known:
+            passed: list[int] = []
+            at = step
+            while (following := self._only_way(at)) is not None and following not in passed and following != step:
+                passed.append(at)
+                at = following
+            self._known[step] = at, tuple(passed)
+        return self._known[step]
+
+    def _only_way(self, step: int) -> int | None:
+        node = self._graph[step]
+        if node.join is not None or node.may_deny or step in self._kept or len(node.firings) != 1:
+            return None
+        firing = node.firings[0]
+        if firing.stops or firing.optional or len(firing.fixed) != 1:
+            return None
+        way = firing.fixed[0]
+        if way.tokens > 1 or len(way.targets) > 1 or way.cancels or way.targets[0] in self._kept:
+            return None
+        return way.targets[0]
+
 
 _HERE = MarkedToken(-1)  # stands where a token was taken off, until the new ones are put there
 _OPTIONAL = 10  # guarded arcs of one firing that are tried in all combinations

@@ -7,15 +7,70 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from noetl.language.grammar.root import ROOT
-from noetl.language.reading.executor import read_executor
-from noetl.language.reading.keychain import read_keychain
-from noetl.language.reading.metadata import read_identity
+import msgspec
+
+from noetl.language.grammar.root import EXECUTOR, ROOT
 from noetl.language.reading.nodes import Mapping, Node, Scalar, describe
-from noetl.language.reading.playbook import Playbook, StepSyntax, TaskSyntax
-from noetl.language.reading.shared_checks import ReadContext, check_keys, mapping, opening, text
+from noetl.language.reading.numbers import plain_text, timeout
+from noetl.language.reading.playbook import ExecutorSyntax, KeychainEntrySyntax, Playbook, StepSyntax, TaskSyntax
+from noetl.language.reading.policy_keys import check_parts
+from noetl.language.reading.routers import read_unguarded
+from noetl.language.reading.scope_policies import read_scope_policy
+from noetl.language.reading.shared_checks import ReadContext, check_keys, choice, mapping, opening, sequence, text
+from noetl.language.reading.step_options import check_concurrency, check_lease
 from noetl.language.reading.trigger import read_trigger
+from noetl.language.reading.waits.times import duration
 from noetl.language.reading.workbook import read_workbook
+
+# The name and path a playbook is known by (DOC-05), and v2-case's older place for them (V2C-01).
+
+
+class PlaybookIdentity(msgspec.Struct, frozen=True):
+    """`node` is the metadata block; its further keys are kept as they are."""
+
+    name: str
+    path: str
+    version: str | None
+    description: str | None
+    node: Mapping | None
+
+
+def read_identity(root: Mapping, reading: ReadContext, *, lifted: bool) -> PlaybookIdentity:
+    """Name and path, empty where they are missing. `lifted`: they may stand at the root instead."""
+    hint = "metadata: {name: …, path: …}"
+    block = mapping(reading, root.get("metadata"), "E_METADATA", "metadata", hint)
+    if block is None and root.get("metadata") is None and not (lifted and ("name" in root or "path" in root)):
+        reading.error("E_METADATA", opening(root), "a playbook needs metadata", hint)
+        return PlaybookIdentity("", "", None, None, None)
+    duration(reading, block.get("retention") if block else None, "metadata.retention")
+    return PlaybookIdentity(
+        name=_read_name(root, block, reading, "name", lifted),
+        path=_read_name(root, block, reading, "path", lifted),
+        version=plain_text(reading, block.get("version"), "E_METADATA", "metadata.version") if block else None,
+        description=plain_text(reading, block.get("description"), "E_METADATA", "metadata.description")
+        if block
+        else None,
+        node=block,
+    )
+
+
+def _read_name(root: Mapping, block: Mapping | None, reading: ReadContext, key: str, lifted: bool) -> str:
+    inner = block.get(key) if block else None
+    outer = root.get(key) if lifted else None
+    found = text(reading, inner, "E_METADATA", f"metadata.{key}")
+    above = text(reading, outer, "E_METADATA", key)
+    if found and above and found.value != above.value:
+        message = f'metadata.{key} is "{found.value}", and {key} at the root is "{above.value}"'
+        reading.error("E_METADATA", found, message, f"keep one of them, metadata.{key}")
+    if inner is None and outer is None:
+        place = opening(block or root)
+        reading.error("E_METADATA", place, f"metadata.{key} is missing", f"metadata: {{{key}: …}}")
+    return _value(found or above)
+
+
+def _value(node: Scalar | None) -> str:
+    return str(node.value) if node else ""
+
 
 # A step's mapping and its name (already checked to be text).
 StepReader = Callable[[ReadContext, Mapping, Scalar], StepSyntax]
@@ -103,3 +158,84 @@ def _read_named_step(reading: ReadContext, item: Node, index: int, read_step: St
     # Read all the same, so that its other mistakes are seen; without a name nothing can lead to it.
     read_step(reading, item, Scalar("", item.span, item.path))
     return None
+
+
+# The executor: where and under which defaults a playbook runs (DOC-06, C-22), with its policy (VAL-12).
+
+_KINDS = EXECUTOR["kind"].words
+_EXECUTOR_CODE = "E_EXECUTOR"
+
+
+def read_executor(reading: ReadContext, node: Node | None) -> ExecutorSyntax | None:
+    """`kind` and its synonym `profile` become one."""
+    block = mapping(reading, node, _EXECUTOR_CODE, "executor", "executor: {kind: local}")
+    if block is None:
+        return None
+    check_keys(reading, block, EXECUTOR, _EXECUTOR_CODE)
+    kind = choice(reading, block.get("kind"), _KINDS, _EXECUTOR_CODE, "executor.kind")
+    profile = choice(reading, block.get("profile"), _KINDS, _EXECUTOR_CODE, "executor.profile")
+    if kind and profile and kind != profile:
+        message = f"executor.kind is {kind}, and executor.profile is {profile}"
+        reading.error(_EXECUTOR_CODE, block.values["profile"], message, "keep one of them, executor.kind")
+    spec = mapping(reading, block.get("spec"), _EXECUTOR_CODE, "executor.spec")
+    if spec is not None:
+        _check_spec(reading, spec)
+    return ExecutorSyntax(
+        node=block,
+        kind=kind or profile,
+        version=plain_text(reading, block.get("version"), _EXECUTOR_CODE, "executor.version"),
+        spec=spec,
+    )
+
+
+def _check_spec(reading: ReadContext, spec: Mapping) -> None:
+    """The options of the execution itself; the rest are defaults for tasks (SPEC-02)."""
+    check_parts(reading, read_scope_policy(reading, spec.get("policy"), "executor"), "executor")
+    read_unguarded(reading, spec.get("unguarded"), "executor.spec.unguarded")
+    text(reading, spec.get("entry_step"), "E_SPEC_OPTION", "entry_step", "entry_step: the name of a step")
+    text(reading, spec.get("pool"), "E_SPEC_OPTION", "pool", "pool: default")
+    check_concurrency(reading, spec.get("concurrency"), "executor.spec.concurrency")
+    check_lease(reading, spec.get("lease"))
+    timeout(reading, spec.get("timeout"), "timeout")
+
+
+# The keychain: which credentials a playbook needs, by name and kind (KEY-01). How they are found is not read here.
+
+_KEYCHAIN_SHAPE = "keychain: [{name: …, kind: …}]"
+
+
+def read_keychain(reading: ReadContext, node: Node | None) -> tuple[KeychainEntrySyntax, ...]:
+    """Its entries in order, each name once."""
+    listed = sequence(reading, node, "E_KEYCHAIN", "keychain", _KEYCHAIN_SHAPE)
+    entries: dict[str, KeychainEntrySyntax] = {}
+    for item in listed or ():
+        entry = _read_entry(reading, item)
+        if entry is None:
+            continue
+        if entry.name in entries:
+            first = entries[entry.name].span.line
+            message = f'keychain has two entries "{entry.name}", the other one in line {first}'
+            reading.error("E_KEYCHAIN", entry.node.values["name"], message, "give each entry a name of its own")
+        else:
+            entries[entry.name] = entry
+    return tuple(entries.values())
+
+
+def _read_entry(reading: ReadContext, item: Node) -> KeychainEntrySyntax | None:
+    if not isinstance(item, Mapping):
+        message = f"a keychain entry must be a mapping with name and kind, and this is {describe(item)}"
+        reading.error("E_KEYCHAIN", item, message, _KEYCHAIN_SHAPE)
+        return None
+    name, kind = (_read_entry_field(reading, item, key) for key in ("name", "kind"))
+    if name is None or kind is None:
+        return None
+    return KeychainEntrySyntax(node=item, name=str(name.value), kind=str(kind.value))
+
+
+def _read_entry_field(reading: ReadContext, item: Mapping, key: str) -> Scalar | None:
+    if key not in item:
+        name = item.get("name")
+        which = f' "{name.value}"' if isinstance(name, Scalar) else ""
+        reading.error("E_KEYCHAIN", opening(item), f"keychain entry{which} has no {key}", _KEYCHAIN_SHAPE)
+        return None
+    return text(reading, item.values[key], "E_KEYCHAIN", f"{key} of a keychain entry")

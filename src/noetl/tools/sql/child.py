@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
 import sqlalchemy
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, NoSuchModuleError, OperationalError, SQLAlchemyError
 
 from noetl.base.addresses.policy import AddressPolicy
 from noetl.base.errors import ToolError
@@ -14,7 +15,6 @@ from noetl.tools.child_pipes import serve_calls
 from noetl.tools.guarded_sockets import GuardedSockets
 from noetl.tools.sql.answers import Allowance, SqlAnswer
 from noetl.tools.sql.connection import Connection
-from noetl.tools.sql.driver_errors import driver_error
 from noetl.tools.sql.engines import engine_of
 from noetl.tools.sql.insertions import insertions
 from noetl.tools.sql.plain_values import plain
@@ -84,3 +84,46 @@ def _answer(connection: sqlalchemy.Connection, parts: list[Any], allowance: Allo
         rows += made
         allowance.take(made, len(rows))
     return SqlAnswer(rows, columns, len(rows))
+
+
+# Errors of database drivers, as error outcomes: the database's own code and words, never the SQL or its values.
+
+_RETRYABLE = frozenset(
+    {"1205", "1213", "40001", "40P01", "ORA-00060", "SQLITE_BUSY", "SQLITE_LOCKED", "2006", "2013", "2003"}
+)
+_TELLING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]+")
+_LONGEST = 500
+
+
+def driver_error(problem: Exception, *, blocked: str | None = None) -> dict[str, Any]:
+    """The error of a call."""
+    if blocked is not None:  # whatever the driver made of it
+        return {"kind": "tool.not_allowed", "message": blocked, "retryable": False, "code": "blocked"}
+    if isinstance(problem, ImportError | NoSuchModuleError):
+        return {"kind": "tool.unknown_kind", "message": f"the driver of this database is not installed: {problem}"}
+    cause = problem.orig if isinstance(problem, DBAPIError) and problem.orig is not None else problem
+    code = _code(cause)
+    lost = isinstance(problem, DBAPIError) and problem.connection_invalidated
+    network = isinstance(problem, OperationalError | OSError) and isinstance(cause.__cause__ or cause, OSError)
+    return {
+        "kind": "sql.error",
+        "message": _message(cause),
+        "retryable": bool(lost or network or code in _RETRYABLE),
+        "code": code,
+    }
+
+
+def _code(cause: BaseException) -> str | None:
+    """Each driver has its own place for it."""
+    first = cause.args[0] if cause.args else None
+    if isinstance(first, int) and not isinstance(first, bool):
+        return str(first)
+    for name in ("sqlite_errorname", "sqlstate", "full_code", "errno", "number", "error_name", "code"):
+        if (found := getattr(cause, name, None)) not in (None, "", -1):
+            return str(found)
+    return str(found) if (found := getattr(first, "full_code", None)) else None
+
+
+def _message(cause: BaseException) -> str:
+    told = cause.args[1] if len(cause.args) > 1 and isinstance(cause.args[0], int) else cause
+    return _TELLING.sub(" ", str(told)).strip()[:_LONGEST] or type(cause).__name__

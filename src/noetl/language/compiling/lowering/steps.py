@@ -8,16 +8,16 @@ from noetl.base.diagnostics import DiagnosticPosition
 from noetl.language.compiling.lowering.cases import lower_case
 from noetl.language.compiling.lowering.debug_map import Lowering
 from noetl.language.compiling.lowering.limits import lower_concurrency, lower_rate
-from noetl.language.compiling.lowering.loops import lower_loop
 from noetl.language.compiling.lowering.overlay import loops_of
 from noetl.language.compiling.lowering.routers import lower_admission, lower_join, lower_router
 from noetl.language.compiling.lowering.tasks import TaskLowering
-from noetl.language.compiling.lowering.values import authored, inner, table, word, words
+from noetl.language.compiling.lowering.values import authored, flag, inner, table, word, words
 from noetl.language.compiling.lowering.waits import lower_waits
-from noetl.language.reading.nodes import Mapping, Node, Sequence
+from noetl.language.reading import playbook as document
+from noetl.language.reading.nodes import Mapping, Node, Sequence, data
 from noetl.language.reading.playbook import Dialect, StepSyntax, TaskSyntax
 from noetl.net.debug import part_address, pipeline_address, step_address
-from noetl.net.net import Emit, Lifecycle, StepResult, Transition
+from noetl.net.net import Emit, Lifecycle, Loop, StepResult, Transition
 from noetl.net.task import Task as NetTask
 from noetl.templates.authored import Authored
 
@@ -119,3 +119,37 @@ def _emit(node: Node | None) -> tuple[Emit, ...]:
         if name:
             emitted.append(Emit(name=name, when=authored(inner(item, "when")), data=authored(inner(item, "data"))))
     return tuple(emitted)
+
+
+# Loops, lowered level by level (LOOP-01, LOOP-07, LOOP-11, LOOP-14, LOOP-15, SPEC-06, V2C-22).
+
+
+def lower_loop(lowering: Lowering, step: str, loop: document.LoopSyntax | None, part: str = "loop") -> Loop | None:
+    if loop is None:
+        return None
+    lowering.trace(part_address(step, part), loop)
+    policy = inner(loop.spec, "policy")
+    where = word(inner(policy, "exec"), "")
+    partitioning = inner(policy, "partitioning")
+    return Loop(
+        items=_items(loop.items),
+        iterator=str(loop.iterator.value),
+        parallel=loop.mode == "parallel",
+        max_in_flight=authored(loop.max_in_flight),
+        distributed={"distributed": True, "local": False}.get(where),
+        ordering=word(inner(policy, "ordering"), "index"),
+        reducers={str(key): str(op) for key, op in table(inner(policy, "reducers")).items()},
+        ctx_writes=word(inner(policy, "ctx_writes"), "once"),
+        partition=authored(partitioning.get("key") if isinstance(partitioning, Mapping) else partitioning),
+        max_queue=authored(inner(policy, "backpressure", "max_queue")),
+        complete_when=authored(inner(loop.spec, "complete_when")),
+        extend=flag(inner(loop.spec, "extend")),
+        inner=lower_loop(lowering, step, loop.inner, f"{part}/loop"),
+    )
+
+
+def _items(node: Node) -> Authored:
+    """A literal mapping iterates as key and value in document order (LOOP-12), which sorted JSON would lose."""
+    if isinstance(node, Mapping):
+        return Authored([{"key": key, "value": data(value)} for key, _, value in node.items()])
+    return Authored(data(node))

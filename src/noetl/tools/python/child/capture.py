@@ -1,5 +1,5 @@
 """What the code prints, as it will be reported. What is written past it, straight to the descriptors, the worker
-reads from a pipe (`noetl.tools.python.output`)."""
+reads from a pipe (`noetl.tools.python.process`)."""
 
 from __future__ import annotations
 
