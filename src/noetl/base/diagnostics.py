@@ -165,6 +165,7 @@ CODES: dict[str, str] = {
     "E_GUARD_LITERAL": "A condition that is plain text and would always be true.",
     "E_KEYCHAIN": "A malformed keychain entry, or keychain read where the server evaluates, or written to ctx.",
     "E_DURATION": "Text that is not a duration or a time.",
+    "E_NOTIFY": "A notification that names an unknown event or destination, or lacks a part.",
     "E_TRIGGER": "A trigger that is not a valid cron schedule.",
     "E_TIMEOUT_SHAPE": "A timeout block with missing or contradictory parts.",
     "E_WAIT_LOOP": "A wait block on a looped step.",

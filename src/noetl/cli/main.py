@@ -85,6 +85,7 @@ GROUPS = {
         "config": "Show the settings and where each comes from.",
         "credential": "Store encrypted credentials for playbooks.",
         "token": "Create, list and revoke tokens of a server.",
+        "notification": "Show notices and dead letters, and set rules for them.",
         "webhook": "Let other systems start playbooks and send messages.",
         "audit": "Read the audit log and verify it.",
         "completion": "Print a completion script for your shell.",

@@ -56,6 +56,7 @@ def server_settings(settings: Settings, **more: Any) -> ServerSettings:
         "no_proxy": settings.no_proxy,
         "provider_stand_ins": settings.provider_stand_ins,
         "hosts": settings.allowed_hosts,
+        "public_url": settings.public_url,
         "tls_cert": settings.tls_cert,
         "tls_key": settings.tls_key,
         "behind_proxy": settings.behind_proxy,

@@ -6,7 +6,7 @@ The blocking client is generated from this module and `async_client.py`: `make c
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from noetl.client import requests
@@ -16,12 +16,15 @@ from noetl.operations.api_shapes import (
     Backfilled,
     DeadLetterView,
     NewTrigger,
+    NoticePage,
+    NoticeView,
     ScheduleList,
     ScheduleView,
     StoredMessagePage,
     TaskPage,
     TaskView,
     TimerView,
+    TriedDestination,
     TriggerView,
 )
 
@@ -180,7 +183,7 @@ class AsyncCalls(ABC):
         """Both as the playbook says again; False when they were so already."""
         return await self.send(requests.reset_step_limit(execution_id, step))
 
-    # administration: credentials, tokens, webhooks, pools, workers, the audit log
+    # administration: credentials, tokens, webhooks, pools, workers, notifications, the audit log
 
     async def set_credential(self, name: str, value: Any, *, kind: str = "text") -> dict[str, Any]:
         """Store a credential; values go in and are never told."""
@@ -232,6 +235,42 @@ class AsyncCalls(ABC):
 
     async def delete_webhook(self, name: str) -> None:
         await self.send(requests.delete_webhook(name))
+
+    async def notices(
+        self,
+        *,
+        states: Sequence[str] = (),
+        execution_id: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> NoticePage:
+        """Notices, the newest first; those with the state dead are dead letters."""
+        return await self.send(requests.notices(states, execution_id, limit, cursor))
+
+    async def notice(self, notice_id: str) -> NoticeView:
+        return await self.send(requests.notice(notice_id))
+
+    async def retry_notice(self, notice_id: str) -> NoticeView:
+        """Send a dead letter again."""
+        return await self.send(requests.retry_notice(notice_id))
+
+    async def retry_notices(self) -> int:
+        """Send all dead letters again; gives how many there were."""
+        return await self.send(requests.retry_notices())
+
+    async def notification_rules(self) -> list[dict[str, Any]]:
+        return await self.send(requests.notification_rules())
+
+    async def set_notification_rule(self, name: str, rule: dict[str, Any]) -> dict[str, Any]:
+        """Make a rule, or replace the one of that name."""
+        return await self.send(requests.set_notification_rule(name, rule))
+
+    async def delete_notification_rule(self, name: str) -> None:
+        await self.send(requests.delete_notification_rule(name))
+
+    async def test_notification_rule(self, name: str) -> list[TriedDestination]:
+        """Send a test notice to each destination of a rule."""
+        return await self.send(requests.test_notification_rule(name))
 
     async def audit(self, *, limit: int = 100, before: int | None = None) -> AuditPageInfo:
         """Rows of the audit log, the newest first, and where the page after begins."""

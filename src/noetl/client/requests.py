@@ -5,7 +5,7 @@ Nothing here sends anything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
@@ -373,6 +373,48 @@ def make_webhook(body: Mapping[str, Any]) -> ApiRequest[dict[str, Any]]:
 
 def delete_webhook(name: str) -> ApiRequest[None]:
     return ApiRequest(method="DELETE", path=f"/api/webhooks/{quote(name, safe='')}", read=_nothing)
+
+
+def notices(
+    states: Sequence[str], execution_id: str | None, limit: int, cursor: str | None
+) -> ApiRequest[api_shapes.NoticePage]:
+    read = _as(api_shapes.NoticePage)
+    return _get("/api/notifications", read, state=list(states), execution_id=execution_id, limit=limit, cursor=cursor)
+
+
+def notice(notice_id: str) -> ApiRequest[api_shapes.NoticeView]:
+    return _get(f"/api/notifications/{quote(notice_id, safe='')}", _as(api_shapes.NoticeView))
+
+
+def retry_notice(notice_id: str) -> ApiRequest[api_shapes.NoticeView]:
+    return _post(f"/api/notifications/{quote(notice_id, safe='')}/retry", _as(api_shapes.NoticeView))
+
+
+def retry_notices() -> ApiRequest[int]:
+    return _post("/api/notifications/retry", lambda response: int(_plain(response)["retried"]))
+
+
+def notification_rules() -> ApiRequest[list[dict[str, Any]]]:
+    return _get("/api/notification-rules", _listed("rules", dict[str, Any]))
+
+
+def set_notification_rule(name: str, rule: Mapping[str, Any]) -> ApiRequest[dict[str, Any]]:
+    return ApiRequest(
+        method="PUT",
+        path=f"/api/notification-rules/{quote(name, safe='')}",
+        read=_plain,
+        content=msgspec.json.encode(rule),
+        again=True,
+    )
+
+
+def delete_notification_rule(name: str) -> ApiRequest[None]:
+    return ApiRequest(method="DELETE", path=f"/api/notification-rules/{quote(name, safe='')}", read=_nothing)
+
+
+def test_notification_rule(name: str) -> ApiRequest[list[api_shapes.TriedDestination]]:
+    path = f"/api/notification-rules/{quote(name, safe='')}/test"
+    return _post(path, _listed("destinations", api_shapes.TriedDestination), wait_s=60.0)
 
 
 def audit(limit: int, before: int | None) -> ApiRequest[models.AuditPageInfo]:

@@ -33,6 +33,7 @@ from noetl.control.commit.sharing import OwnExecutions, SharedExecutions, Sharin
 from noetl.control.nested.call_grants import check_call
 from noetl.control.nested.calls import Library, NestedCalls, NoLibrary
 from noetl.control.nested.starts import Start, Starts
+from noetl.control.notifications.notices import NoticeWriter
 from noetl.control.results.result_cache import ResultCache
 from noetl.control.secrets.execution_secrets import ExecutionSecrets
 from noetl.control.secrets.release import Past, SecretRelease
@@ -73,11 +74,12 @@ class Executions:
         library: Library | None = None,
         shared: bool = False,
         terms: LeaseTerms | None = None,
+        notices: NoticeWriter | None = None,
     ) -> None:
         self._store, self._clock = store, clock
         self.policy: SharingPolicy = SharedExecutions() if shared else OwnExecutions()
         self._secret_release = secret_release or SecretRelease(None)
-        self._decisions = Decisions(store, results, dispatch, clock, self.policy)
+        self._decisions = Decisions(store, results, dispatch, clock, self.policy, notices)
         self._decisions.terms = terms or self._decisions.terms
         self._loaded = self._decisions.loaded
         self._decisions.watch = watch

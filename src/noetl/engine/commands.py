@@ -19,7 +19,7 @@ class StartExecution(msgspec.Struct, frozen=True, kw_only=True):
     resolve, and the execution ends where it begins (KEY-02). `depth` counts the playbooks around a nested one
     (TOOL-11); one whose parent is `paused` begins so, `held` says why another does. One that `compensates` another
     only undoes what that one had registered (design.md §8). `carried`: begin at a step, with what an earlier run had
-    there."""
+    there. `late_after_s`: expected durations of rules of the installation, besides the playbook's own."""
 
     at: float
     net_hash: str
@@ -33,6 +33,7 @@ class StartExecution(msgspec.Struct, frozen=True, kw_only=True):
     compensates: str | None = None
     registrations: tuple[CompensationRegistered, ...] = ()
     carried: RerunState | None = None
+    late_after_s: tuple[float, ...] = ()
 
 
 class ClaimOrder(msgspec.Struct, frozen=True, kw_only=True):

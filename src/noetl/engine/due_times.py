@@ -23,6 +23,7 @@ class DueTime(StrEnum):
     TIMEOUT = "timeout"  # the `timeout` of a step, by its run
     LIFETIME = "lifetime"  # of a step run that waits (O-21)
     RELEASE = "release"  # a token is held until then
+    LATE = "late"  # the execution has taken longer than expected, by that duration
 
 
 Entry = tuple[float, int, DueTime, str]
@@ -59,3 +60,8 @@ class DueTimes(msgspec.Struct, kw_only=True):
     def _stands(self, entry: Entry) -> bool:
         moment, count, alarm, key = entry
         return self.due.get((alarm, key)) == (moment, count)
+
+
+def late_key(after_s: float) -> str:
+    """What an expected duration is known by among the due times."""
+    return repr(float(after_s))

@@ -9,6 +9,7 @@ from noetl.engine import case_evolution as cases
 from noetl.engine import concurrency_limits
 from noetl.engine import step_evolution as steps
 from noetl.engine import token_evolution as tokens
+from noetl.engine.due_times import DueTime, late_key
 from noetl.engine.execution import Execution
 from noetl.engine.pipeline.patches import written
 from noetl.engine.side_runs import evolution as side_runs
@@ -25,6 +26,7 @@ from noetl.events.envelope import Event
 from noetl.events.events import Payload
 from noetl.events.executions import (
     ExecutionRequested,
+    PlaybookLate,
     PlaybookProcessed,
     RequestEvaluated,
     WorkflowFinished,
@@ -60,6 +62,7 @@ def replayed(execution_id: str, trace_id: str, events: list[Event]) -> Execution
 _Whole = (
     ExecutionRequested
     | WorkflowStarted
+    | PlaybookLate
     | CtxPatched
     | LimitChanged
     | PlaybookPaused
@@ -82,6 +85,8 @@ def _follow(execution: Execution, event: Event, payload: _Whole) -> None:
             _requested(execution, event, payload)
         case WorkflowStarted():
             execution.workload, execution.started_at = payload.workload, event.ts
+        case PlaybookLate():
+            execution.alarms.cancel(DueTime.LATE, late_key(payload.after_s))
         case CtxPatched():
             # A new mapping: templates gave the old one away as it was (`args: {was: "{{ ctx }}"}`), and it stays so.
             execution.ctx = written(execution.ctx, payload.patch)
@@ -113,6 +118,8 @@ def _requested(execution: Execution, event: Event, payload: ExecutionRequested) 
     execution.net_hash, execution.request = payload.net_hash, payload.payload
     execution.parent_execution_id, execution.depth = payload.parent_execution_id, payload.depth
     execution.parent_step_run_id, execution.compensates = payload.parent_step_run_id, payload.compensates
+    for after_s in payload.late_after_s:
+        execution.alarms.set(DueTime.LATE, late_key(after_s), event.ts + after_s)
     if (carried := payload.carried) is not None:
         execution.ctx = dict(carried.ctx)
         execution.written_by = dict.fromkeys(carried.ctx, event.event_id)

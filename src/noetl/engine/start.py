@@ -38,6 +38,7 @@ def start(plan: Plan, execution: Execution, command: StartExecution) -> Decision
             depth=command.depth,
             compensates=command.compensates,
             carried=command.carried,
+            late_after_s=_expected_durations(plan, command),
         )
     )
     if command.refused is not None:
@@ -68,6 +69,14 @@ def start(plan: Plan, execution: Execution, command: StartExecution) -> Decision
     if command.paused:
         draft.add(PlaybookPaused(reason=command.held or "its parent is paused"))
     return draft.decision()
+
+
+def _expected_durations(plan: Plan, command: StartExecution) -> tuple[float, ...]:
+    """After each of them the execution is late; one that only undoes another has none."""
+    if command.compensates is not None or command.refused is not None:
+        return ()
+    own = (one.after_s for one in plan.net.notifications if one.after_s is not None)
+    return tuple(sorted({*own, *command.late_after_s}))
 
 
 def _initial_ctx(

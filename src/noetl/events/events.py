@@ -22,6 +22,7 @@ from noetl.events.control import (
 )
 from noetl.events.executions import (
     ExecutionRequested,
+    PlaybookLate,
     PlaybookProcessed,
     RequestEvaluated,
     WorkflowFinished,
@@ -47,6 +48,7 @@ from noetl.events.waits import StepTimeout, TokenReleased, Waiting
 Payload = (
     ExecutionRequested
     | RequestEvaluated
+    | PlaybookLate
     | WorkflowStarted
     | TokenCreated
     | TokenEnqueued

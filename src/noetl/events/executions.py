@@ -20,7 +20,8 @@ class Final(StrEnum):
 
 class ExecutionRequested(Payload, frozen=True, kw_only=True, omit_defaults=True):
     """`compensates`: it only undoes what that execution, which is over, had done (design.md §8). `carried`: it begins
-    at a step, with what an earlier run had when it came there."""
+    at a step, with what an earlier run had when it came there. `late_after_s` are the durations after which it is late,
+    by the playbook's own word and by rules of the installation."""
 
     event_type = "playbook.execution_requested"
     meaning = EventMeaning("playbook", EventPhase.OPEN)
@@ -35,6 +36,16 @@ class ExecutionRequested(Payload, frozen=True, kw_only=True, omit_defaults=True)
     depth: int = 0
     compensates: str | None = None
     carried: RerunState | None = None
+    late_after_s: tuple[float, ...] = ()
+
+
+class PlaybookLate(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """It is still open after this expected duration; nothing else changes."""
+
+    event_type = "playbook.late"
+    meaning = EventMeaning("playbook", EventPhase.OPEN)
+
+    after_s: float
 
 
 class RequestEvaluated(Payload, frozen=True, kw_only=True, omit_defaults=True):

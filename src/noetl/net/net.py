@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from noetl.net.case import Case
+from noetl.net.notifications import Notification
 from noetl.net.routing import Admission, Join, Router
 from noetl.net.task import Task, _Data
 from noetl.net.waits import Compensation, Handlers, HumanTask, Message, Signal, Timeout, Timer
@@ -147,4 +148,5 @@ class Net(_Data, frozen=True, kw_only=True, omit_defaults=True):
     keychain: tuple[KeychainEntry, ...] = ()
     executor: Executor = Executor()
     trigger: Trigger | None = None
+    notifications: tuple[Notification, ...] = ()
     transitions: tuple[Transition, ...] = ()

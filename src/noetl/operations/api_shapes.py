@@ -276,3 +276,36 @@ class DeadLetterList(msgspec.Struct, frozen=True, kw_only=True):
 
 class DeadLettersChanged(msgspec.Struct, frozen=True, kw_only=True):
     count: int
+
+
+class NoticeView(msgspec.Struct, frozen=True, kw_only=True):
+    """One notice. `rule` is the rule of the installation that wanted it, or "playbook". `folded` counts repeats that it
+    stands for; `due_at` is its next attempt."""
+
+    notice_id: str
+    event: str
+    path: str
+    execution_id: str
+    rule: str
+    destination: str
+    state: str
+    attempts: int
+    folded: int
+    error: str | None
+    created_at: str
+    due_at: str | None
+    ended_at: str | None
+
+
+class NoticePage(msgspec.Struct, frozen=True, kw_only=True):
+    """`next` is the cursor of the page after, null at the end."""
+
+    notices: list[NoticeView]
+    next: str | None
+
+
+class TriedDestination(msgspec.Struct, frozen=True, kw_only=True):
+    """`error` is null when the test notice was handed over."""
+
+    destination: str
+    error: str | None

@@ -39,6 +39,7 @@ ROUTES = (
     "tasks",
     "schedules",
     "triggers",
+    "notifications",
     "inspection",
     "streams",
     "results",

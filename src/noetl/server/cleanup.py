@@ -14,10 +14,12 @@ from noetl.control.background.retention import Retention
 from noetl.server.idempotency import IdempotencyKeys
 from noetl.server.logs import log
 from noetl.server.services import Services
+from noetl.store.notices import NoticeState
 
 EVERY_S = 3_600.0
 _FIRST_S = 30.0  # a server that has just started has better things to do
 _DAY_S = 86_400.0
+_NOTICES_KEPT_S = 30 * _DAY_S  # that were sent
 
 
 def retention_of(services: Services) -> Retention:
@@ -45,6 +47,7 @@ async def clean(services: Services) -> None:
         lambda: services.usage.reconcile(services.store),
         lambda: _retire(services),
         lambda: _forget_callers(services),
+        lambda: _forget_notices(services),
     )
     for chore in chores:
         try:
@@ -57,6 +60,12 @@ async def clean(services: Services) -> None:
 async def _forget_callers(services: Services) -> None:
     if services.tracing is not None:
         await services.tracing.sweep(services.clock.now())
+
+
+async def _forget_notices(services: Services) -> None:
+    """Dead letters stay as long as their execution does."""
+    before = services.clock.now() - _NOTICES_KEPT_S
+    await services.store.notices.sweep(before=before, states=(NoticeState.SENT, NoticeState.FOLDED))
 
 
 async def _retire(services: Services) -> None:

@@ -67,6 +67,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     stream_heartbeat_s: float = 15.0
     stream_patience_s: float = 30.0
     poll_s: float = 1.0
+    public_url: str | None = None  # where people reach it: notices link there
     log_level: str = "info"
     drain_s: float = 10.0
     retention_days: float | None = 90.0  # of executions that are over; None keeps them

@@ -42,6 +42,12 @@ class Meters:
         self.lag = Gauge("noetl_event_loop_lag_seconds", "How late the event loop was, at the last look.", registry=one)
         self.streams = Gauge("noetl_streams", "Open live streams.", registry=one)
         self.incidents = Gauge("noetl_incidents", "Quarantined records.", registry=one)
+        self.notices = Gauge(
+            "noetl_notices", "Notices of the store; dead ones are dead letters.", ["state"], registry=one
+        )
+        self.notice_attempts = Counter(
+            "noetl_notice_attempts", "Attempts to send a notice.", ["destination", "outcome"], registry=one
+        )
         self.workers = Gauge("noetl_workers", "Workers seen within the last minute.", registry=one)
         self._pools: set[str] = set()  # those that have had orders
         self.commit_s = 0.0  # of late, smoothed; what overload is told by
@@ -53,6 +59,9 @@ class Meters:
                 self.started.inc()
             elif isinstance(event.payload, PlaybookProcessed):
                 self.ended.labels(event.payload.status.value).inc()
+
+    def count_notice(self, destination: str, outcome: str) -> None:
+        self.notice_attempts.labels(destination, outcome).inc()
 
     def saw_orders(self, *, ready: Mapping[str, int], leased: Mapping[str, int]) -> None:
         """Set the figures of open orders, in all and by pool. A pool without orders keeps its series, at 0, since an

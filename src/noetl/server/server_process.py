@@ -214,6 +214,7 @@ def background(services: Services) -> list[Coroutine[Any, Any, None]]:
     running = services.background_jobs.all(shared_as=own_worker_id())
     running.append(sweeper(services.executions, services.store.key_values, services.clock).serve())
     running += [_measure_lag(services), housekeeping(services), serve_triggers(services)]
+    running += [services.notifications.rules.serve(), services.sender.serve()]
     if services.tracing is not None:
         running.append(services.tracing.serve())
     if isinstance(services.clock, StoreClock):

@@ -20,6 +20,10 @@ from noetl.base.source import Source
 from noetl.control.background.background_jobs import BackgroundJobs
 from noetl.control.executions import Executions
 from noetl.control.nested.playbook_lookup import StoreLibrary
+from noetl.control.notifications.destinations import Destinations
+from noetl.control.notifications.notices import NoticeWriter
+from noetl.control.notifications.rules import NotificationRules
+from noetl.control.notifications.sender import NoticeSender
 from noetl.control.runnable import check_runnable
 from noetl.control.secrets.release import SecretRelease
 from noetl.events.envelope import Event
@@ -28,6 +32,7 @@ from noetl.events.large_values import put_back
 from noetl.events.orders import LeaseTerms
 from noetl.events.payloads import Payload
 from noetl.net.net import Net
+from noetl.operations.notifications import Notifications
 from noetl.secrets.master_keys import load_master_keys
 from noetl.server.access.access import Access
 from noetl.server.configuration import ServerSettings
@@ -74,6 +79,8 @@ class Services(msgspec.Struct, kw_only=True):
     access: Access
     readiness: Readiness
     usage: Usage
+    notifications: Notifications
+    sender: NoticeSender
     tracing: Tracing | None = None
     stopping: bool = False
     starting: int = 0  # executions being begun at this moment
@@ -169,6 +176,7 @@ def make_services(
         measured, clock, compiled=compiled_file, runnable=lambda net: check_runnable(net, tools, roster.kinds)
     )
     terms = LeaseTerms(ttl_s=settings.lease_ttl_s, heartbeat_s=min(settings.heartbeat_s, settings.lease_ttl_s / 3))
+    rules = NotificationRules(measured.key_values, clock)
     executions = Executions(
         measured,
         results,
@@ -179,7 +187,12 @@ def make_services(
         library=library,
         shared=True,
         terms=terms,
+        notices=NoticeWriter(rules, settings.public_url),
     )
+    # Tools of its own: a registry is closed with the worker that has it.
+    destinations = Destinations(tools_of(settings), secret_release.material, clock.now)
+    sender = NoticeSender(measured.notices, destinations, clock, counted=meters.count_notice)
+    executions.stored.append(sender.stored)
     executions.knows_workers(roster.ability)
     executions.stored.append(hub.stored)
     usage = Usage(settings.quotas, clock, lambda: free_bytes_of(settings.db, results))
@@ -204,6 +217,8 @@ def make_services(
         roster=roster,
         readiness=Readiness(measured, clock),
         usage=usage,
+        notifications=Notifications(measured.notices, rules, destinations, clock),
+        sender=sender,
         access=Access(
             measured, clock, hosts=settings.hosts, tls=_has_tls(settings), keys=lambda: load_master_keys(os.environ)
         ),

@@ -46,6 +46,7 @@ class TemplateSite(StrEnum):
     HANDLER_TASK = "handler_task"  # tasks of on_event handlers
     EMIT = "emit"  # policy.emit.events
     COMPENSATE = "compensate"
+    NOTICE = "notice"  # subject and text of the root `on`
     CASE_WHEN = "case_when"  # v2-case only, as are the following
     CASE_THEN = "case_then"
     RETRY = "retry"  # conditions and next_call of `retry`; in the other dialects the same as task_policy
@@ -73,6 +74,7 @@ SERVER_SITES = frozenset(
             TemplateSite.INITIAL_CTX,
             TemplateSite.ARC,
             TemplateSite.WAIT,
+            TemplateSite.NOTICE,
         ),
     }
 )
@@ -94,6 +96,7 @@ _COMMON: dict[TemplateSite, frozenset[str]] = {
     TemplateSite.TIMEOUT: _SERVER,
     TemplateSite.HANDLER: _SERVER,
     TemplateSite.EMIT: _SERVER,
+    TemplateSite.NOTICE: frozenset({"notice", "execution", "error", "task"}),
 }
 _V10: dict[TemplateSite, frozenset[str]] = {
     **_COMMON,

@@ -12,6 +12,7 @@ from noetl.control.claiming.lease_terms import terms_of
 from noetl.control.claiming.local_worker import LocalWorker
 from noetl.control.claiming.orders import order_rows
 from noetl.control.commit.loaded_executions import LoadedExecution, LoadedExecutions
+from noetl.control.notifications.notices import NoticeWriter
 from noetl.engine.commands import Command, DeliverMessage, RecordReport
 from noetl.engine.decision import CloseOrder, Decision, EndExecution
 from noetl.engine.plan import Plan
@@ -20,6 +21,7 @@ from noetl.events.large_values import set_apart
 from noetl.events.orders import LeaseTerms, Order
 from noetl.store.contract import Commit, ExecutionRow, StoreSpace
 from noetl.store.deliveries import outside_rows
+from noetl.store.notices import NoticeRow
 
 
 class NotStoredError(BackendError):
@@ -80,10 +82,18 @@ class CommitBatch:
         """Orders that nobody wants any more, though somebody may be at work on them."""
         return [order_id for own in self._stopped.values() for order_id in own]
 
-    def commits(self, loaded: LoadedExecutions, now: float, terms: LeaseTerms) -> list[Commit]:
+    def commits(
+        self, loaded: LoadedExecutions, now: float, terms: LeaseTerms, notices: NoticeWriter | None
+    ) -> list[Commit]:
         commits = [
             _commit(
-                loaded[execution_id], own, self._stored[execution_id], self._taken.get(execution_id, ()), now, terms
+                loaded[execution_id],
+                own,
+                self._stored[execution_id],
+                self._taken.get(execution_id, ()),
+                now,
+                terms,
+                self._notices(loaded[execution_id], notices) if notices is not None else (),
             )
             for execution_id, own in self._decisions.items()
         ]
@@ -91,6 +101,11 @@ class CommitBatch:
             # The capacity is checked once for the transaction, so it may travel with any of its commits.
             commits[0] = msgspec.structs.replace(commits[0], room=tuple(self.room.values()))
         return commits
+
+    def _notices(self, loaded: LoadedExecution, notices: NoticeWriter) -> tuple[NoticeRow, ...]:
+        execution = loaded.execution
+        events = self.events(execution.execution_id)
+        return notices.rows(loaded.plan.net, execution, events, created_at=loaded.created_at)
 
     def ended_executions(self) -> list[str]:
         """The executions that are over with it."""
@@ -118,6 +133,7 @@ def _commit(
     taken: Sequence[str],
     now: float,
     terms: LeaseTerms,
+    notices: tuple[NoticeRow, ...],
 ) -> Commit:
     execution = loaded.execution
     effects = [effect for decision in decisions for effect in decision.effects]
@@ -144,6 +160,7 @@ def _commit(
         closed_waits=closed_waits,
         taken_messages=tuple(taken),
         tasks=tasks,
+        notices=notices,
     )
 
 

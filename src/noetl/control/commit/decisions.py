@@ -19,6 +19,7 @@ from noetl.control.commit.batch import CommitBatch
 from noetl.control.commit.loaded_executions import LoadedExecution, LoadedExecutions
 from noetl.control.commit.quarantine import Quarantine
 from noetl.control.commit.sharing import SharingPolicy
+from noetl.control.notifications.notices import NoticeWriter
 from noetl.control.results.result_cache import ResultCache, ResultNotLoadedError
 from noetl.control.results.waiting_for_results import WaitingForResults
 from noetl.engine.commands import CancelExecution, Command, PauseExecution, ResumeExecution
@@ -45,11 +46,19 @@ Control = PauseExecution | ResumeExecution | CancelExecution
 
 class Decisions:
     """`left_by` names the children that a step run waited for. `stop` hears of orders that nobody wants any more,
-    `stored` of every commit, `taken_up` of executions that were read from the log."""
+    `stored` of every commit, `taken_up` of executions that were read from the log. `notices` says what a commit tells
+    people; without it, nothing."""
 
     def __init__(
-        self, store: Store, results: ResultStore, dispatch: Wakeups, clock: Clock, policy: SharingPolicy
+        self,
+        store: Store,
+        results: ResultStore,
+        dispatch: Wakeups,
+        clock: Clock,
+        policy: SharingPolicy,
+        notices: NoticeWriter | None = None,
     ) -> None:
+        self.notices = notices
         self._store, self._dispatch, self._clock, self._policy = store, dispatch, clock, policy
         self.values = ResultCache(results, policy.near_bytes)
         self.loaded = LoadedExecutions(store, self.values, policy)
@@ -204,7 +213,7 @@ class Decisions:
         if self.local_workers is not None and self.hand_out is not None and self.ready and self.local_workers.free:
             await self.hand_out(self.local_workers, batch)
         now = self._clock.now()
-        commits = batch.commits(self.loaded, now, self.terms)
+        commits = batch.commits(self.loaded, now, self.terms, self.notices)
         if commits:
             crash_point("append.before")
             await self._store.commit(commits)

@@ -39,7 +39,7 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     registrations: tuple[CompensationRegistered, ...] = ()
     carried: RerunState | None = None
 
-    def command(self, at: float, net_hash: str) -> StartExecution:
+    def command(self, at: float, net_hash: str, late_after_s: tuple[float, ...] = ()) -> StartExecution:
         return StartExecution(
             at=at,
             net_hash=net_hash,
@@ -53,6 +53,7 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
             compensates=self.compensates,
             registrations=self.registrations,
             carried=self.carried,
+            late_after_s=late_after_s,
         )
 
 
@@ -68,8 +69,13 @@ class Starts:
             if start.execution_id in loaded:  # others wait for that one's end
                 raise TakenError(f"execution {start.execution_id} exists already")
             new = loaded.begin(start.net, start.execution_id, start.trace_id, now, start.parent_execution_id)
-            self._decisions.decide(batch, start.execution_id, start.command(now, new.plan.net_hash))
+            command = start.command(now, new.plan.net_hash, self._late_after(start))
+            self._decisions.decide(batch, start.execution_id, command)
             crash_point("start.before_commit")
 
         await self._group_commit.decide_and_commit(begin_execution, gathers=True)
         crash_point("start.after_commit")
+
+    def _late_after(self, start: Start) -> tuple[float, ...]:
+        notices = self._decisions.notices
+        return () if notices is None else notices.late_after(start.net, is_nested=start.parent_execution_id is not None)

@@ -112,6 +112,10 @@ class SecretRelease:
 
         return await past.read(is_granted)
 
+    async def material(self, name: str) -> Material:
+        """A stored credential, for a notice of this server. ToolError `keychain.unresolved` says why there is none."""
+        return await self._keychain().material((), name)
+
     def _naming(self, plan: Plan, step: str) -> Naming:
         known = self._namings.setdefault(plan, {})
         if step not in known:

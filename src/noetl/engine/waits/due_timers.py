@@ -6,7 +6,7 @@ from typing import assert_never
 
 from noetl.base.ids import derived
 from noetl.engine.decision import ChangeTask, Decision, Draft
-from noetl.engine.due_times import DueTime, Entry
+from noetl.engine.due_times import DueTime, Entry, late_key
 from noetl.engine.execution import Execution, StepRun
 from noetl.engine.lifetimes import expiry_of
 from noetl.engine.pipeline.lifetimes import expired
@@ -16,6 +16,7 @@ from noetl.engine.token_creation import release
 from noetl.engine.waits.human_tasks import changed
 from noetl.engine.waits.state import OpenHumanTask, Wait, WaitKind
 from noetl.engine.waits.wait_end import close_waits
+from noetl.events.executions import PlaybookLate
 from noetl.events.outcomes import Error
 from noetl.events.steps import StepFailed
 from noetl.events.waits import (
@@ -48,8 +49,16 @@ def fire(plan: Plan, execution: Execution, entry: Entry, at: float) -> Decision:
             return _outlived(execution, execution.runs[key], at)
         case DueTime.RELEASE:
             return release(plan, execution, execution.tokens[key], at)
+        case DueTime.LATE:
+            return _late(execution, float(key), at)
         case _:
             assert_never(alarm)
+
+
+def _late(execution: Execution, after_s: float, at: float) -> Decision:
+    draft = Draft(execution, at, derived(execution.execution_id, "late", late_key(after_s)))
+    draft.add(PlaybookLate(after_s=after_s), parent_id=execution.last_event_id)
+    return draft.decision()
 
 
 def end_wait(draft: Draft, execution: Execution, wait: Wait, ending: Ending) -> None:

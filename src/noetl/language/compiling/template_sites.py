@@ -17,6 +17,7 @@ from noetl.language.compiling.passes import Compilation
 from noetl.language.compiling.pipelines import HOOKS, MAIN, Pipeline, pipelines
 from noetl.language.compiling.targets import arcs_of
 from noetl.language.grammar.model import Construct
+from noetl.language.grammar.notifications import NOTIFICATION
 from noetl.language.grammar.policies import ADMISSION, DIRECTIVE, LOOP_POLICY
 from noetl.language.grammar.root import EXECUTOR_SPEC, ROOT
 from noetl.language.grammar.steps import ARC, LOOP, LOOP_SPEC, STEP, STEP_SPEC
@@ -98,6 +99,8 @@ def _everything(playbook: Playbook, compilation: Compilation) -> Iterator[_Writt
                 yield _Written(node, TemplateSite.KEYCHAIN, f'the keychain entry "{entry.name}"')
     yield _of_key(ROOT, "ctx", playbook.ctx)
     yield from _of_executor(playbook.executor.spec if playbook.executor is not None else None)
+    for one in playbook.notifications:
+        yield from _of_block(NOTIFICATION[one.event], one.node)
     for step in playbook.steps:
         yield from _of_step(step)
     for pipeline in pipelines(playbook):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from noetl.language.grammar.model import ONLY_V2_CASE, Construct, Key, RenderedAt, Unknown
+from noetl.language.grammar.notifications import ON
 from noetl.language.grammar.policies import EXECUTOR_POLICY
 from noetl.language.grammar.shapes import (
     DURATION,
@@ -123,6 +124,7 @@ ROOT = Construct(
         Key("keychain", KEYCHAIN_ENTRY, "Credentials this playbook needs.", items=True),
         Key("executor", EXECUTOR),
         Key("trigger", TRIGGER),
+        Key("on", ON),
         Key("workload", FREE, "Defaults of the input; literal data, never templates."),
         Key(
             "ctx",

@@ -326,6 +326,24 @@ class TriggerSyntax(_Part, frozen=True, kw_only=True):
     spec: Mapping | None = None
 
 
+class DestinationSyntax(_Part, frozen=True, kw_only=True):
+    """Where a notice goes; `node` holds its options."""
+
+    node: Mapping
+    kind: str  # email | webhook | slack | teams
+
+
+class NotificationSyntax(_Part, frozen=True, kw_only=True):
+    """One event of `on`, and whom it is told."""
+
+    event: str
+    notify: tuple[DestinationSyntax, ...] = ()
+    after: Scalar | None = None  # late only
+    throttle: Scalar | None = None
+    subject: Scalar | None = None
+    text: Scalar | None = None
+
+
 class Playbook(_Part, frozen=True, kw_only=True):
     """A whole document, of one dialect."""
 
@@ -345,4 +363,5 @@ class Playbook(_Part, frozen=True, kw_only=True):
     ctx: Mapping | None = None  # the initial context
     workbook: dict[str, TaskSyntax] = {}
     trigger: TriggerSyntax | None = None
+    notifications: tuple[NotificationSyntax, ...] = ()
     steps: tuple[StepSyntax, ...] = ()

@@ -11,6 +11,7 @@ import msgspec
 
 from noetl.language.grammar.root import EXECUTOR, ROOT
 from noetl.language.reading.nodes import Mapping, Node, Scalar, describe
+from noetl.language.reading.notifications import read_notifications
 from noetl.language.reading.numbers import plain_text, timeout
 from noetl.language.reading.playbook import ExecutorSyntax, KeychainEntrySyntax, Playbook, StepSyntax, TaskSyntax
 from noetl.language.reading.policy_keys import check_parts
@@ -105,6 +106,7 @@ def read_root(
         ctx=mapping(reading, root.get("ctx"), "E_ROOT_KEY", "ctx", "ctx: {name: value, …}"),
         workbook=read_workbook(reading, root.get("workbook"), read_task),
         trigger=read_trigger(reading, root.get("trigger")),
+        notifications=read_notifications(reading, root.get("on")),
         steps=_read_steps(root, reading, read_step),
     )
 

@@ -74,6 +74,16 @@ RULES: dict[tuple[str, str], AccessRule] = {
     ("POST", "/api/webhooks"): ADMINISTERS,
     ("DELETE", "/api/webhooks/{name}"): ADMINISTERS,
     ("POST", "/hooks/{hook_id}"): SIGNS_IN,
+    # notifications
+    ("GET", "/api/notifications"): VIEWER,
+    ("GET", "/api/notifications/{notice_id}"): VIEWER,
+    ("POST", "/api/notifications/retry"): OPERATES,
+    ("POST", "/api/notifications/{notice_id}/retry"): OPERATES,
+    ("GET", "/api/notification-rules"): AUTHOR,
+    ("GET", "/api/notification-rules/{name}"): AUTHOR,
+    ("PUT", "/api/notification-rules/{name}"): ADMINISTERS,
+    ("DELETE", "/api/notification-rules/{name}"): ADMINISTERS,
+    ("POST", "/api/notification-rules/{name}/test"): ADMINISTERS,
     # what anybody may see before signing in
     ("GET", "/api/health/live"): PUBLIC,
     ("GET", "/api/health/ready"): PUBLIC,

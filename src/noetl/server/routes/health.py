@@ -15,6 +15,7 @@ from noetl.server.guarded_router import Json, shows
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import Services, services_of
 from noetl.server.workers import LIVE_S
+from noetl.store.notices import NoticeState
 
 router = APIRouter(tags=["operation"])
 STATES = ("running", "paused", "completed", "failed", "cancelled")
@@ -81,6 +82,8 @@ async def _looked_up(services: Services) -> None:
     for status, number in (dict.fromkeys(STATES, 0) | await store.tally()).items():
         meters.kept.labels(status).set(number)
     meters.saw_orders(ready=await store.unclaimed(now=now), leased=await store.leased(now=now))
+    for state, number in (dict.fromkeys(NoticeState, 0) | await store.notices.tally()).items():
+        meters.notices.labels(str(state)).set(number)
     rows = await services.roster.list()
     meters.incidents.set(len(await store.key_values.list(INCIDENT)))
     meters.workers.set(sum(now - row.last_seen < LIVE_S for row in rows))

@@ -956,6 +956,142 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/notification-rules": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List notification rules
+         * @description Rules of the installation; those of a playbook stand in its text, under `on`.
+         */
+        get: operations["rules_api_notification_rules_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/notification-rules/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One notification rule */
+        get: operations["rule_api_notification_rules__name__get"];
+        /**
+         * Set a notification rule
+         * @description Make it, or replace the one of that name.
+         */
+        put: operations["put_rule_api_notification_rules__name__put"];
+        post?: never;
+        /** Delete a notification rule */
+        delete: operations["delete_rule_api_notification_rules__name__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/notification-rules/{name}/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Try a notification rule
+         * @description Send a test notice to each of its destinations, now.
+         */
+        post: operations["test_rule_api_notification_rules__name__test_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/notifications": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List notices
+         * @description The newest first.
+         */
+        get: operations["notices_api_notifications_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/notifications/retry": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Send all dead letters again */
+        post: operations["retry_all_api_notifications_retry_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/notifications/{notice_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One notice */
+        get: operations["notice_api_notifications__notice_id__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/notifications/{notice_id}/retry": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send a dead letter again
+         * @description 409 for a notice that is no dead letter.
+         */
+        post: operations["retry_api_notifications__notice_id__retry_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/orders/call": {
         parameters: {
             query?: never;
@@ -2911,6 +3047,73 @@ export interface components {
             version: string | null;
         };
         /**
+         * NoticePage
+         * @description `next` is the cursor of the page after, null at the end.
+         */
+        NoticePage: {
+            next: string | null;
+            notices: components["schemas"]["NoticeView"][];
+        };
+        /**
+         * NoticeState
+         * @enum {string}
+         */
+        NoticeState: "pending" | "sending" | "sent" | "folded" | "dead";
+        /**
+         * NoticeView
+         * @description One notice. `rule` is the rule of the installation that wanted it, or "playbook". `folded` counts repeats that it
+         *         stands for; `due_at` is its next attempt.
+         */
+        NoticeView: {
+            attempts: number;
+            created_at: string;
+            destination: string;
+            due_at: string | null;
+            ended_at: string | null;
+            error: string | null;
+            event: string;
+            execution_id: string;
+            folded: number;
+            notice_id: string;
+            path: string;
+            rule: string;
+            state: string;
+        };
+        /**
+         * NotificationRule
+         * @description `on` are events, `notify` destinations such as {email: {to, auth}}. `path` is a pattern with `*`; `labels` must
+         *         all be among those of the playbook's metadata. `late_after` is the expected duration of the event late.
+         */
+        NotificationRule: {
+            /** @default true */
+            enabled: boolean;
+            /** @default {} */
+            labels: {
+                [key: string]: string;
+            };
+            /** @default null */
+            late_after: string | number | null;
+            name: string;
+            /** @default [] */
+            notify: {
+                [key: string]: Record<string, unknown>;
+            }[];
+            /** @default [] */
+            on: string[];
+            /** @default * */
+            path: string;
+            /** @default null */
+            subject: string | null;
+            /** @default null */
+            text: string | null;
+            /** @default null */
+            throttle: string | number | null;
+        };
+        /** NotificationRuleList */
+        NotificationRuleList: {
+            rules: components["schemas"]["NotificationRule"][];
+        };
+        /**
          * Order
          * @description One step run to be run. The scopes are as of the claim; `position` is where to begin (WRK-04).
          *
@@ -3430,6 +3633,10 @@ export interface components {
             /** @default {} */
             writes: Record<string, unknown>;
         };
+        /** Retried */
+        Retried: {
+            retried: number;
+        };
         /** RetryProcessed */
         RetryProcessed: {
             /** @default [] */
@@ -3475,6 +3682,10 @@ export interface components {
         Rotated: {
             key_id: string;
             moved: number;
+        };
+        /** RuleTest */
+        RuleTest: {
+            destinations: components["schemas"]["TriedDestination"][];
         };
         /**
          * RunHistory
@@ -4122,6 +4333,14 @@ export interface components {
             /** @enum {unknown} */
             by: "day" | "hour";
             spans: components["schemas"]["Minute"][];
+        };
+        /**
+         * TriedDestination
+         * @description `error` is null when the test notice was handed over.
+         */
+        TriedDestination: {
+            destination: string;
+            error: string | null;
         };
         /** TriggerList */
         TriggerList: {
@@ -6119,6 +6338,287 @@ export interface operations {
                 };
                 content: {
                     "application/json": Record<string, unknown>;
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    rules_api_notification_rules_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NotificationRuleList"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    rule_api_notification_rules__name__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NotificationRule"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    put_rule_api_notification_rules__name__put: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NotificationRule"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NotificationRule"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    delete_rule_api_notification_rules__name__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    test_rule_api_notification_rules__name__test_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RuleTest"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    notices_api_notifications_get: {
+        parameters: {
+            query?: {
+                /** @description All without it; dead ones are dead letters. */
+                state?: components["schemas"]["NoticeState"][] | null;
+                execution_id?: string | null;
+                limit?: number;
+                cursor?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NoticePage"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    retry_all_api_notifications_retry_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Retried"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    notice_api_notifications__notice_id__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                notice_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NoticeView"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    retry_api_notifications__notice_id__retry_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                notice_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NoticeView"];
                 };
             };
             /** @description Anything that went wrong. */

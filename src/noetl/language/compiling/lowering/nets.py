@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from noetl.base.durations import seconds
 from noetl.language.compiling.lowering.debug_map import Lowering
 from noetl.language.compiling.lowering.limits import lower_concurrency
 from noetl.language.compiling.lowering.steps import lower_step
@@ -11,10 +12,11 @@ from noetl.language.compiling.lowering.values import authored, flag, inner, tabl
 from noetl.language.compiling.step_names import entry_step
 from noetl.language.compiling.targets import END, arcs_of, candidates
 from noetl.language.reading.nodes import data
-from noetl.language.reading.playbook import ArcSyntax, Dialect, Playbook
+from noetl.language.reading.playbook import ArcSyntax, Dialect, NotificationSyntax, Playbook
 from noetl.net.debug import DebugMap, step_address
 from noetl.net.kinds import Kinds, has_policy
 from noetl.net.net import FORMAT, Executor, KeychainEntry, Net, Transition, Trigger
+from noetl.net.notifications import Destination, Notification
 from noetl.net.task import Directive
 
 
@@ -36,6 +38,7 @@ def lower_playbook(playbook: Playbook, kinds: Kinds, debug: DebugMap) -> Net | N
         keychain=_keychain(playbook),
         executor=_executor(playbook, kinds),
         trigger=_trigger(playbook),
+        notifications=tuple(_notification(one) for one in playbook.notifications),
         transitions=_transitions(_lowering(playbook, kinds, debug)),
     )
 
@@ -104,6 +107,17 @@ def _executor(playbook: Playbook, kinds: Kinds) -> Executor:
         cost=table(inner(policy, "cost")),
         pool=authored(inner(written.spec, "pool")),
         concurrency=lower_concurrency(inner(written.spec, "concurrency")),
+    )
+
+
+def _notification(written: NotificationSyntax) -> Notification:
+    return Notification(
+        event=written.event,
+        notify=tuple(Destination(kind=one.kind, options=table(one.node)) for one in written.notify),
+        after_s=seconds(written.after.value) if written.after is not None else None,
+        throttle_s=seconds(written.throttle.value) if written.throttle is not None else 0.0,
+        subject=authored(written.subject),
+        text=authored(written.text),
     )
 
 

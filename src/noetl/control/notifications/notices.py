@@ -1,0 +1,169 @@
+"""Notices of a commit: which of its events are to be told, and where (NTF-01, NTF-02).
+
+A notice is a row of the commit itself. One is made for every destination, so that each is tried again by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from noetl.base.clock import rfc3339
+from noetl.base.ids import derived
+from noetl.control.notifications.rules import NotificationRules
+from noetl.engine.execution import Execution
+from noetl.events.envelope import Event
+from noetl.events.events import Payload
+from noetl.events.executions import PlaybookLate, PlaybookProcessed
+from noetl.events.steps import StepFailed
+from noetl.events.waits import HumanCreated, HumanEscalated, HumanOverdue
+from noetl.net.net import Net
+from noetl.net.notifications import Destination, Notification
+from noetl.store.notices import NoticeRow
+from noetl.templates.authored import Authored
+
+OWN = "playbook"  # the rule of a notice that the playbook itself asks for
+_TOLD = (PlaybookProcessed, PlaybookLate, HumanCreated, HumanEscalated, HumanOverdue)
+
+
+class NoticeBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a notice is made of when it is sent. `facts` are what its templates read, besides `notice`."""
+
+    destination: Destination
+    subject: Authored | None = None
+    text: Authored | None = None
+    facts: dict[str, Any] = {}
+
+
+class NoticeWriter:
+    """`public_url` is where people reach the server; with it notices link to their execution."""
+
+    def __init__(self, rules: NotificationRules, public_url: str | None = None) -> None:
+        self._rules, self._public_url = rules, (public_url or "").rstrip("/")
+
+    def late_after(self, net: Net, *, is_nested: bool) -> tuple[float, ...]:
+        """The expected durations that rules of the installation have for a playbook."""
+        if is_nested or not self._rules.known:
+            return ()
+        found = (one.notification("late").after_s for one in self._rules.known if "late" in one.on and one.hears(net))
+        return tuple(after_s for after_s in found if after_s is not None)
+
+    def rows(
+        self, net: Net, execution: Execution, events: Sequence[Event], *, created_at: float
+    ) -> tuple[NoticeRow, ...]:
+        """Those of a commit; most have none."""
+        if (not net.notifications and not self._rules.known) or execution.compensates is not None:
+            return ()
+        told = [event for event in events if isinstance(event.payload, _TOLD)]
+        return tuple(
+            row
+            for event in told
+            for rule, one in self._wanted_notifications(net, execution, event.payload)
+            for row in self._rows_of(
+                net, execution, event, rule, one, self._facts(net, execution, events, event, created_at)
+            )
+        )
+
+    def _wanted_notifications(
+        self, net: Net, execution: Execution, payload: Payload
+    ) -> Iterator[tuple[str, Notification]]:
+        name = notice_event(payload)
+        after_s = payload.after_s if isinstance(payload, PlaybookLate) else None
+        for one in net.notifications:
+            if one.event == name and one.after_s == after_s:
+                yield OWN, one
+        # A rule of the installation hears of what somebody asked for, not of every part of it.
+        if name is None or execution.parent_execution_id is not None:
+            return
+        for rule in self._rules.known:
+            if name in rule.on and rule.hears(net):
+                own = rule.notification(name)
+                if after_s is None or own.after_s == after_s:
+                    yield rule.name, own
+
+    def _rows_of(
+        self, net: Net, execution: Execution, event: Event, rule: str, wanted: Notification, facts: dict[str, Any]
+    ) -> Iterator[NoticeRow]:
+        for index, destination in enumerate(wanted.notify):
+            body = NoticeBody(destination=destination, subject=wanted.subject, text=wanted.text, facts=facts)
+            is_throttled = wanted.throttle_s > 0
+            yield NoticeRow(
+                notice_id=derived("notice", event.event_id, rule, index),
+                execution_id=execution.execution_id,
+                path=net.path,
+                event=facts["event"],
+                rule=rule,
+                created_at=event.ts,
+                due_at=event.ts,
+                fold_key=derived(rule, facts["event"], net.path, index) if is_throttled else None,
+                throttle_s=wanted.throttle_s,
+                body=msgspec.json.encode(body),
+            )
+
+    def _facts(
+        self, net: Net, execution: Execution, events: Sequence[Event], event: Event, created_at: float
+    ) -> dict[str, Any]:
+        execution_id = execution.execution_id
+        status = execution.status.value if execution.status is not None else "running"
+        about: dict[str, Any] = {
+            "id": execution_id,
+            "path": net.path,
+            "name": net.name,
+            "version": net.version,
+            "status": status,
+            "started_at": rfc3339(created_at),
+            "finished_at": rfc3339(execution.finished_at) if execution.finished_at is not None else None,
+            "duration_s": round(max(0.0, event.ts - created_at), 3),
+            "labels": net.metadata.get("labels") or {},
+            "url": f"{self._public_url}/executions/{execution_id}" if self._public_url else None,
+        }
+        return {
+            "event": notice_event(event.payload),
+            "at": rfc3339(event.ts),
+            "execution": about,
+            "error": _error(execution, events, event.payload),
+            "task": _task(execution, event.payload),
+        }
+
+
+def notice_event(payload: Payload) -> str | None:
+    """The name under which a playbook or a rule asks for this event."""
+    match payload:
+        case PlaybookProcessed():
+            return payload.status.value
+        case PlaybookLate():
+            return "late"
+        case HumanCreated():
+            return "task_assigned"
+        case HumanEscalated():
+            return "task_assigned" if payload.mode == "reassign" else None
+        case HumanOverdue():
+            return "task_overdue"
+        case _:
+            return None
+
+
+def _error(execution: Execution, events: Sequence[Event], payload: Payload) -> dict[str, Any] | None:
+    error = payload.error or execution.error if isinstance(payload, PlaybookProcessed) else None
+    if error is None:
+        return None
+    failed = next((event.step for event in reversed(events) if isinstance(event.payload, StepFailed)), None)
+    return {"kind": error.kind, "message": error.message, "code": error.code, "step": failed}
+
+
+def _task(execution: Execution, payload: Payload) -> dict[str, Any] | None:
+    if not isinstance(payload, HumanCreated | HumanEscalated | HumanOverdue):
+        return None
+    task = execution.tasks.get(payload.task_id)
+    if task is None:
+        return {"id": payload.task_id}
+    return {
+        "id": task.task_id,
+        "title": task.title,
+        "step": task.step,
+        "role": task.role,
+        "user": task.user,
+        "due_at": rfc3339(task.due_at) if task.due_at is not None else None,
+    }

@@ -1,0 +1,364 @@
+"""Notifications over a whole server, a real mail server and real hooks on loopback (NTF-01 to NTF-08)."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from noetl.server.access.identity import Role
+from noetl.server.access.signatures import claimed, is_signed
+from noetl.store.memory import MemoryStore
+from tests.playbook_runs import Scripted, broken
+from tests.server.talking import Talk, talking
+from tests.servers.http import HttpServer, reply
+from tests.servers.mail import MailServer
+
+KEY = "the key of this hook"
+FAILING = """
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: {name: nightly, path: billing/nightly, labels: {team: billing}}
+%s
+workflow:
+  - step: load
+    tool: [{name: work, kind: python, code: x}]
+executor: {spec: {entry_step: load}}
+"""
+BROKEN = {"python": Scripted(work=broken("source.down", "no rows today"))}
+
+
+@asynccontextmanager
+async def notifying(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, *, tools: dict[str, Any] | None = None, **more: Any
+) -> AsyncIterator[Talk]:
+    monkeypatch.setenv("NOETL_HOME", str(folder))
+    async with talking(tools=tools or BROKEN, **more) as talk:
+        yield talk
+
+
+async def put(talk: Talk, path: str, body: Any, status: int = 200) -> Any:
+    answer = await talk.client.put(path, json=body)
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+async def credential(talk: Talk, name: str, value: Any) -> None:
+    answer = await talk.client.put(f"/api/credentials/{name}", json={"value": value, "type": "text"})
+    assert answer.is_success, answer.text
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(120):
+        while not is_so():
+            await asyncio.sleep(0.02)
+
+
+async def notices(talk: Talk, state: str, number: int = 1) -> list[dict[str, Any]]:
+    """Those of a state, once there are so many."""
+    async with asyncio.timeout(120):
+        while True:
+            found: list[dict[str, Any]] = (await talk.get(f"/api/notifications?state={state}"))["notices"]
+            if len(found) >= number:
+                return found
+            await asyncio.sleep(0.02)
+
+
+@pytest.mark.req("NTF-01")
+async def test_a_failure_reaches_a_mailbox_and_a_signed_hook_once_each(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    hook = HttpServer({"POST /told": reply(202)})
+    with MailServer() as mail:
+        async with hook, notifying(monkeypatch, tmp_path, public_url="https://noetl.example.org/") as talk:
+            await credential(talk, "mail", mail.auth)
+            await credential(talk, "hook", {"secret": KEY})
+            own = f"on: {{failed: {{notify: [{{webhook: {{url: '{hook.url}/told', auth: hook}}}}]}}}}"
+            rule = {"on": ["failed"], "path": "billing/*", "labels": {"team": "billing"}}
+            await put(
+                talk, "/api/notification-rules/ops", rule | {"notify": [{"email": {"to": "o@x.org", "auth": "mail"}}]}
+            )
+            execution_id = await talk.ran(FAILING % own)
+            sent = await notices(talk, "sent", 2)
+
+    assert {(one["rule"], one["destination"]) for one in sent} == {
+        ("playbook", "webhook 127.0.0.1"),
+        ("ops", "email o@x.org"),
+    }
+    [message] = mail.messages
+    assert message["Subject"] == "[noetl] billing/nightly failed"
+    text = message.get_content()
+    assert "source.down: no rows today" in text
+    assert "Step:      load" in text
+    assert f"https://noetl.example.org/executions/{execution_id}" in text
+    [delivery] = hook.requests
+    told = delivery.json
+    assert (told["event"], told["execution"]["id"], told["error"]["kind"]) == ("failed", execution_id, "source.down")
+    at = float(delivery.headers["noetl-timestamp"])
+    signed = claimed(delivery.headers["noetl-timestamp"], delivery.headers["noetl-signature"], now=at)
+    assert signed is not None
+    assert is_signed(signed, KEY, delivery.body)
+    assert delivery.headers["noetl-delivery"] == next(one["notice_id"] for one in sent if one["rule"] == "playbook")
+
+
+@pytest.mark.req("NTF-01")
+async def test_a_rule_hears_only_its_playbooks_and_its_events(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    async with HttpServer({"*": reply()}) as hook, notifying(monkeypatch, tmp_path) as talk:
+        to = [{"webhook": {"url": hook.url}}]
+        await put(talk, "/api/notification-rules/other-path", {"on": ["failed"], "path": "sales/*", "notify": to})
+        await put(
+            talk, "/api/notification-rules/other-label", {"on": ["failed"], "labels": {"team": "x"}, "notify": to}
+        )
+        await put(talk, "/api/notification-rules/other-event", {"on": ["completed"], "notify": to})
+        await put(talk, "/api/notification-rules/off", {"on": ["failed"], "enabled": False, "notify": to})
+        await put(talk, "/api/notification-rules/mine", {"on": ["failed"], "notify": to})
+        await talk.ran(FAILING % "")
+        await notices(talk, "sent")
+
+        every = (await talk.get("/api/notifications"))["notices"]
+        assert [one["rule"] for one in every] == ["mine"]
+
+
+@pytest.mark.req("NTF-05")
+async def test_a_notice_that_is_refused_is_a_dead_letter_until_it_is_sent_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    hook = HttpServer({"*": [reply(410, text="gone"), reply(200)]})
+    async with hook, notifying(monkeypatch, tmp_path) as talk:
+        await put(talk, "/api/notification-rules/ops", {"on": ["failed"], "notify": [{"webhook": {"url": hook.url}}]})
+        await talk.ran(FAILING % "")
+        [dead] = await notices(talk, "dead")
+        figures = (await talk.client.get("/metrics")).text
+        seen = await talk.get(f"/api/notifications/{dead['notice_id']}")
+        await talk.post(f"/api/notifications/{dead['notice_id']}/retry")
+        [sent] = await notices(talk, "sent")
+        again = await talk.post(f"/api/notifications/{dead['notice_id']}/retry", status=409)
+
+    assert seen["attempts"] == 1
+    assert "410" in seen["error"]
+    assert 'noetl_notices{state="dead"} 1.0' in figures
+    assert 'noetl_notice_attempts_total{destination="webhook",outcome="dead"} 1.0' in figures
+    assert sent["notice_id"] == dead["notice_id"]
+    assert len(hook.requests) == 2
+    assert "only dead letters" in again["detail"]
+
+
+@pytest.mark.req("NTF-05")
+async def test_a_hook_that_is_down_for_a_while_is_tried_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("noetl.control.notifications.sender.FIRST_PAUSE_S", 0.01)
+    async with HttpServer({"*": [reply(503), reply(503), reply()]}) as hook, notifying(monkeypatch, tmp_path) as talk:
+        await put(talk, "/api/notification-rules/ops", {"on": ["failed"], "notify": [{"webhook": {"url": hook.url}}]})
+        await talk.ran(FAILING % "")
+        [sent] = await notices(talk, "sent")
+
+    assert sent["attempts"] == 3
+    assert len({one.headers["noetl-delivery"] for one in hook.requests}) == 1
+
+
+@pytest.mark.req("NTF-06")
+async def test_executions_go_on_beside_a_hook_that_never_answers(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    async with HttpServer({"*": reply(hang=True)}) as hook, notifying(monkeypatch, tmp_path) as talk:
+        await put(talk, "/api/notification-rules/ops", {"on": ["failed"], "notify": [{"webhook": {"url": hook.url}}]})
+        first = await talk.ran(FAILING % "")
+        await until(lambda: len(hook.requests) == 1)
+        second = await talk.ran(FAILING % "")
+
+        assert first != second
+        assert len((await talk.get("/api/notifications?state=sending"))["notices"]) >= 1
+
+
+@pytest.mark.req("NTF-04")
+async def test_repeats_within_the_throttle_wait_for_its_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    async with HttpServer({"*": reply()}) as hook, notifying(monkeypatch, tmp_path) as talk:
+        rule = {"on": ["failed"], "throttle": "1h", "notify": [{"webhook": {"url": hook.url}}]}
+        await put(talk, "/api/notification-rules/ops", rule)
+        await talk.ran(FAILING % "")
+        await notices(talk, "sent")
+        for _ in range(3):
+            await talk.ran(FAILING % "")
+
+        assert len((await talk.get("/api/notifications?state=pending"))["notices"]) == 3
+    assert len(hook.requests) == 1
+
+
+@pytest.mark.req("NTF-02")
+async def test_a_notice_of_a_server_that_ended_is_sent_by_the_next_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    store = MemoryStore()
+    async with HttpServer({"*": reply()}) as hook:
+        own = f"on: {{failed: {{notify: {{webhook: {{url: '{hook.url}'}}}}}}}}"
+
+        async def claims_nothing(**_: Any) -> list[Any]:
+            return []
+
+        with monkeypatch.context() as patched:
+            patched.setattr(store.notices, "claim", claims_nothing)
+            async with notifying(monkeypatch, tmp_path, store=store) as talk:
+                await talk.ran(FAILING % own)
+        assert not hook.requests
+        async with notifying(monkeypatch, tmp_path, store=store) as talk:
+            await notices(talk, "sent")
+
+    assert len(hook.requests) == 1
+
+
+@pytest.mark.req("NTF-07")
+async def test_an_execution_that_takes_longer_than_expected_is_late(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    waiting = """
+    apiVersion: noetl.io/v10
+    kind: Playbook
+    metadata: {name: slow, path: billing/slow}
+    workflow:
+      - step: start
+        message: {name: go}
+    """
+    async with HttpServer({"*": reply()}) as hook, notifying(monkeypatch, tmp_path) as talk:
+        rule = {"on": ["late"], "late_after": 0.05, "notify": [{"webhook": {"url": hook.url}}]}
+        await put(talk, "/api/notification-rules/sla", rule)
+        path = (await talk.register(waiting))["path"]
+        execution_id = (await talk.start(path))["execution_id"]
+        await notices(talk, "sent")
+        events = await talk.get(f"/api/executions/{execution_id}/events?limit=100")
+
+    assert [one["payload"]["after_s"] for one in events["events"] if one["event_type"] == "playbook.late"] == [0.05]
+    assert hook.requests[0].json["event"] == "late"
+
+
+@pytest.mark.req("NTF-01")
+async def test_a_task_that_is_assigned_is_told_to_slack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = "/services/T000/B000/" + secrets.token_hex(8)
+    asks = """
+    apiVersion: noetl.io/v10
+    kind: Playbook
+    metadata: {name: asks, path: billing/asks}
+    on: {task_assigned: {notify: [{slack: {auth: chat}}], text: "{{ task.title }} for {{ task.role }}"}}
+    workflow:
+      - step: start
+        human_task: {title: Approve the bill, assignee: {role: finance}}
+    """
+    async with HttpServer({"*": reply(body=b"ok")}) as hook, notifying(monkeypatch, tmp_path) as talk:
+        await credential(talk, "chat", {"webhook_url": hook.url + path})
+        started = (await talk.register(asks))["path"]
+        await talk.start(started)
+        [sent] = await notices(talk, "sent")
+
+    assert hook.requests[0].json["text"].endswith("Approve the bill for finance")
+    assert sent["destination"] == "slack chat"
+
+
+@pytest.mark.req("NTF-08")
+async def test_no_secret_of_a_destination_is_seen_when_it_fails(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    secret = secrets.token_hex(16)
+
+    async with HttpServer({"*": reply(404, text="no_service")}) as hook, notifying(monkeypatch, tmp_path) as talk:
+        await credential(talk, "chat", {"webhook_url": f"{hook.url}/services/{secret}"})
+        await put(talk, "/api/notification-rules/ops", {"on": ["failed"], "notify": [{"slack": {"auth": "chat"}}]})
+        await talk.ran(FAILING % "")
+        await notices(talk, "dead")
+        shown = [
+            (await talk.client.get(path)).text
+            for path in ("/api/notifications", "/api/notification-rules", "/metrics", "/api/audit")
+        ]
+
+    assert "no_service" in shown[0]
+    assert not any(secret in one for one in shown)
+
+
+@pytest.mark.req("NTF-08")
+async def test_a_template_that_fails_does_not_stop_the_notice(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    async with HttpServer({"*": reply()}) as hook, notifying(monkeypatch, tmp_path) as talk:
+        rule = {
+            "on": ["failed"],
+            "notify": [{"webhook": {"url": hook.url}}],
+            "text": "{{ 1 / 0 }}",
+            "subject": "{{ error.kind }}!",
+        }
+        await put(talk, "/api/notification-rules/ops", rule)
+        await talk.ran(FAILING % "")
+        await notices(talk, "sent")
+
+    told = hook.requests[0].json
+    assert told["subject"] == "source.down!"
+    assert "billing/nightly failed." in told["text"]
+    assert "A template of this notice failed" in told["text"]
+
+
+@pytest.mark.req("NTF-08")
+async def test_notices_reach_no_address_that_tools_may_not_reach(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from noetl.base.addresses.guard import AddressGuard
+    from noetl.base.addresses.policy import CLOSED
+    from noetl.tools.permissions import Permissions
+    from noetl.tools.registry import guarded_registry
+
+    async with HttpServer({"*": reply()}) as hook:
+        with monkeypatch.context() as patched:
+            patched.setattr("noetl.server.services.tools_of", lambda _: guarded_registry(Permissions(addresses=CLOSED)))
+            async with notifying(monkeypatch, tmp_path) as talk:
+                assert isinstance(talk.services.tools.addresses, AddressGuard)
+                rule = {"on": ["failed"], "notify": [{"webhook": {"url": hook.url}}]}
+                await put(talk, "/api/notification-rules/ops", rule)
+                await talk.ran(FAILING % "")
+                [dead] = await notices(talk, "dead")
+
+    assert not hook.requests
+    assert "127.0.0.1" in dead["error"]
+
+
+async def test_a_rule_is_tried_and_says_what_is_wrong(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    async with HttpServer({"*": reply()}) as hook, notifying(monkeypatch, tmp_path) as talk:
+        to = [{"webhook": {"url": hook.url}}, {"email": {"to": "o@x.org", "auth": "nowhere"}}]
+        await put(talk, "/api/notification-rules/ops", {"on": ["failed"], "notify": to})
+        tried = (await talk.post("/api/notification-rules/ops/test"))["destinations"]
+
+        assert [one["error"] is None for one in tried] == [True, False]
+        assert "nowhere" in tried[1]["error"]
+        assert hook.requests[0].json["event"] == "test"
+        assert (await talk.get("/api/notifications"))["notices"] == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ({"on": ["fail"], "notify": [{"slack": {"auth": "x"}}]}, 'no event "fail"'),
+        ({"on": ["failed"], "notify": []}, "at least one destination"),
+        ({"on": ["failed"], "notify": [{"pager": {}}]}, 'no destination "pager"'),
+        ({"on": ["failed"], "notify": [{"email": {"to": "a@b.c"}}]}, '"auth" of email'),
+        ({"on": ["late"], "notify": [{"slack": {"auth": "x"}}]}, "late_after"),
+        ({"on": ["failed"], "throttle": "soon", "notify": [{"slack": {"auth": "x"}}]}, "throttle"),
+        ({"on": ["failed"], "wait": 1, "notify": [{"slack": {"auth": "x"}}]}, "wait"),
+    ],
+)
+async def test_a_rule_that_cannot_be_followed_is_refused(rule: dict[str, Any], said: str) -> None:
+    async with talking() as talk:
+        told = await put(talk, "/api/notification-rules/ops", rule, 422)
+
+        assert said in told["detail"]
+        assert (await talk.get("/api/notification-rules"))["rules"] == []
+
+
+async def test_rules_are_the_administrators_and_notices_everybodys() -> None:
+    async with talking() as talk:
+        viewer, author = await talk.as_role(Role.VIEWER), await talk.as_role(Role.AUTHOR)
+        rule = {"on": ["failed"], "notify": [{"slack": {"auth": "x"}}]}
+        await put(talk, "/api/notification-rules/ops", rule)
+
+        assert (await viewer.get("/api/notifications")).status_code == 200
+        assert (await viewer.get("/api/notification-rules")).status_code == 403
+        assert (await author.put("/api/notification-rules/ops", json=rule)).status_code == 403
+        assert (await author.get("/api/notification-rules/ops")).json()["on"] == ["failed"]
+        assert (await talk.client.delete("/api/notification-rules/ops")).status_code == 204
+        assert (await talk.client.delete("/api/notification-rules/ops")).status_code == 404
