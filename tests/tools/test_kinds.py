@@ -15,9 +15,9 @@ from noetl.tools.kinds import KINDS, load_kinds, plugins
 BUILT_IN = [
     *("http", "postgres", "duckdb", "python", "noop", "log", "secrets", "playbook", "workbook"),
     *("quantum", "artifact", "storage", "gcs", "nats", "transfer", "shell", "script"),
-    *("sql", "snowflake", "redis", "mqtt", "email", "slack", "teams", "ssh", "sftp"),
+    *("sql", "snowflake", "redis", "mqtt", "email", "slack", "teams", "ssh", "sftp", "llm", "mcp"),
 ]
-KNOWN_ONLY = ["container", "mcp", "ducklake"]
+KNOWN_ONLY = ["container", "ducklake"]
 
 
 @pytest.mark.req("TOOL-01")
@@ -120,11 +120,11 @@ def test_a_plug_in_kind_appears_beside_the_built_in_ones(installed: list[EntryPo
 def test_a_plug_in_runs_a_kind_that_was_only_known_and_never_replaces_a_built_in_one(
     installed: list[EntryPoint],
 ) -> None:
-    installed += [_entry("mcp", f"{__name__}:_Bare"), _entry("http", f"{__name__}:_Bare")]
+    installed += [_entry("ducklake", f"{__name__}:_Bare"), _entry("http", f"{__name__}:_Bare")]
 
     kinds = load_kinds()
 
-    assert kinds["mcp"].plugin is None
+    assert kinds["ducklake"].plugin is None
     assert kinds["http"] is KINDS["http"]
     assert dict(kinds)["http"] is KINDS["http"]
 

@@ -233,7 +233,6 @@ def test_the_registry_runs_every_kind_that_the_table_says_is_built_in() -> None:
     ("kind", "plugin"),
     [
         ("container", "a plug-in that runs containers"),
-        ("mcp", "a plug-in for MCP servers"),
         ("ducklake", "a plug-in for DuckLake"),
     ],
 )
@@ -248,9 +247,9 @@ def test_a_kind_that_is_only_known_says_which_plug_in_is_missing(kind: str, plug
 
 
 def test_a_playbook_of_such_a_kind_is_refused_before_it_begins() -> None:
-    text = PLAYBOOK.replace("KIND", "mcp").replace("WORD", "server")
+    text = PLAYBOOK.replace("KIND", "ducklake").replace("WORD", "command")
 
-    with pytest.raises(RefusedError, match="install a plug-in for MCP servers"):
+    with pytest.raises(RefusedError, match="install a plug-in for DuckLake"):
         noetl.run(text, db=":memory:")
 
 

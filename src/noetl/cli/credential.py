@@ -39,6 +39,8 @@ _TYPES = [
         "azure",
         "email",
         "ssh",
+        "llm",
+        "mcp",
     ),
 ]
 Found = TypeVar("Found")

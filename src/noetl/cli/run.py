@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from noetl.store.contract import Records
 
 MEMORY = ":memory:"
-ALLOWABLE = ("shell", "script", "container")
+ALLOWABLE = ("shell", "script", "container", "mcp")
 
 
 def _kinds(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
@@ -57,7 +57,7 @@ kinds_option = click.option(
     multiple=True,
     callback=_kinds,
     metavar="KIND,…",
-    help="Turn on tool kinds that run programs of this machine: shell, script, container.",
+    help="Turn on what runs programs of this machine: shell, script, container, and mcp servers that are programs.",
 )
 
 deny_option = click.option(

@@ -89,7 +89,7 @@ def _of_kind(kind: str, text_field: str) -> Callable[[str | Fields], Fields]:
 
 _DATABASES = ("mysql", "sqlserver", "oracle", "snowflake", "clickhouse", "trino", "redshift", "databricks")
 _BY_URL = (*_DATABASES, "nats", "redis", "mqtt")
-_BY_FIELDS = ("s3", "gcs", "azure", "email", "ssh")
+_BY_FIELDS = ("s3", "gcs", "azure", "email", "ssh", "llm", "mcp")
 
 TYPES: dict[str, Callable[[str | Fields], Fields]] = {
     "text": text,

@@ -67,7 +67,8 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     (reliability.md §3.4). `name` resolves a bare name as a template would (TPL-06), to plain data. `resolve` gives the
     fields of a credential by its name, where there is a keychain; `secrets` looks others up. `data_folders` are the
     folders of files that a tool may open for a playbook (design.md §7); `sandbox`: code of the playbook runs in a
-    sandbox only, whatever the playbook says. `keep` and `load` reach the results store
+    sandbox only, whatever the playbook says. `allowed` are the kinds that the operator has turned on, since they run
+    programs of this machine. `keep` and `load` reach the results store
     (RES-02); `tool` gives the tool of another kind, for kinds that move things between others. `playbooks` starts
     nested ones. `masked` takes secrets out of a text: all that leaves is masked anyway, but a secret that a tool has
     cut or changed can no longer be recognised, so it masks before it does so (KEY-06). `now` is the
@@ -91,6 +92,7 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     secrets: Secrets | None = None
     data_folders: tuple[str, ...] = ()
     sandbox: bool = False
+    allowed: frozenset[str] = frozenset()
     keep: Callable[[Any], Reference] | None = None
     load: Callable[[Reference], Any] | None = None
     tool: Callable[[str], Tool] | None = None

@@ -21,6 +21,8 @@ BUILT_IN = {
     "email": "noetl.tools.email.tool:EmailTool",
     "gcs": "noetl.tools.storage.gcs:GcsTool",
     "http": "noetl.tools.http.tool:HttpTool",
+    "llm": "noetl.tools.llm.tool:LlmTool",
+    "mcp": "noetl.tools.mcp.tool:McpTool",
     "mqtt": "noetl.tools.messaging.tool:MqttTool",
     "nats": "noetl.tools.nats.tool:NatsTool",
     "noop": "noetl.tools.noop:NoopTool",
@@ -44,7 +46,7 @@ BUILT_IN = {
 }
 CALL_NOTHING = frozenset(BUILT_IN) - {"playbook"}  # kinds that never start a child
 # kind -> the extra whose packages it needs
-_CALLED_ALIKE = ("duckdb", "email", "mqtt", "nats", "postgres", "redis", "snowflake", "sql", "ssh", "storage")
+_CALLED_ALIKE = ("duckdb", "email", "mcp", "mqtt", "nats", "postgres", "redis", "snowflake", "sql", "ssh", "storage")
 EXTRAS = {**{name: name for name in _CALLED_ALIKE}, "gcs": "storage", "sftp": "ssh"}
 GROUP = "noetl.tools"
 _ALWAYS = frozenset(path for kind, path in BUILT_IN.items() if kind not in EXTRAS)

@@ -103,6 +103,7 @@ class TaskRun:
             ),
             masked=place.writer.text,
             now=place.clock.now,
+            allowed=place.tools.permissions.kinds,
             provider_stand_ins=place.tools.permissions.provider_stand_ins,
             policy=place.net.executor.tool_policies.get(task.kind, {}),
             remark=self.remark,

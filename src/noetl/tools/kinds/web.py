@@ -1,9 +1,22 @@
-"""Kinds that talk to other services: http, nats, mcp."""
+"""Kinds that talk to other services: http, nats, mcp, llm."""
 
 from __future__ import annotations
 
 from noetl.net.kinds import Input, ToolKind, TriggerKind
-from noetl.tools.kinds.schema_fragments import ANYTHING, ARGS, AUTH, COUNT, FLAG, INTEGER, OBJECT, TEXT, one_of
+from noetl.tools.kinds.schema_fragments import (
+    ANYTHING,
+    ARGS,
+    AUTH,
+    COUNT,
+    FLAG,
+    INTEGER,
+    NUMBER,
+    OBJECT,
+    TEXT,
+    TEXT_OR_TEXTS,
+    TEXTS,
+    one_of,
+)
 
 HTTP = ToolKind(
     name="http",
@@ -96,17 +109,92 @@ NATS = ToolKind(
     defaults={"timeout": 30},
 )
 
+MCP_METHODS = ("tools/call", "tools/list", "resources/list", "resources/read")
+
 MCP = ToolKind(
     name="mcp",
-    doc="Calls a tool of a Model Context Protocol server.",
+    error_kinds=("mcp.denied", "mcp.error", "mcp.input", "mcp.tool"),
+    credential_types=("mcp",),
+    doc="Calls a tool of a Model Context Protocol server, or reads its resources.",
     inputs=(
-        Input(name="server", schema=TEXT, doc="Server to call.", required=True, aliases=("endpoint", "url")),
-        Input(name="method", schema=TEXT, doc="Protocol method; tools/call when left out."),
-        Input(name="tool", schema=TEXT, doc="Name of the tool."),
+        Input(
+            name="server",
+            schema=TEXT,
+            doc="Address of the server: https://host/mcp.",
+            aliases=("endpoint", "url"),
+        ),
+        Input(
+            name="command",
+            schema=TEXTS,
+            doc="In place of server: a program and its arguments, which speaks on its standard streams. "
+            "It runs only where the operator allows it (--allow mcp).",
+        ),
+        Input(name="env", schema=OBJECT, doc="With command: variables of its environment."),
+        Input(name="method", schema=one_of(*MCP_METHODS), doc="tools/call when left out."),
+        Input(name="tool", schema=TEXT, doc="With tools/call: the name of the tool."),
+        Input(name="uri", schema=TEXT, doc="With resources/read: the address of the resource."),
         ARGS,
         AUTH,
     ),
-    plugin="a plug-in for MCP servers",
+    one_of=(("server", "command"),),
+    open_inputs=True,
+    defaults={"timeout": 60},
 )
 
-KINDS = (HTTP, NATS, MCP)
+_OFFERED = {
+    "type": "object",
+    "properties": {
+        "name": TEXT,
+        "kind": TEXT,
+        "description": TEXT,
+        "parameters": OBJECT,
+        "inputs": OBJECT,
+        "arguments": TEXT,
+    },
+    "required": ["name", "kind"],
+}
+
+LLM = ToolKind(
+    name="llm",
+    error_kinds=("llm.budget", "llm.denied", "llm.error", "llm.input", "llm.schema", "http.status", "http.transport"),
+    credential_types=("llm",),
+    doc="Asks a language model behind any endpoint that speaks OpenAI's chat protocol.",
+    inputs=(
+        Input(
+            name="url",
+            schema=TEXT,
+            doc="The endpoint, such as https://api.openai.com/v1; that of the credential when left out.",
+            aliases=("endpoint", "base_url"),
+        ),
+        Input(name="model", schema=TEXT, doc="The model.", required=True),
+        Input(name="prompt", schema=ANYTHING, doc="What to ask: text as it is, anything else as JSON."),
+        Input(
+            name="messages",
+            schema={"type": "array", "items": OBJECT},
+            doc="In place of prompt: the conversation, as {role, content}.",
+        ),
+        Input(name="system", schema=TEXT, doc="What the model is told before."),
+        Input(name="schema", schema=OBJECT, doc="JSON Schema of the answer, which is then `value`; it is checked."),
+        Input(
+            name="tools",
+            schema={"type": "array", "items": _OFFERED},
+            doc="Tasks that the model may call: {name, description, parameters, kind, inputs}. "
+            "Its arguments become the input `args`, or the one that `arguments` names.",
+        ),
+        Input(name="temperature", schema=NUMBER, doc="Passed on."),
+        Input(name="top_p", schema=NUMBER, doc="Passed on."),
+        Input(name="seed", schema=INTEGER, doc="Passed on."),
+        Input(name="stop", schema=TEXT_OR_TEXTS, doc="Passed on."),
+        Input(name="max_tokens", schema=COUNT, doc="Most tokens of one answer; passed on."),
+        Input(name="stream", schema=FLAG, doc="Have the answer streamed; true when left out."),
+        AUTH,
+    ),
+    spec=(
+        Input(name="max_rounds", schema=COUNT, doc="Most answers with tool calls; 8 when left out."),
+        Input(name="max_tokens", schema=COUNT, doc="Most tokens of all rounds together; not limited when left out."),
+    ),
+    one_of=(("prompt", "messages"),),
+    defaults={"timeout": 300},
+)
+
+KINDS = (HTTP, NATS, MCP, LLM)

@@ -1,0 +1,1 @@
+"""`mcp`: calls tools of Model Context Protocol servers. Read first: `tool.py`."""
