@@ -54,7 +54,7 @@ def test_the_runs_of_a_playbook_are_seen_step_by_step_and_lead_to_the_reason(
     expect(grid.get_by_role("row", name="load")).to_contain_text("failed")
     expect(grid.get_by_role("row", name="extract")).to_contain_text("done")
     expect(page.get_by_role("row", name="the warehouse is full")).to_contain_text("failed")
-    picture(page, "playbook")
+    picture(page, "playbook-failed")
     assert findings(page) == []
 
     page.get_by_role("region", name="Last runs").get_by_role("link", name="load").click()
@@ -72,7 +72,7 @@ def test_two_runs_are_compared(open_at: Open, runs: tuple[str, str], picture: Pi
     inputs = page.get_by_role("table", name="Inputs that differ")
     expect(inputs.get_by_role("row", name="day")).to_contain_text("2026-01-02")
     expect(inputs.get_by_role("row", name="broken")).to_contain_text("true")
-    picture(page, "compare")
+    picture(page, "compare-runs")
     assert findings(page) == []
 
 

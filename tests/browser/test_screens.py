@@ -47,6 +47,8 @@ def ran(here: Site) -> dict[str, str]:
 SCREENS = {
     "home": ("/", "Home"),
     "catalog": ("/catalog", "Playbooks"),
+    "playbook": ("/catalog/playbook/tests/chain", "tests/chain"),
+    "compare": ("/executions/compare?a={chain}&b={chain}", "Compare runs"),
     "editor": ("/catalog/edit/tests/chain", "tests/chain"),
     "start": ("/catalog/start/tests/chain", "tests/chain"),
     "executions": ("/executions", "Executions"),
@@ -76,6 +78,8 @@ SCREENS = {
 READY = {  # what a screen shows once its data is there
     "home": ".tile",
     "catalog": ".runs a .status",
+    "playbook": "thead .bar",
+    "compare": "tbody tr",
     "editor": ".step, .facts .sound",
     "start": "main form label",
     "executions": "tbody tr",

@@ -57,3 +57,26 @@ async def test_trends_count_by_hour_and_by_day() -> None:
     # an hour may end between the start and the question
     assert sum(one["started"] for one in hours["spans"][-2:]) == 1
     assert sum(one["failed"] for one in days["spans"][-2:]) == 1
+
+
+async def test_the_times_of_a_cron_schedule_are_known_before_it_is_registered() -> None:
+    async with talking() as talk:
+        told = await talk.get("/api/cron?cron=30 2 * * *&timezone=Europe/Berlin&count=3")
+        wrong = await talk.get("/api/cron?cron=99 * * * *", 422)
+        nowhere = await talk.get("/api/cron?cron=0 0 * * *&timezone=Mars", 422)
+        short = await talk.get("/api/cron?cron=daily", 422)
+
+    assert [one[11:19] for one in told["next"]] == ["02:30:00"] * 3
+    assert "is not a cron schedule" in wrong["detail"]
+    assert "is not a time zone" in nowhere["detail"]
+    assert "is not five fields" in short["detail"]
+
+
+async def test_the_audit_names_what_was_started_and_registered() -> None:
+    async with talking() as talk:
+        await talk.register(MOSTLY)
+        await talk.start()
+        objects = [row["object"] for row in (await talk.get("/api/audit"))["rows"]]
+
+    assert "/api/executions?path=tests/test" in objects
+    assert "/api/catalog?path=tests/test&version=1" in objects

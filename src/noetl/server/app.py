@@ -38,6 +38,7 @@ ROUTES = (
     "limits",
     "tasks",
     "schedules",
+    "cron",
     "triggers",
     "notifications",
     "inspection",

@@ -156,6 +156,7 @@ RULES: dict[tuple[str, str], AccessRule] = {
     ("PUT", "/api/executions/{execution_id}/limits/{step:path}"): OPERATES,
     ("DELETE", "/api/executions/{execution_id}/limits/{step:path}"): OPERATES,
     ("GET", "/api/incidents"): OPERATOR,
+    ("GET", "/api/cron"): VIEWER,
     ("GET", "/api/schedules"): VIEWER,
     ("GET", "/api/schedules/{path:path}"): VIEWER,
     ("POST", "/api/schedules/{path:path}/pause"): OPERATES,

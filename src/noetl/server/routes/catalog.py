@@ -14,6 +14,7 @@ from noetl.control.schedule.schedule_store import ScheduleStore
 from noetl.net.encoding import from_json
 from noetl.net.net import Net
 from noetl.operations.api_shapes import CatalogPage, VersionDetail, Versions, VersionView
+from noetl.server.access.audit_writer import OBJECT
 from noetl.server.bodies import JSON, YAML, body_of, media_type, read, require
 from noetl.server.guarded_router import Json, shows
 from noetl.server.migrations import migrated_text, offered
@@ -90,6 +91,7 @@ async def register(request: Request) -> Response:
     await ScheduleStore(services.store.key_values).enter(
         found.net, row, at=services.clock.now()
     )  # its trigger counts from now on
+    request.scope[OBJECT] = f"{request.url.path}?path={row.path}&version={row.version}"
     created = before is None or before.version != row.version
     told = Registered(
         **_fields(row),

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query, Request, Response
 from noetl.engine.approvals import Consent
 from noetl.events.traces import caller_of
 from noetl.operations.api_shapes import ExecutionDetail, ExecutionPage, Steered
+from noetl.server.access.audit_writer import OBJECT
 from noetl.server.bodies import read, read_optional
 from noetl.server.execution_control import Action, Bulk, BulkRequest, in_bulk, steered
 from noetl.server.execution_search import Filter, Status, checked_cursor, execution_of, labelled, matching
@@ -63,7 +64,9 @@ def _with_key(shown: dict[str, Any]) -> dict[str, Any]:
 @router.post("/api/executions", **_with_key(shows(Started, reads=StartRequest, status=201, summary="Start a playbook")))
 async def begin(request: Request) -> Response:
     """Begin an execution of a registered playbook. Once this is answered, it is durable and will be completed."""
-    return await _started(request, await read(request, StartRequest))
+    asked = await read(request, StartRequest)
+    request.scope[OBJECT] = f"{request.url.path}?path={asked.path}"
+    return await _started(request, asked)
 
 
 async def _started(

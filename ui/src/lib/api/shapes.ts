@@ -55,6 +55,7 @@ export type TaskPage = { tasks: HumanTask[]; next: string | null };
 
 export type RunHistory = Shape["RunHistory"];
 export type Trends = Shape["Trends"];
+export type CronTimes = Shape["CronTimes"];
 export type Version = Shape["VersionView"];
 export type Registered = Shape["Registered"];
 export type Credential = Shape["CredentialView"];

@@ -303,6 +303,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/cron": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The coming times of a cron schedule */
+        get: operations["cron_times_api_cron_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/demo": {
         parameters: {
             query?: never;
@@ -2432,6 +2449,15 @@ export interface components {
         /** Credentials */
         Credentials: {
             credentials: components["schemas"]["CredentialView"][];
+        };
+        /**
+         * CronTimes
+         * @description The coming times by the clock of the zone.
+         */
+        CronTimes: {
+            cron: string;
+            next: string[];
+            timezone: string;
         };
         /** DeadLetterList */
         DeadLetterList: {
@@ -5050,6 +5076,39 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    cron_times_api_cron_get: {
+        parameters: {
+            query: {
+                cron: string;
+                timezone?: string;
+                count?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CronTimes"];
+                };
             };
             /** @description Anything that went wrong. */
             default: {

@@ -1,0 +1,187 @@
+"""The jobs of a data engineer's day, each from the screens alone and within a number of presses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.audit import findings
+from tests.browser.conftest import Picture, Visitor, is_told
+from tests.browser.serving import Site
+
+Open = Callable[[str], Page]
+ORDERS = """apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: day_orders, path: day/orders }
+workload: { broken: false }
+workflow:
+  - step: read
+    tool:
+      kind: python
+      code: |
+        print("\\x1b[31mred alert\\x1b[0m and plain")
+        result = {"orders": [{"id": n, "total": n * 10} for n in range(120)]}
+    next: { arcs: [{ step: check }] }
+  - step: check
+    loop: { in: "{{ [1, 2, 3] }}", iterator: n, spec: { mode: parallel } }
+    tool: { kind: python, args: { n: "{{ iter.n }}" }, code: "print('item', n)" }
+    next: { arcs: [{ step: load }] }
+  - step: load
+    tool:
+      kind: python
+      args: { broken: "{{ workload.broken }}" }
+      code: |
+        if broken:
+            raise ValueError("the disk is full")
+        result = "loaded"
+executor: { spec: { entry_step: read } }
+"""
+PRESSES = "addEventListener('click', (event) => event.isTrusted && (window.presses = (window.presses ?? 0) + 1), true);"
+
+
+@pytest.fixture(scope="module")
+def orders(here: Site) -> tuple[str, str]:
+    """Yesterday's run, which was good, and last night's, which failed."""
+    here.register(ORDERS)
+    good, bad = here.start("day/orders"), here.start("day/orders", broken=True)
+    assert (here.ended(good), here.ended(bad)) == ("completed", "failed")
+    return good, bad
+
+
+@contextmanager
+def presses(page: Page, most: int) -> Iterator[None]:
+    """No more clicks than that, on one page that is never loaded anew."""
+    page.evaluate(f"() => {{ if (window.presses === undefined) {{ {PRESSES} }} window.presses = 0; }}")
+    yield
+    assert page.evaluate("window.presses") <= most
+
+
+def test_why_last_nights_load_failed_is_one_press_from_home(page: Page, orders: tuple[str, str]) -> None:
+    with presses(page, 1):
+        page.get_by_role("listitem").filter(has_text="the disk is full").get_by_role("link").first.click()
+        expect(page.get_by_role("tabpanel")).to_contain_text("the disk is full")
+
+
+def test_last_nights_run_is_compared_with_the_one_before(page: Page, orders: tuple[str, str]) -> None:
+    with presses(page, 2):
+        page.get_by_role("listitem").filter(has_text="the disk is full").get_by_role("link").first.click()
+        page.get_by_role("button", name="Compare").click()
+        expect(page.get_by_role("table", name="Inputs that differ")).to_contain_text("broken")
+
+
+def test_it_is_found_by_name_from_anywhere(page: Page, orders: tuple[str, str], picture: Picture) -> None:
+    page.get_by_role("heading", name="Home").wait_for()
+    page.keyboard.press("Control+k")
+    page.get_by_role("combobox").fill("day/ord")
+    expect(page.get_by_role("option", name="day/orders playbook")).to_have_attribute("aria-selected", "true")
+    picture(page, "palette")
+    assert findings(page) == []
+    page.keyboard.press("Enter")
+
+    expect(page.get_by_role("heading", name="day/orders")).to_be_visible()
+
+
+def test_logs_have_colours_iterations_and_a_file(open_at: Open, orders: tuple[str, str], picture: Picture) -> None:
+    page = open_at(f"/executions/{orders[1]}?tab=logs")
+    red = page.locator("pre .red")
+    expect(red).to_have_text("red alert")
+    expect(page.get_by_role("tabpanel")).to_contain_text("line 2, in")
+    picture(page, "logs-colours")
+    page.get_by_label("Iteration").select_option("1")
+    expect(page.get_by_role("tabpanel").get_by_role("listitem")).to_have_count(1)
+    page.get_by_label("Iteration").select_option("")
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Download").click()
+
+    text = Path(saved.value.path()).read_text("utf-8")
+    assert "red alert and plain" in text
+    assert "ValueError: the disk is full" in text
+
+
+def test_rows_are_read_as_a_table_in_pages_and_saved(open_at: Open, orders: tuple[str, str], picture: Picture) -> None:
+    page = open_at(f"/executions/{orders[0]}?tab=data")
+    part = page.get_by_role("region", name="Results of steps")
+    part.get_by_label("Show as").select_option("read.result.orders")
+    expect(part.get_by_role("columnheader", name="total")).to_be_visible()
+    expect(part).to_contain_text("1 to 50 of 120")
+    picture(page, "data-table")
+    part.get_by_role("button", name="Next").click()
+    expect(part).to_contain_text("51 to 100 of 120")
+    assert findings(page) == []
+    with page.expect_download() as saved:
+        part.get_by_role("button", name="Download").click()
+    assert '"total": 1190' in Path(saved.value.path()).read_text("utf-8")
+
+
+def test_a_schedule_is_made_edited_and_removed(page: Page, here: Site, picture: Picture) -> None:
+    here.register(ORDERS.replace("day/orders", "day/scheduled").replace("day_orders", "day_scheduled"))
+    page.goto(f"{here.url}/catalog/playbook/day/scheduled")
+    with presses(page, 3):
+        page.get_by_role("button", name="Schedule", exact=True).click()
+        page.get_by_label("Time zone").fill("Europe/Berlin")
+        page.get_by_role("button", name="weekdays at 07:00").click()
+        expect(page.get_by_role("list", name="Next ten times").get_by_role("listitem")).to_have_count(10)
+        picture(page, "schedule-form")
+        assert findings(page) == []
+        page.get_by_role("button", name="Save").click()
+        is_told(page, "day/scheduled is scheduled")
+    expect(page.get_by_text("0 7 * * 1-5")).to_be_visible()
+
+    with presses(page, 2):
+        page.get_by_role("button", name="Edit schedule").click()
+        page.get_by_label("Times", exact=True).fill("99 * * * *")
+        expect(page.get_by_text("is not a cron schedule")).to_be_visible()
+        expect(page.get_by_role("button", name="Save")).to_be_disabled()
+        page.get_by_role("button", name="Remove schedule").click()
+        is_told(page, "has no schedule any more")
+
+
+def test_a_task_waits_in_the_menu_and_is_approved(visitor: Visitor, here: Site) -> None:
+    execution_id = here.start("tests/asking", amount=4711)
+    here.until_waiting(execution_id, "approve")
+    page = visitor(here.make_token("dora", "operator", "boss"))
+    with presses(page, 5):
+        expect(page.get_by_role("link", name="Tasks, 1 for you")).to_be_visible()
+        page.get_by_role("link", name="Approve 4711?").click()
+        page.get_by_role("button", name="Claim").click()
+        page.get_by_label("decision").select_option("approve")
+        page.get_by_role("button", name="Complete").click()
+        expect(page.get_by_text("Completed by dora")).to_be_visible()
+
+
+def test_home_shows_the_last_day_by_hour_and_the_last_month_by_day(page: Page, orders: tuple[str, str]) -> None:
+    expect(page.get_by_role("heading", name="Last 24 hours")).to_be_visible()
+    page.get_by_role("button", name="by day").click()
+    expect(page.get_by_role("heading", name="Last 30 days")).to_be_visible()
+    bars = page.get_by_role("listitem").get_by_role("link").filter(has=page.locator(".failed"))
+    bars.last.click()
+    expect(page.get_by_role("link", name="day_orders").first).to_be_visible()
+
+
+def test_the_audit_speaks_in_sentences_and_says_whether_its_chain_holds(
+    open_at: Open, here: Site, orders: tuple[str, str], picture: Picture
+) -> None:
+    page = open_at("/audit")
+    expect(page.get_by_role("table", name="Audit")).to_contain_text("registered day/orders v1")
+    page.get_by_label("Find in the audit log").fill("started day/orders")
+    expect(page.get_by_role("row", name="started day/orders").first).to_contain_text("admin")
+    page.get_by_role("button", name="Verify the chain").click()
+    expect(page.get_by_role("status").filter(has_text="The chain holds")).to_be_visible()
+    picture(page, "audit-sentences")
+    assert findings(page) == []
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Export").click()
+    assert "POST /api/executions" in Path(saved.value.path()).read_text("utf-8")
+
+
+def test_a_token_is_made_that_expires(open_at: Open) -> None:
+    page = open_at("/settings")
+    page.get_by_role("button", name="Create token").click()
+    page.get_by_label("User").fill("brief")
+    page.get_by_label("Expires").select_option("7")
+    page.get_by_role("button", name="Create", exact=True).click()
+    expect(page.get_by_role("row", name="brief")).to_contain_text("until")

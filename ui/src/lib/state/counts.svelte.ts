@@ -1,0 +1,24 @@
+// What waits for somebody, counted for the menu.
+
+import { get } from "../api/client";
+import { refreshOnChange } from "../api/live.svelte";
+import type { TaskPage } from "../api/shapes";
+
+const MOST = 100; // counted; more are "99+"
+
+export const counts = $state({ tasks: 0 });
+
+/** Keep the counts while somebody looks; gives how to stop. */
+export function keepCounts(): () => void {
+  const ask = async (): Promise<void> => {
+    try {
+      counts.tasks = (await get<TaskPage>("tasks", { mine: true, limit: MOST })).tasks.length;
+    } catch {
+      // the page says already when the server is away
+    }
+  };
+  void ask();
+  return refreshOnChange(ask, 3);
+}
+
+export const counted = (number: number): string => (number >= MOST ? "99+" : String(number));
