@@ -38,13 +38,13 @@ def test_the_worker_reports_the_decision_and_the_server_records_it() -> None:
 
 
 NAMES = {
-    "when": "response.status_code == 200 and response.data.n == 1 and result is not defined and this is not defined",
+    "when": "response.status_code == 200 and response.data.n == 1 and result.n == 1 and this.status == 'success'",
     "then": "{{ [result.n, this.status, this.result.status_code, this.data.n, response.data.n, vars.m, ctx.m] }}",
 }
 
 
 @pytest.mark.req("V2C-05", "C-26", "V2C-21")
-def test_conditions_read_the_response_and_actions_the_payload_and_the_envelope() -> None:
+def test_conditions_and_actions_read_the_response_the_payload_and_the_envelope() -> None:
     ran = run_case(
         f"""
         - step: start

@@ -78,7 +78,7 @@ def _scope(plan: Plan, execution: Execution, owner: StepRun, event: OwnEvent) ->
         "workload": execution.workload,
         "event": event_names(event),
         "execution_id": execution.execution_id,
-        "token": token_of(execution, owner),
+        "token": {"args": owner.args, **token_of(execution, owner)},
     }
     return Scope(namespaces, steps=Views(execution.results, plan.load), known=plan.names)
 

@@ -174,7 +174,7 @@ def admission_names(plan: Plan, execution: Execution, token: Token) -> dict[str,
         "workload": execution.workload,
         "event": event_of(token.source, plan.load),
         "execution_id": execution.execution_id,
-        "token": {"inputs": token.inputs, "meta": {}},
+        "token": {"args": token.args, "inputs": token.inputs, "meta": {}},
     }
 
 
@@ -206,7 +206,7 @@ def arc_scope(
 def wait_scope(plan: Plan, execution: Execution, run: StepRun) -> Scope:
     """What wait blocks read: as admission does, and the results of the step's own tasks."""
     names = admission_names(plan, execution, execution.tokens[run.token_id])
-    names.update(args=run.args, token=token_of(execution, run))
+    names.update(args=run.args, token={"args": run.args, **token_of(execution, run)})
     tasks = Views(run.position.results, plan.load)
     return Scope(names, tasks=tasks, steps=Views(execution.results, plan.load), known=plan.names)
 

@@ -121,9 +121,9 @@ _V2_CASE = {
         TemplateSite.ARC: _CORE | {"event", "response", "result", "this"},
         TemplateSite.HANDLER_TASK: _PIPELINE | {"event"},
         TemplateSite.COMPENSATE: _PIPELINE | {"result", "this"},
-        TemplateSite.CASE_WHEN: _CALL,
+        TemplateSite.CASE_WHEN: _CALL | {"result", "this"},
         TemplateSite.CASE_THEN: _CALL | {"result", "this", "keychain"},
-        TemplateSite.RETRY: _CALL | {"status_code", "error", "_retry", "keychain"},
+        TemplateSite.RETRY: _CALL | {"result", "this", "status_code", "error", "_retry", "keychain"},
         TemplateSite.SINK: _CALL | {"result", "this", "page", "_retry", "keychain"},
         TemplateSite.VARS: _CORE | {"event", "response", "result", "this"},
     }.items()
@@ -140,13 +140,7 @@ _OUTCOME_NAMES = {
 }
 _EVENT_NAMES = {"response": "event.result", "result": "event.result", "this": "event", "error": "event.error"}
 _CASE_NAMES = {"outcome": "response in when, this in then", "_prev": "result, or a task's name with .result"}
-_CONDITION_NAMES = {
-    "this": "response",
-    "_prev": "response",
-    "result": "response.data for http, SQL and playbooks, response for other kinds",
-    "error": "response.error",
-    "status_code": "response.status_code",
-}
+_CONDITION_NAMES = {"_prev": "response", "error": "response.error", "status_code": "response.status_code"}
 
 
 _ACTION_NAMES = {"error": "response.error", "status_code": "response.status_code"}

@@ -126,3 +126,27 @@ def test_the_options_of_the_executor_are_template_sites_too(compiled: Compile, o
     text = "- step: start\n  tool: {kind: noop}\n"
 
     assert "workloadd" in compiled(text, root=f"executor: {{spec: {{{option}}}}}").only("E_UNDEFINED_NAME").message
+
+
+@pytest.mark.req("TPL-03")
+@pytest.mark.parametrize(
+    ("read", "root", "key"),
+    [
+        ("outcome.ok", "outcome", "ok"),
+        ("outcome.status_code == 200", "outcome", "status_code"),
+        ("token.arg.n", "token", "arg"),
+    ],
+)
+def test_keys_that_an_outcome_or_a_token_never_has_are_found(compiled: Compile, read: str, root: str, key: str) -> None:
+    rule = f'{{ when: "{{{{ {read} }}}}", then: {{ do: continue }} }}'
+    found = compiled(f"- step: start\n  tool: {{ kind: http, url: u, spec: {{ policy: {{ rules: [{rule}] }} }} }}\n")
+
+    assert f'"{root}" has no "{key}"' in " ".join(one.message for one in found.found if one.code == "E_UNDEFINED_NAME")
+
+
+@pytest.mark.req("TPL-03")
+def test_the_keys_that_a_token_and_an_outcome_have_are_no_finding(compiled: Compile) -> None:
+    rule = '{ when: "{{ token.args.n and outcome.http.status and outcome.data }}", then: { do: continue } }'
+    found = compiled(f"- step: start\n  tool: {{ kind: http, url: u, spec: {{ policy: {{ rules: [{rule}] }} }} }}\n")
+
+    assert [one for one in found.found if one.code == "E_UNDEFINED_NAME"] == []

@@ -51,7 +51,7 @@ def _scope_in(
         "workload": execution.workload,
         "event": event_of(execution.tokens[run.token_id].source, plan.load),
         "execution_id": execution.execution_id,
-        "token": token_of(execution, run),
+        "token": {"args": run.args, **token_of(execution, run)},
     }
     scope = LevelScope(namespaces, Views(execution.results, plan.load), known=plan.names)
     for outer in outer_of(plan, run, step, path):

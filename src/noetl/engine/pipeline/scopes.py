@@ -63,7 +63,7 @@ def task_scope(around: PipelineScope, position: Position, task: Task, *, outcome
         "workload": around.workload,
         "iter": {**position.iter, **(iteration.names if iteration else _IMPLICIT)},
         "execution_id": around.execution_id,
-        "token": around.token,
+        "token": {"args": around.args, **around.token},
         "_prev": view_of(position.prev, around.load) if position.prev else None,
         "_task": task.name,
         "_attempt": position.attempt,

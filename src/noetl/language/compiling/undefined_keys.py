@@ -1,8 +1,8 @@
 """Undefined keys: a key of a value whose keys the document tells, and which it does not have (TPL-03).
 
-At run time such a read is null, like any absent key. Here it is found where the keys are known: `event` has always the
-same ones, `iter` those of its loop and of `set_iter`, a human task the fields of its form. A start may bring more
-`workload` than is declared, so there only a slip of the pen counts.
+At run time such a read is null, like any absent key. Here it is found where the keys are known: `event` and `token`
+have always the same ones, `outcome` nearly so, `iter` those of its loop and of `set_iter`, a human task the fields of
+its form. A start may bring more `workload` than is declared, so there only a slip of the pen counts.
 """
 
 from __future__ import annotations
@@ -25,6 +25,13 @@ from noetl.templates.logic import GuardReference
 from noetl.templates.scopes import TemplateSite, visible
 
 EVENT_KEYS = frozenset({"name", "step", "status", "data", "result", "error"})
+TOKEN_KEYS = frozenset({"args", "inputs", "meta"})
+OUTCOME_KEYS = frozenset({"status", "result", "data", "error", "meta", "http", "pg", "py"})
+# Words that people look for in an outcome and that no kind adds to it; a kind may add others than OUTCOME_KEYS.
+_NO_OUTCOME_KEYS = frozenset(
+    {"ok", "success", "succeeded", "failed", "failure", "status_code", "rows", "row_count", "body", "json", "message"}
+    | {"code", "headers", "value", "output", "kind", "exception", "retryable"}
+)
 _ITER_KEYS = frozenset({"index", "parent", "extend"})
 _JUDGED_KEYS = frozenset({"result", "done", "failed", "total"})  # of `complete_when`
 _PAYLOAD = ("data", "result")
@@ -61,6 +68,10 @@ def _check(
             found = _slip(playbook.workload, read.path)
         case "event":
             found = (str(read.path[0]), EVENT_KEYS) if read.path[0] not in EVENT_KEYS else None
+        case "token":
+            found = (str(read.path[0]), TOKEN_KEYS) if read.path[0] not in TOKEN_KEYS else None
+        case "outcome":
+            found = (str(read.path[0]), OUTCOME_KEYS) if read.path[0] in _NO_OUTCOME_KEYS else None
         case "iter":
             found = iterations.unknown(str(read.path[0]), written)
         case _ if read.root in forms:

@@ -17,6 +17,7 @@ from noetl.language.reading.playbook import RetrySyntax, StepSyntax
 
 _NAMES = {
     "response": "outcome.result",
+    "result": "outcome.result",  # whose own data is read for what it lacks (TPL-07)
     "error": "outcome.error",
     "status_code": "outcome.http.status",
     "this": "outcome",
@@ -78,7 +79,7 @@ class CallPolicy:
         renamed = rename_expression(inner, {**self.copier.names, **_NAMES})
         if "error" in roots:
             return [self._rule(retry, renamed, on_exhausted=retry.on_exhausted)]
-        if "response" in roots:
+        if roots & {"response", "result"}:
             return [self._rule(retry, renamed, on_exhausted=retry.on_exhausted or "continue")]
         return [
             self._rule(retry, f"{_ON_ERROR} and ({renamed})", on_exhausted=retry.on_exhausted),

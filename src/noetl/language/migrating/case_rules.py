@@ -87,8 +87,8 @@ class Looks(msgspec.Struct, frozen=True):
         return {**names, "response": "event.result"}
 
     def arc_condition(self, guard: Guard) -> str | None:
-        """A rule's condition as an arc's. `result`, `this` and `error` were no names of conditions (V2C-05)."""
-        names = {name: new for name, new in self.arc_names(guard).items() if name not in ("result", "this", "error")}
+        """A rule's condition as an arc's. `error` is no name of conditions (V2C-05)."""
+        names = {name: new for name, new in self.arc_names(guard).items() if name != "error"}
         return condition(guard, names, looped=self.looped)
 
 

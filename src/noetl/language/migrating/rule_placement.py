@@ -193,7 +193,7 @@ class CaseSorting:
     def _choose(self, parts: RuleParts, guard: Guard, taken: list[RuleParts]) -> None:
         """Tasks under a condition, without a way out: a choose after the call."""
         copier = self._in_pipeline()
-        names = {name: new for name, new in copier.names.items() if name not in ("result", "this")}
+        names = copier.names
         others = _after_success(taken)
         if any(not other.rest for other in others):
             if guard.after_failure:

@@ -71,14 +71,18 @@ def with_names(around: PipelineScope, **names: Any) -> PipelineScope:
     return msgspec.structs.replace(around, names={**around.names, **names})
 
 
-def condition_names(step: Transition, around: PipelineScope, position: Position, event: OwnEvent) -> dict[str, Any]:
-    """What `case.when` reads: the event and the response of the call it is about."""
-    result = _result_of(position, event)
+def rule_names(step: Transition, around: PipelineScope, position: Position, event: OwnEvent) -> dict[str, Any]:
+    """What `when` and `then` of a case read: the event, and the response of its call, whole and unwrapped (V2C-05)."""
+    result, load = _result_of(position, event), around.load
+    values = Later(lambda: _values(step, position, load))
+    whole = Later(lambda: with_collected(result, values.value(), load))
     return {
-        **_own_result(step, result, event, around.load),
+        **_own_result(step, result, event, load),
+        **_collected(step, position, load),
         "event": _event(step, event, result, around),
-        "response": _response(result, event.error, around.load),
-        **_collected(step, position, around.load),
+        "response": _response(result, event.error, load),
+        "result": Later(lambda: _payload(whole.value(), load), wrapped=result.wrapped),
+        "this": _envelope(result, event.error, load),
     }
 
 
@@ -86,18 +90,6 @@ def _own_result(step: Transition, result: TaskResult, event: OwnEvent, load: Loa
     """The step's own name, as soon as its call has ended: rules read the new result, not that of an earlier visit."""
     is_own = event.step is None and (event.task is not None or event.given is not msgspec.UNSET)
     return {step.name: view_of(result, load)} if is_own and not is_reserved(step.name) else {}
-
-
-def action_names(step: Transition, around: PipelineScope, position: Position, event: OwnEvent) -> dict[str, Any]:
-    """What `then` reads: besides, the unwrapped payload and the whole envelope."""
-    result, load = _result_of(position, event), around.load
-    values = Later(lambda: _values(step, position, load))
-    whole = Later(lambda: with_collected(result, values.value(), load))
-    return {
-        **condition_names(step, around, position, event),
-        "result": Later(lambda: _payload(whole.value(), load), wrapped=result.wrapped),
-        "this": _envelope(result, event.error, load),
-    }
 
 
 def boundary_names(result: TaskResult | None, error: Error | None, load: Load) -> dict[str, Any]:
@@ -117,7 +109,7 @@ def retry_names(step: Transition, around: PipelineScope, position: Position, cal
     assert position.case is not None
     event = OwnEvent(name="call.error" if error else "call.done", task=call.name, error=error)
     return {
-        **condition_names(step, around, position, event),
+        **rule_names(step, around, position, event),
         "error": error_view(error),
         "status_code": _status_code(result, around.load),
         "_retry": retry_counts(position.case.calls),
@@ -126,7 +118,7 @@ def retry_names(step: Transition, around: PipelineScope, position: Position, cal
 
 def page_names(step: Transition, around: PipelineScope, position: Position, call: Task) -> dict[str, Any]:
     """What the sink of a retry policy reads: the response as `page`."""
-    names = action_names(step, around, position, OwnEvent(name="call.done", task=call.name))
+    names = rule_names(step, around, position, OwnEvent(name="call.done", task=call.name))
     assert position.case is not None
     return {**names, "page": names["response"], "_retry": retry_counts(position.case.calls)}
 
@@ -147,7 +139,7 @@ def input_names(step: Transition, around: PipelineScope, position: Position) -> 
         return with_names(around, **page_names(step, around, position, step.tasks[0]))
     event = case.event if case.event is not None and case.at != "sink" else None
     event = event or OwnEvent(name="call.done", task=case.result_of)
-    return with_names(around, **action_names(step, around, position, event))
+    return with_names(around, **rule_names(step, around, position, event))
 
 
 def next_task(step: Transition, position: Position) -> Task:

@@ -194,7 +194,7 @@ class CaseWalk(Calling):
         case = self.step.case
         if case is None or self.case.chosen is not None:
             return
-        scope = self._scope(names.condition_names(self.step, self.around, self.position, event))
+        scope = self._scope(names.rule_names(self.step, self.around, self.position, event))
         found = rules.evaluate(case, self.case, scope, now=self.site.now, only=only)
         self._change(cached=found.cached)
         if found.matching:
@@ -237,14 +237,14 @@ class CaseWalk(Calling):
         """A false guard skips the transition (V2C-12)."""
         if action.guard is None:
             return True
-        scope = self._scope(names.action_names(self.step, self.around, self.position, event))
+        scope = self._scope(names.rule_names(self.step, self.around, self.position, event))
         try:
             return holds(action.guard, scope, now=self.site.now)
         except (TemplateError, ToolError) as problem:
             raise BrokenCase(f"guard of case rule {index}", problem) from None
 
     def _set(self, values: Any, event: OwnEvent, where: str) -> None:
-        scope = self._scope(names.action_names(self.step, self.around, self.position, event))
+        scope = self._scope(names.rule_names(self.step, self.around, self.position, event))
         try:
             patch = render(values, scope, now=self.site.now, keys=True)
         except (TemplateError, ToolError) as problem:
@@ -277,7 +277,7 @@ class CaseWalk(Calling):
             return
         assert self.step.case is not None
         action = self.step.case.rules[chosen.rule].actions[chosen.action]
-        scope = self._scope(names.action_names(self.step, self.around, self.position, chosen.event))
+        scope = self._scope(names.rule_names(self.step, self.around, self.position, chosen.event))
         self._change(taken=taken_transitions(action, chosen, scope, steps=self.site.steps, now=self.site.now))
 
     def _break(self, broken: BrokenCase) -> None:
