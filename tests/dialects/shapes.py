@@ -1,5 +1,5 @@
-"""The shapes that issue 11 names, one row each: what a playbook of that shape gives, and the golden file that keeps
-what check says about it. `line` is the line of the issue that the row covers."""
+"""The shapes that people write, one row each: what a playbook of that shape gives, and the golden file that keeps
+what check says about it. `line` says which shape the row covers."""
 
 from __future__ import annotations
 

@@ -29,7 +29,15 @@ RESPELLED = {
     ],
     "v10_foreign_names": ['        args: { body: "{{ result.data }}", v: "{{ ctx.x }}" }'],
     "v10_list_next": ["      arcs:", "        - step: end"],
-    "v10_unknown_keys": ["    desc: An older spelling of desc"],
+    "v10_unknown_keys": [
+        "metadata:",
+        "  name: unknown_keys",
+        "  path: wild/unknown_keys",
+        "  version: 3",
+        "  description: A description at the root",
+        "  labels: [a]",
+        "    desc: An older spelling of desc",
+    ],
 }
 
 

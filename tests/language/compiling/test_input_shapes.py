@@ -35,7 +35,11 @@ def findings(tool: dict[str, Any], version: str = "v10") -> list[tuple[str, str]
         ({"kind": "transfer", "source": {**ROWS, "kind": "postgress"}, "target": ROWS}, 'did you mean "postgres"?'),
         ({"kind": "transfer", "source": {"query": "SELECT 1"}, "target": ROWS}, 'it has no "kind"'),
         ({"kind": "transfer", "source": "pg", "target": ROWS}, '"pg" is not known'),
-        ({"kind": "transfer", "source": ROWS, "target": ROWS, "mode": "insert"}, "write append or replace or upsert"),
+        (
+            {"kind": "transfer", "source": ROWS, "target": ROWS, "mode": "overwrite"},
+            "write append or insert or replace",
+        ),
+        ({"kind": "postgres", "auth": "pg", "table": "t", "mode": "replace"}, "write insert or upsert"),
         ({"kind": "artifact", "op": "delete", "ref": "x"}, '"delete" is not known'),
         ({"kind": "artifact", "op": "get", "ref": ["x"]}, "it cannot be a list"),
         ({"kind": "python", "script": {"uri": "a.py", "source": {"type": "git"}}}, '"git" is not known'),

@@ -127,7 +127,7 @@ def test_a_case_that_leads_on_from_a_pipeline_of_v10(works: bool, last: str) -> 
     [
         ('[{step: start, when: "{{ true }}", tool: {kind: noop}}]', "admit"),
         ("[{step: start, pipe: [{name: a, kind: noop}]}]", "tool: [{name: a, kind: noop}]"),
-        ("[{step: start, kind: noop, args: {n: 1}}]", "tool: {"),
+        ("[{step: start, kind: noop, args: {n: 1}}]", "tool:\n      kind: noop"),
         ('[{step: start, tool: [{name: a, kind: noop, when: "{{ false }}"}]}]', "choose"),
         ("[{step: start, tool: {kind: http, url: x, timeout: 5}}]", "spec:"),
         ("[{step: start, next: [a, b]}, {step: a}, {step: b}]", "inclusive"),

@@ -16,8 +16,11 @@ def document_of(fragment: str, dialect: Dialect, api: str = "v2") -> str:
     """A document with these steps, or with these sections of the root."""
     text = textwrap.dedent(fragment).strip("\n")
     named = f", dialect: {dialect}" if api == "v2" else ""
-    head = f"apiVersion: noetl.io/{api}\nkind: Playbook\nmetadata: {{name: t, path: tests/t{named}}}\n"
-    if text.startswith("- step"):
+    version, metadata = f"apiVersion: noetl.io/{api}\nkind: Playbook\n", "name: t, path: tests/t"
+    if text.startswith("metadata:"):
+        return f"{version}{text.replace(metadata, metadata + named)}\n"
+    head = f"{version}metadata: {{{metadata}{named}}}\n"
+    if text.startswith("- "):
         return f"{head}workflow:\n{textwrap.indent(text, '  ')}\n"
     return f"{head}{text}\n"
 

@@ -14,6 +14,7 @@ from noetl.language.reading.playbook import Dialect, Playbook
 from noetl.language.reading.shared_checks import ReadContext, opening
 from noetl.language.reading.spellings.model import Rewriting
 from noetl.language.reading.spellings.respelling import respelled
+from noetl.language.reading.spellings.root_words import with_listed_steps
 from noetl.language.reading.v2_case.reader import read_v2_case
 from noetl.language.reading.v2_eval import read_v2_eval
 from noetl.language.reading.v10 import read_v10
@@ -40,7 +41,7 @@ def read_playbook(
     root = read_yaml(source, findings)
     if root is None:
         return None
-    found = detect(root, findings, dialect)
+    found = detect(with_listed_steps(root), findings, dialect)
     if found is None:
         return None
     api_version = root.get("apiVersion")

@@ -10,13 +10,18 @@ PLAYBOOK = ToolKind(
     error_kinds=("playbook.failed",),
     doc="Starts another playbook, waits for it and returns its result.",
     inputs=(
-        Input(name="path", schema=TEXT, doc="Catalogue path of the playbook.", required=True),
+        Input(name="path", schema=TEXT, doc="Catalogue path of the playbook.", required=True, aliases=("playbook",)),
         Input(
             name="version",
             schema={"type": ["string", "number"]},
             doc="Version to start; the newest when left out, or `latest`.",
         ),
-        Input(name="args", schema=OBJECT, doc="Payload of the child: laid over its workload.", aliases=("payload",)),
+        Input(
+            name="args",
+            schema=OBJECT,
+            doc="Payload of the child: laid over its workload.",
+            aliases=("payload", "workload", "data"),
+        ),
         Input(name="return_step", schema=TEXT, doc="Step of the child whose result is returned."),
     ),
     unwraps=True,

@@ -41,6 +41,6 @@ AUTH = Input(
     name="auth",
     schema=TEXT_OR_OBJECT,
     doc="Name of a keychain entry or stored credential.",
-    aliases=("credential",),
+    aliases=("credential", "credentials", "connection"),
 )
 ARGS = Input(name="args", schema=OBJECT, doc="Arguments by name.")

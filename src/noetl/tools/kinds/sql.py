@@ -30,6 +30,7 @@ PARAMS = Input(
     name="params",
     schema={"anyOf": [OBJECT, {"type": "array"}]},
     doc="Values bound to the placeholders of the SQL, by name or by position.",
+    aliases=("parameters",),
 )
 SCRIPT = Input(name="script", schema=script_source("file"), doc="SQL kept in a file.", read_strictly=True)
 TABLE = Input(name="table", schema=TEXT, doc="Table to insert into; the row is args.")
@@ -37,6 +38,7 @@ ROW = Input(
     name="args",
     schema={"anyOf": [OBJECT, {"type": "array", "items": OBJECT}]},
     doc="With table: the row to insert, or a list of rows. Otherwise values readable as args in the SQL.",
+    aliases=("row", "rows", "values", "data"),
 )
 DATABASE = Input(name="database", schema=TEXT, doc="Database file; in memory when left out.")
 
@@ -70,8 +72,14 @@ _MODE = Input(
     name="mode",
     schema=one_of("insert", "upsert", "merge", "append"),
     doc="With table: what happens to rows that are there already.",
+    read_strictly=True,
 )
-_KEY = Input(name="key", schema={"anyOf": [TEXT, TEXTS]}, doc="With table and upsert: the key columns.")
+_KEY = Input(
+    name="key",
+    schema={"anyOf": [TEXT, TEXTS]},
+    doc="With table and upsert: the key columns.",
+    aliases=("keys", "conflict_columns"),
+)
 _NEEDED = (("command", "query", "script", "table"),)
 _MAX_ROWS = Input(name="max_rows", schema=COUNT, doc="Most rows a statement may return; more is result.too_large.")
 _TRANSACTION = Input(name="transaction", schema=FLAG, doc="Run all statements in one transaction; true when left out.")

@@ -74,8 +74,8 @@ TRANSFER = ToolKind(
         ),
         Input(
             name="mode",
-            schema=one_of("append", "replace", "upsert"),
-            doc="append when left out.",
+            schema=one_of("append", "insert", "replace", "upsert", "merge"),
+            doc="append when left out; insert is append, merge is upsert.",
             read_strictly=True,
         ),
         Input(name="key", schema={"anyOf": [TEXT, TEXTS]}, doc="With upsert: the key columns."),

@@ -24,17 +24,18 @@ HTTP = ToolKind(
     error_aliases=("rate_limit", "server_error", "auth", "not_found", "client_error", "connection", "network"),
     doc="Calls a URL. A status of 400 or more is an error outcome.",
     inputs=(
-        Input(name="url", schema=TEXT, doc="Address to call.", required=True, aliases=("endpoint",)),
+        Input(name="url", schema=TEXT, doc="Address to call.", required=True, aliases=("endpoint", "uri")),
         Input(
             name="method",
             schema=one_of(
                 *(w for m in ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS") for w in (m, m.lower()))
             ),
             doc="HTTP method; GET when left out.",
+            aliases=("verb",),
         ),
-        Input(name="params", schema=OBJECT, doc="Query parameters."),
-        Input(name="headers", schema=OBJECT, doc="Request headers."),
-        Input(name="json", schema=ANYTHING, doc="Body, sent as JSON.", aliases=("payload",)),
+        Input(name="params", schema=OBJECT, doc="Query parameters.", aliases=("query", "query_params")),
+        Input(name="headers", schema=OBJECT, doc="Request headers.", aliases=("header",)),
+        Input(name="json", schema=ANYTHING, doc="Body, sent as JSON.", aliases=("payload", "json_body")),
         Input(name="body", schema=ANYTHING, doc="Body: text as it is, anything else as JSON."),
         Input(name="form", schema=OBJECT, doc="Body, sent as form fields."),
         Input(name="data", schema=ANYTHING, doc="Body; or {query, body} when those are its only keys."),

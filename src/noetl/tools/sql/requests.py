@@ -18,6 +18,7 @@ from noetl.templates.sql.statements import Bound
 from noetl.tools.script_files import read_script
 
 _SQL = ("command", "query", "script")
+_INSERTING, _UPSERTING = ("insert", "append"), ("upsert", "merge")
 
 
 class Insertion(msgspec.Struct, frozen=True):
@@ -84,7 +85,9 @@ def _insertion(inputs: Mapping[str, Any]) -> Insertion:
 
 def _key(inputs: Mapping[str, Any]) -> tuple[str, ...]:
     key, mode = inputs.get("key"), inputs.get("mode")
-    if mode not in ("upsert", "merge"):
+    if mode not in (None, *_INSERTING, *_UPSERTING):
+        raise ToolError("sql.input", f'mode "{mode}" is not known: write {", ".join((*_INSERTING, *_UPSERTING))}')
+    if mode not in _UPSERTING:
         return ()
     if not key:
         raise ToolError("sql.input", f'mode "{mode}" needs "key": the columns that tell which row it is')

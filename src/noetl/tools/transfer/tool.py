@@ -27,6 +27,7 @@ from noetl.tools.transfer.targets.sql import SqlTarget
 CHUNK_SIZE = 1_000
 KINDS = ("postgres", "duckdb", "http", "artifact")
 MODES = ("append", "replace", "upsert")
+_OTHER_WORDS = {"insert": "append", "merge": "upsert"}  # of the SQL kinds
 _LINES = 200  # of the report of progress
 
 
@@ -118,6 +119,7 @@ def _source(written: Any, size: int, context: ToolContext) -> TransferSource:
 def _target(inputs: Mapping[str, Any], context: ToolContext) -> TransferTarget:
     end = end_of("target", inputs.get("target"), KINDS, context)
     mode = str(inputs.get("mode") or end.said.get("mode") or "append")
+    mode = _OTHER_WORDS.get(mode, mode)
     if mode not in MODES:
         raise ToolError("transfer.input", f'mode "{mode}" is not known: write {", ".join(MODES)}')
     match end.kind:

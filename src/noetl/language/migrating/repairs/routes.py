@@ -48,6 +48,38 @@ def write_arcs(node: Mapping, rewriting: Rewriting) -> Mapping:
     return with_value(without_keys(node, "case", "next"), "next", router, node.keys["case"])
 
 
+def write_conditions(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """`next: [{when, then: […]}, {else: […]}]`, or one such mapping with both, as arcs."""
+    written = node.get("next")
+    items = [written] if isinstance(written, Mapping) else list(written) if isinstance(written, Sequence) else []
+    if written is None or not any(isinstance(item, Mapping) and {"then", "else"} & item.keys.keys() for item in items):
+        return node
+    arcs: list[Node] = []
+    for item in items:
+        found = _conditional_arcs(item) if isinstance(item, Mapping) else None
+        if found is None:
+            return node
+        arcs += found
+    rewriting.note(node.keys["next"], "next with then", "next.arcs")
+    return with_value(node, "next", made_mapping([("arcs", made_list(arcs, written))], written))
+
+
+def _conditional_arcs(item: Mapping) -> list[Mapping] | None:
+    """The arcs of one entry; None when it holds more, or forks under a condition, which an exclusive router cannot."""
+    if set(item.values) - {"when", "then", "else", "step", "args"}:
+        return None
+    arcs = []
+    for key, when in (("then", item.get("when")), ("else", None)):
+        targets = _targets(item.values[key]) if key in item else []
+        if targets is None or len(targets) > 1:
+            return None
+        guard: list[tuple[str, Node]] = [("when", with_names(when, _NAMES))] if when is not None else []
+        arcs += [made_mapping([("step", target), *guard, *_args(given)], target) for target, given in targets]
+    if "step" in item:
+        arcs.append(item)
+    return arcs
+
+
 def _arcs_of_rule(rule: Node) -> list[Mapping] | None:
     """The arcs of `{when, then: {next}}` or `{else: {next}}`; None when the rule does more than lead on."""
     if not isinstance(rule, Mapping):

@@ -16,12 +16,6 @@ from noetl.language.reading.spellings.trees import (
 )
 from noetl.language.reading.v2_case.reader import STEP_CONTENT, is_written
 
-_TASK_INPUTS = frozenset(
-    {"kind", "code", "url", "endpoint", "method", "headers", "params", "payload", "json", "body", "form", "data"}
-    | {"command", "commands", "query", "database", "table", "auth", "credential", "libs", "script", "cmds"}
-    | {"path", "task", "provider"}
-)
-
 
 def name_pipe(node: Mapping, rewriting: Rewriting) -> Mapping:
     if "pipe" in node and "tool" not in node:
@@ -39,23 +33,22 @@ def add_noop(node: Mapping, rewriting: Rewriting) -> Mapping:
     return with_value(node, "tool", made_mapping([("kind", made_text("noop", name))], name), name)
 
 
-def move_inputs(node: Mapping, rewriting: Rewriting) -> Mapping:
-    """A step that is written as its own task."""
-    if "kind" not in node or "tool" in node:
-        return node
-    moved = [key for key in node.values if key in _TASK_INPUTS]
-    rewriting.note(node.keys["kind"], "a step with the keys of a task", "tool: {kind: …}")
-    values = {key: node.values[key] for key in moved}
-    tool = Mapping({key: node.keys[key] for key in moved}, values, node.span, node.path, made=True)
-    return with_value(without_keys(node, *moved), "tool", tool, node.keys["kind"])
-
-
 def move_policy(node: Mapping, rewriting: Rewriting) -> Mapping:
     spec = node.get("spec")
     if "policy" in node and ("kind" in node or "step" in node) and not (isinstance(spec, Mapping) and "policy" in spec):
         rewriting.note(node.keys["policy"], '"policy"', "spec.policy")
         node = moved_into(node, "spec", "policy", "policy")
     return node
+
+
+def list_rules(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """`spec.policy` of a task as the list of its rules."""
+    spec = node.get("spec")
+    policy = spec.get("policy") if isinstance(spec, Mapping) else None
+    if "kind" not in node or not isinstance(spec, Mapping) or not isinstance(policy, Sequence):
+        return node
+    rewriting.note(spec.keys["policy"], "a policy as a list", "policy: {rules: […]}")
+    return with_value(node, "spec", with_value(spec, "policy", made_mapping([("rules", policy)], policy)))
 
 
 def write_failure_mode(node: Mapping, rewriting: Rewriting) -> Mapping:

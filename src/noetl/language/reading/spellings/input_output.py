@@ -65,13 +65,17 @@ def _set_on_step(node: Mapping, rewriting: Rewriting) -> Mapping:
 
 def _set_on_task(node: Mapping, rewriting: Rewriting) -> Mapping:
     """What a task sets when it has succeeded, as a part of its rules."""
-    writes = _writes_of(node, rewriting)
+    return with_task_writes(node, "set", _writes_of(node, rewriting))
+
+
+def with_task_writes(node: Mapping, key: str, writes: list[tuple[str, Node]]) -> Mapping:
+    """A task with `writes`, which stood under `key`, in its rules; the task itself where it has no place for them."""
     spec = node.get("spec")
     policy = spec.get("policy") if isinstance(spec, Mapping) else None
     rules = policy.get("rules") if isinstance(policy, Mapping) else None
     if not writes or "kind" not in node or (policy is not None and not isinstance(rules, Sequence)):
         return node
-    at = node.values["set"]
+    at = node.values[key]
     listed = [_with_task_writes(rule, writes) for rule in rules] if isinstance(rules, Sequence) else [_fail_rule(at)]
     if not any(isinstance(rule, Mapping) and "else" in rule for rule in listed):
         then = made_mapping([("do", made_text("continue", at)), *writes], at)
@@ -79,7 +83,7 @@ def _set_on_task(node: Mapping, rewriting: Rewriting) -> Mapping:
     block = policy if isinstance(policy, Mapping) else made_mapping((), at)
     outer = spec if isinstance(spec, Mapping) else made_mapping((), at)
     changed = with_value(block, "rules", made_list(listed, at))
-    return with_value(without_keys(node, "set"), "spec", with_value(outer, "policy", changed))
+    return with_value(without_keys(node, key), "spec", with_value(outer, "policy", changed))
 
 
 def _writes_of(node: Mapping, rewriting: Rewriting) -> list[tuple[str, Node]]:

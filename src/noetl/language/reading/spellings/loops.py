@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from noetl.language.reading.nodes import Mapping, Scalar
+from noetl.base.source import is_template
+from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
 from noetl.language.reading.spellings.model import (
     EVERYWHERE,
     V2_CASE,
@@ -13,7 +14,7 @@ from noetl.language.reading.spellings.model import (
     Where,
     renames,
 )
-from noetl.language.reading.spellings.trees import made_text, moved_into, with_key, with_value
+from noetl.language.reading.spellings.trees import made_mapping, made_text, moved_into, with_key, with_value
 
 _PARALLEL_WORDS = ("async", "concurrent", "asynchronous")
 _OPTIONS = {"mode": "mode", "max_in_flight": "max_in_flight", "batch_size": "max_in_flight", "policy": "policy"}
@@ -81,8 +82,77 @@ def _parallel_word(node: Mapping, rewriting: Rewriting) -> Mapping:
 
 
 _NAMES = {"collection": "in", "element": "iterator"}
+_COLLECTIONS = ("items", "over", "each", "for_each", "foreach", "list", "values")
+_ITERATORS = ("as", "var", "item", "variable", "iterator_name", "element_name")
+
+
+def _name_collection(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """Other words for what is looped over and for its element; one element without a name is called `item`."""
+    own = {"in": "iterator", "collection": "element"}
+    held = next((key for key in own if key in node), "in")
+    names = dict.fromkeys(_COLLECTIONS, held) | dict.fromkeys(_ITERATORS, own[held])
+    if held == "collection" and "iterator" in node:
+        names["collection"] = "in"
+    elif held == "in" and "element" in node:
+        names["element"] = "iterator"
+    node = renames("a loop", names)(node, rewriting)
+    if "parallel" in node and "mode" not in node and isinstance(flag := node.values["parallel"], Scalar):
+        word = {True: "parallel", False: "sequential"}.get(flag.value) if isinstance(flag.value, bool) else None
+        if word is not None and not _is_option(node, "mode"):
+            rewriting.note(node.keys["parallel"], "loop.parallel", f"mode: {word}")
+            node = with_value(with_key(node, "parallel", "mode"), "mode", made_text(word, flag))
+    return node
+
+
+def _is_level(node: Node) -> bool:
+    return isinstance(node, Mapping) and bool({"in", "collection"} & node.values.keys()) and "loop" not in node
+
+
+def _nested(levels: Sequence) -> Node:
+    """The first level with the others inside it."""
+    inner: Node | None = None
+    for level in reversed(levels.items):
+        inner = level if inner is None or not isinstance(level, Mapping) else with_value(level, "loop", inner)
+    assert inner is not None
+    return inner
+
+
+def _read_collection(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """`loop` of a step as the collection itself, each element called `item`."""
+    loop = node.get("loop")
+    if isinstance(loop, Sequence) and len(loop) and all(_is_level(item) for item in loop):
+        rewriting.note(node.keys["loop"], "loop as a list of levels", "loop: {in: …, iterator: …, loop: {…}}")
+        return with_value(node, "loop", _nested(loop))
+    is_text = isinstance(loop, Scalar) and isinstance(loop.value, str) and is_template(loop.value)
+    if loop is None or not (is_text or isinstance(loop, Sequence)):
+        return node
+    rewriting.note(node.keys["loop"], "loop as a collection", "loop: {in: …, iterator: item}")
+    return with_value(node, "loop", made_mapping([("in", loop), ("iterator", made_text("item", loop))], loop))
+
+
+_LOOPED = '- step: start\n  loop: %s\n  tool: {kind: noop, args: {n: "{{ item }}"}}\n'
 
 SPELLINGS = (
+    Spelling(
+        id="loop-value",
+        where=Where.STEP,
+        older='`loop: "{{ … }}"`, `loop: [1, 2]`; a list of levels `[{in, iterator}, …]`',
+        canonical="`loop: {in: …, iterator: item}`",
+        dialects=EVERYWHERE,
+        before=_LOOPED % "[1, 2]",
+        after=_LOOPED % "{in: [1, 2], iterator: item}",
+        rewrite=_read_collection,
+    ),
+    Spelling(
+        id="loop-words",
+        where=Where.LOOP,
+        older="`loop.items`, `over`, `each`; `as`, `var`; `collection` with `iterator`; `parallel: true`",
+        canonical="`loop.in`, `loop.iterator`, `loop.spec.mode`",
+        dialects=EVERYWHERE,
+        before=_LOOPED % "{items: [1, 2], as: item, parallel: true}",
+        after=_LOOPED % "{in: [1, 2], iterator: item, spec: {mode: parallel}}",
+        rewrite=_name_collection,
+    ),
     Spelling(
         id="loop-collection",
         where=Where.LOOP,

@@ -40,6 +40,7 @@ class Rewriting(msgspec.Struct):
     v10_api: bool = False  # apiVersion: noetl.io/v10
     rescue: bool = False  # also rewrite what noetl.io/v10 refuses: `noetl migrate`
     iter_names: frozenset[str] = frozenset()  # what the templates of a looped step read as `iter.name`
+    step_names: frozenset[str] = frozenset()  # of the document
     quiet: bool = False  # within a dialect its own words are no news
 
     def note(self, place: PositionedDiagnostic, found: str, instead: str) -> None:

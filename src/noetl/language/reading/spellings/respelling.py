@@ -8,7 +8,7 @@ from collections.abc import Sequence as Rows
 
 from noetl.base.source import is_template
 from noetl.language.reading.constructs import SUGAR
-from noetl.language.reading.nodes import Mapping, Node, Sequence, scalars
+from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, scalars
 from noetl.language.reading.spellings.model import V2_CASE, V2_EVAL, Rewriting, Spelling, Where
 from noetl.language.reading.spellings.table import BY_PLACE
 from noetl.language.reading.spellings.trees import with_items, with_value
@@ -45,6 +45,7 @@ class _Visitor:
         node = _inside(node, "executor", lambda block: self._rewritten(block, Where.EXECUTOR))
         node = _each(node, "keychain", lambda entry: self._rewritten(entry, Where.KEYCHAIN))
         node = self._workbook(node)
+        self._rewriting.step_names = _step_names(node)
         return _each(node, "workflow", self.step)
 
     def _rewritten(self, node: Mapping, where: Where) -> Mapping:
@@ -166,6 +167,14 @@ class _Visitor:
         if self._rewriting.dialect is not V2_CASE or len(node) != 1:
             return node
         return _values(self._action(node), self._tool_holder)
+
+
+def _step_names(root: Mapping) -> frozenset[str]:
+    workflow = root.get("workflow")
+    names = (
+        [step.get("step") for step in workflow if isinstance(step, Mapping)] if isinstance(workflow, Sequence) else []
+    )
+    return frozenset(str(name.value) for name in names if isinstance(name, Scalar))
 
 
 def _names_read_of_iter(step: Mapping) -> frozenset[str]:

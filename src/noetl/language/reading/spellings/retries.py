@@ -22,6 +22,8 @@ from noetl.language.reading.spellings.trees import (
 _ON_ERROR = "{{ outcome.status == 'error' }}"
 _NAMES = {
     "response": "outcome.result",
+    "result": "outcome.result",
+    "this": "outcome",
     "error": "outcome.error",
     "status_code": "outcome.http.status",
     "_retry.index": "_attempt",
@@ -206,6 +208,7 @@ def _name_params(node: Mapping, rewriting: Rewriting) -> Mapping:
 
 
 _CASE = '- step: start\n  tool: {kind: http, url: "http://localhost/"}\n  retry: %s\n'
+_PAGED = _CASE.replace('localhost/"', 'localhost/", params: {page: 1}')
 
 SPELLINGS = (
     Spelling(
@@ -283,8 +286,8 @@ SPELLINGS = (
         older="`retry.params`, and other inputs of the next call beside the bounds",
         canonical="a task that reads `iter`, and a rule with `do: jump`",
         dialects=(V2_CASE,),
-        before=_CASE % '[{when: "{{ response.data.more }}", then: {max_attempts: 3, params: {page: 2}}}]',
-        after=_CASE % '[{when: "{{ response.data.more }}", then: {max_attempts: 3, next_call: {params: {page: 2}}}}]',
+        before=_PAGED % '[{when: "{{ response.data.more }}", then: {max_attempts: 3, params: {page: 2}}}]',
+        after=_PAGED % '[{when: "{{ response.data.more }}", then: {max_attempts: 3, next_call: {params: {page: 2}}}}]',
         rewrite=_name_params,
     ),
 )

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
 from noetl.language.reading.spellings.model import EVERYWHERE, V2_EVAL, V10, Rewriting, Spelling, Where, renames
+from noetl.language.reading.spellings.routing import CONDITIONS
 from noetl.language.reading.spellings.rules import read_pairs
 from noetl.language.reading.spellings.trees import made_text, with_key, with_names, with_value
 
 _OLDER_STORE = "vars"
+_KIND_WORDS = {
+    "event_log": "log",
+    **dict.fromkeys(("postgresql", "pg"), "postgres"),
+    "py": "python",
+    **dict.fromkeys(("rest", "https"), "http"),
+}
 _EVENT_NAMES = {"response": "event.result", "result": "event.result", "this.data": "event.result", "this": "event"}
 
 
@@ -65,11 +72,12 @@ def _name_task(node: Mapping, rewriting: Rewriting) -> Mapping:
     return Mapping(keys, values, node.span, node.path, made=True)
 
 
-def _name_log(node: Mapping, rewriting: Rewriting) -> Mapping:
+def _name_kind(node: Mapping, rewriting: Rewriting) -> Mapping:
     kind = node.get("kind")
-    if isinstance(kind, Scalar) and kind.value == "event_log":
-        rewriting.note(kind, "kind: event_log", "kind: log")
-        return with_value(node, "kind", made_text("log", kind))
+    if isinstance(kind, Scalar) and isinstance(kind.value, str) and kind.value in _KIND_WORDS:
+        word = _KIND_WORDS[kind.value]
+        rewriting.note(kind, f"kind: {kind.value}", f"kind: {word}")
+        return with_value(node, "kind", made_text(word, kind))
     return node
 
 
@@ -137,6 +145,16 @@ SPELLINGS = (
         rewrite=read_pairs,
     ),
     Spelling(
+        id="step-if",
+        where=Where.STEP,
+        older="`if`, `cond`, `condition` of a step",
+        canonical="`spec.policy.admit.rules`",
+        dialects=(V2_EVAL,),
+        before='- step: start\n  if: "{{ workload.go }}"\n  tool: [{a: {kind: noop}}]\n',
+        after='- step: start\n  when: "{{ workload.go }}"\n  tool: [{a: {kind: noop}}]\n',
+        rewrite=renames("a step", dict.fromkeys(CONDITIONS, "when")),
+    ),
+    Spelling(
         id="step-description",
         where=Where.STEP,
         older="`description` of a step",
@@ -157,12 +175,12 @@ SPELLINGS = (
     Spelling(
         id="task-event-log",
         where=Where.TASK,
-        older="`kind: event_log`",
-        canonical="`kind: log`",
+        older="`kind: event_log`, `postgresql`, `pg`, `py`, `rest`",
+        canonical="`kind: log`, `postgres`, `python`, `http`",
         dialects=EVERYWHERE,
         before="- step: start\n  tool: {kind: event_log, message: seen}\n",
         after="- step: start\n  tool: {kind: log, message: seen}\n",
-        rewrite=_name_log,
+        rewrite=_name_kind,
     ),
     Spelling(
         id="task-label",

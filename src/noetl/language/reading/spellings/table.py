@@ -3,28 +3,45 @@
 from __future__ import annotations
 
 from noetl.language.reading.spellings import (
+    arc_words,
     case_actions,
+    case_rules,
     constructs,
+    eval_entries,
     input_output,
     loop_done,
     loops,
     options,
+    policy_shapes,
     retries,
+    retry_words,
+    root_words,
     roots,
     routing,
     rules,
     steps,
+    task_shapes,
+    task_writes,
 )
 from noetl.language.reading.spellings.model import Spelling, Where
 
+# The order is that of the rewriting: shapes come before the words within them.
 SPELLINGS: tuple[Spelling, ...] = (
+    *root_words.SPELLINGS,
     *roots.SPELLINGS,
+    *task_shapes.SPELLINGS,
+    *policy_shapes.SPELLINGS,
     *steps.SPELLINGS,
+    *retry_words.SPELLINGS,  # before retries, which turn what they know into rules
     *retries.SPELLINGS,
+    *eval_entries.SPELLINGS,
     *input_output.SPELLINGS,  # after retries: what a task sets goes behind its rules for errors
+    *task_writes.SPELLINGS,
     *loops.SPELLINGS,
+    *arc_words.SPELLINGS,  # before routing, which makes a router of what they gather
     *routing.SPELLINGS,
     *rules.SPELLINGS,
+    *case_rules.SPELLINGS,
     *case_actions.SPELLINGS,
     *loop_done.SPELLINGS,
     *options.SPELLINGS,

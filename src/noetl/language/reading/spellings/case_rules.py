@@ -1,0 +1,166 @@
+"""Rules of v2-case in other words: one rule without a list, actions beside `when`, `goto`, `default`, flat sinks."""
+
+from __future__ import annotations
+
+from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
+from noetl.language.reading.spellings.model import V2_CASE, Rewriting, Spelling, Where, renames
+from noetl.language.reading.spellings.trees import (
+    made_list,
+    made_mapping,
+    with_key,
+    with_names,
+    with_value,
+    without_keys,
+)
+
+_ACTIONS = ("sink", "set", "retry", "next", "goto", "set_ctx", "set_vars", "vars", "step")
+_WORDS = {"goto": "next", "step": "next", **dict.fromkeys(("set_ctx", "set_vars", "vars"), "set")}
+_STORES = ("ctx", "vars")
+_SINK_KEYS = ("tool", "args", "desc", "spec")
+_ERROR_NAMES = {"error": "response.error", "status_code": "response.status_code"}
+
+
+def _list_rules(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """`case` with one rule, and sinks of the step."""
+    case = node.get("case")
+    if isinstance(case, Mapping) and ("when" in case or "then" in case or "else" in case):
+        rewriting.note(node.keys["case"], "case as one rule", "a list of rules")
+        node = with_value(node, "case", made_list([case], case))
+    return _nest_sink(node, rewriting)
+
+
+def _name_error(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """`error` and `status_code` of a call, in the rules of its step; unless a step is called so."""
+    names = {name: new for name, new in _ERROR_NAMES.items() if name not in rewriting.step_names}
+    case = node.get("case")
+    changed = with_names(case, names) if isinstance(case, Sequence) else case
+    if case is None or changed is None or changed is case:
+        return node
+    rewriting.note(node.keys["case"], "error and status_code in a rule", "response.error and response.status_code")
+    return with_value(node, "case", changed)
+
+
+def _write_rule(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """A rule as `{when, then}` or `{else}`."""
+    if "when" not in node and "else" not in node:
+        node = renames("a rule", {"default": "else", "otherwise": "else"})(node, rewriting)
+    node = _unwrapped_else(node, rewriting)
+    beside = [key for key in node.values if key in _ACTIONS]
+    if "when" in node and "then" not in node and beside:
+        rewriting.note(node.keys[beside[0]], f'"{beside[0]}" beside when', f"then: {{{beside[0]}: …}}")
+        then = Mapping(
+            {key: node.keys[key] for key in beside},
+            {key: node.values[key] for key in beside},
+            node.span,
+            node.path,
+            True,
+        )
+        node = with_value(without_keys(node, *beside), "then", then, node.keys[beside[0]])
+    for key in ("then", "else"):
+        target = node.get(key)
+        if isinstance(target, Scalar) and isinstance(target.value, str):
+            rewriting.note(node.keys[key], f"{key} as a name", f"{key}: {{next: …}}")
+            node = with_value(node, key, made_mapping([("next", target)], target))
+    return node
+
+
+def _unwrapped_else(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """`else: {then: …}`, and `else: true` beside `then`."""
+    held, then = node.get("else"), node.get("then")
+    if isinstance(held, Mapping) and len(held) == 1 and "then" in held:
+        rewriting.note(held.keys["then"], '"then" within else', "else: {…}")
+        return with_value(node, "else", held.values["then"])
+    if isinstance(held, Scalar) and held.value in (True, None) and then is not None and "when" not in node:
+        rewriting.note(node.keys["then"], '"then" beside else', "else: {…}")
+        return with_value(without_keys(node, "then"), "else", then)
+    return node
+
+
+def _name_actions(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """What a rule does: `goto`, and the words of other dialects for `set`."""
+    tasks = [key for key, value in node.values.items() if isinstance(value, Mapping) and "tool" in value]
+    node = renames("a rule", {key: word for key, word in _WORDS.items() if key not in tasks})(node, rewriting)
+    written = node.get("set")
+    scopes = [key for key in written.values if key in _STORES] if isinstance(written, Mapping) else []
+    for scope in scopes:
+        inner = written.get(scope) if isinstance(written, Mapping) else None
+        if isinstance(written, Mapping) and isinstance(inner, Mapping):
+            rewriting.note(written.keys[scope], f'"{scope}" within set', "the names themselves")
+            rest = without_keys(written, scope)
+            written = Mapping(
+                {**rest.keys, **inner.keys}, {**rest.values, **inner.values}, written.span, written.path, True
+            )
+            node = with_value(node, "set", written)
+    return _nest_sink(node, rewriting)
+
+
+def _nest_sink(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """A sink written as its own tool, or with `data` for `args`."""
+    sink = node.get("sink")
+    if not isinstance(sink, Mapping):
+        return node
+    if "kind" in sink and "tool" not in sink:
+        rewriting.note(sink.keys["kind"], "a sink with the keys of its tool", "sink: {tool: {kind: …}, args: …}")
+        outside = [key for key in sink.values if key in ("args", "desc")]
+        inside = without_keys(sink, *outside)
+        entries: list[tuple[str, Node]] = [("tool", inside), *((key, sink.values[key]) for key in outside)]
+        return with_value(node, "sink", made_mapping(entries, sink))
+    for key in ("data", "payload", "with"):
+        if key in sink and "args" not in sink and isinstance(sink.get("tool"), Mapping):
+            rewriting.note(sink.keys[key], f'"{key}" of a sink', '"args"')
+            return with_value(node, "sink", with_key(sink, key, "args"))
+    return node
+
+
+_STEP = """
+- step: start
+  tool: {kind: http, url: "http://localhost/"}
+  case: %s
+- step: a
+  tool: {kind: noop}
+"""
+_DONE = "when: \"{{ event.name == 'call.done' }}\""
+
+SPELLINGS = (
+    Spelling(
+        id="case-one-rule",
+        where=Where.STEP,
+        older="`case: {when, then}`; `sink: {kind: …}` without `tool`, `sink.data`",
+        canonical="arcs with `when`; a task that stores",
+        dialects=(V2_CASE,),
+        before=_STEP % f"{{{_DONE}, then: {{next: a}}}}",
+        after=_STEP % f"[{{{_DONE}, then: {{next: a}}}}]",
+        rewrite=_list_rules,
+    ),
+    Spelling(
+        id="case-error-names",
+        where=Where.STEP,
+        older="`{{ error.status }}`, `{{ status_code }}` in a case rule",
+        canonical="`{{ event.error.status }}` in an arc",
+        dialects=(V2_CASE,),
+        before=_STEP % "[{when: \"{{ event.name == 'call.error' and error.status == 404 }}\", then: {next: a}}]",
+        after=_STEP
+        % "[{when: \"{{ event.name == 'call.error' and response.error.status == 404 }}\", then: {next: a}}]",
+        rewrite=_name_error,
+    ),
+    Spelling(
+        id="case-rule-shape",
+        where=Where.RULE,
+        older="`{when, next}` without `then`, `then: name`, `default: …`, `else: {then: …}`",
+        canonical="`next: {arcs: [{step, when}]}`",
+        dialects=(V2_CASE,),
+        before=_STEP % f"[{{{_DONE}, next: a}}, {{default: {{next: a}}}}]",
+        after=_STEP % f"[{{{_DONE}, then: {{next: a}}}}, {{else: {{next: a}}}}]",
+        rewrite=_write_rule,
+    ),
+    Spelling(
+        id="case-action-words",
+        where=Where.ACTION,
+        older="`goto`, `set_ctx`, `set_vars`, `vars`, `set: {ctx: {…}}` in `then`",
+        canonical="`next.arcs`, `set_ctx`",
+        dialects=(V2_CASE,),
+        before=_STEP % f"[{{{_DONE}, then: {{set_ctx: {{n: 1}}, goto: a}}}}]",
+        after=_STEP % f"[{{{_DONE}, then: {{set: {{n: 1}}, next: a}}}}]",
+        rewrite=_name_actions,
+    ),
+)

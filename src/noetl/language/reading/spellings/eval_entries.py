@@ -1,0 +1,131 @@
+"""Entries of `eval` and directives in other words: `else: continue`, an entry without `expr`, `goto`, nested sets."""
+
+from __future__ import annotations
+
+from noetl.language.reading.nodes import Mapping, Scalar
+from noetl.language.reading.spellings.model import V2_EVAL, V10, V10_IO, Rewriting, Spelling, Where, renames
+from noetl.language.reading.spellings.routing import CONDITIONS
+from noetl.language.reading.spellings.rules import DIRECTIVES
+from noetl.language.reading.spellings.trees import (
+    made_list,
+    made_mapping,
+    made_text,
+    with_key,
+    with_value,
+    without_keys,
+)
+
+_DO_WORDS = {"goto": "jump", "abort": "fail", "proceed": "continue"}
+_GUARDED = {"expr", "else", "when", "then", *CONDITIONS}
+_SCOPES = ("ctx", "iter", "vars")
+
+
+def _list_entries(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """`eval` with one entry; for a task, or for what stands under its label."""
+    if "kind" not in node and len(node) == 1:
+        ((label, _, held),) = node.items()
+        if isinstance(held, Mapping) and "kind" in held and isinstance(held.get("eval"), Mapping):
+            return with_value(node, label, _list_entries(held, rewriting))
+        return node
+    entry = node.get("eval")
+    if isinstance(entry, Mapping) and ({"expr", "else", "do"} & entry.values.keys()):
+        rewriting.note(node.keys["eval"], "eval as one entry", "a list of entries")
+        node = with_value(node, "eval", made_list([entry], entry))
+    return node
+
+
+def _write_else(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """An entry without a condition is the `else`."""
+    held = node.get("else")
+    if isinstance(held, Scalar) and held.value in DIRECTIVES:
+        rewriting.note(held, f"else: {held.value}", f"else: {{do: {held.value}}}")
+        return with_value(node, "else", made_mapping([("do", held)], held))
+    is_bare = isinstance(held, Scalar) and held.value in (True, None)
+    if "do" in node and (is_bare or not _GUARDED & node.values.keys()):
+        rewriting.note(node.keys["do"], "an entry without expr", "else: {do: …}")
+        rest = without_keys(node, "else") if is_bare else node
+        return made_mapping([("else", rest)], node)
+    return node
+
+
+def _name_directive(node: Mapping, rewriting: Rewriting) -> Mapping:
+    word = node.get("do")
+    if isinstance(word, Scalar) and isinstance(word.value, str) and word.value in _DO_WORDS:
+        rewriting.note(word, f"do: {word.value}", f"do: {_DO_WORDS[word.value]}")
+        node = with_value(node, "do", made_text(_DO_WORDS[word.value], word))
+    if isinstance(word, Scalar) and word.value in ("jump", "goto"):
+        node = renames("a rule", dict.fromkeys(("target", "task", "label"), "to"))(node, rewriting)
+    bounds = node.get("retry")
+    if isinstance(word, Scalar) and word.value == "retry" and isinstance(bounds, Mapping):
+        rewriting.note(node.keys["retry"], '"retry" within a rule', "its keys themselves")
+        rest = without_keys(node, "retry")
+        node = Mapping({**rest.keys, **bounds.keys}, {**rest.values, **bounds.values}, node.span, node.path, made=True)
+    return node
+
+
+def _split_set(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """`set: {ctx: {…}, iter: {…}}` as `set_ctx` and `set_iter`."""
+    written = node.get("set")
+    if not isinstance(written, Mapping) or not len(written):
+        return node
+    scopes = written.values
+    if not all(key in _SCOPES and isinstance(value, Mapping) for key, value in scopes.items()):
+        return node
+    if any(f"set_{key}" in node for key in scopes):
+        return node
+    rewriting.note(node.keys["set"], '"set" with scopes', " and ".join(f'"set_{key}"' for key in scopes))
+    key = node.keys["set"]
+    first, *others = scopes
+    node = with_value(with_key(node, "set", f"set_{first}"), f"set_{first}", scopes[first])
+    for scope in others:
+        node = with_value(node, f"set_{scope}", scopes[scope], key)
+    return node
+
+
+_TASK = "- step: start\n  tool:\n    - a: {kind: noop, eval: %s}\n"
+_RULE = "- step: start\n  tool:\n    - name: a\n      kind: noop\n      spec: {policy: {rules: [{else: {then: %s}}]}}\n"
+_SECOND = "    - {name: b, kind: noop}\n"
+
+SPELLINGS = (
+    Spelling(
+        id="eval-one-entry",
+        where=Where.TASK,
+        older="`eval: {expr, do}` without a list",
+        canonical="`spec.policy.rules: [{when, then: {do}}]`",
+        dialects=(V2_EVAL,),
+        before=_TASK % "{expr: \"{{ outcome.status == 'error' }}\", do: fail}",
+        after=_TASK % "[{expr: \"{{ outcome.status == 'error' }}\", do: fail}]",
+        rewrite=_list_entries,
+    ),
+    Spelling(
+        id="eval-else",
+        where=Where.RULE,
+        older="`else: continue`, `{else: true, do: …}`, `{do: …}` without `expr`",
+        canonical="`else: {then: {do: …}}`",
+        dialects=(V2_EVAL,),
+        before=_TASK % "[{expr: \"{{ outcome.status == 'error' }}\", do: fail}, {else: continue}]",
+        after=_TASK % "[{expr: \"{{ outcome.status == 'error' }}\", do: fail}, {else: {do: continue}}]",
+        rewrite=_write_else,
+    ),
+    Spelling(
+        id="rule-do-words",
+        where=Where.ACTION,
+        older="`do: goto`, `target` for `to`; `retry: {attempts, …}` beside `do: retry`",
+        canonical="`do: jump`, `to`; `attempts`, `delay`",
+        dialects=(V10, V2_EVAL),
+        before=_RULE % "{do: goto, target: b}" + _SECOND,
+        after=_RULE % "{do: jump, to: b}" + _SECOND,
+        rewrite=_name_directive,
+    ),
+    Spelling(
+        id="rule-set-scopes",
+        where=Where.ACTION,
+        older="`set: {ctx: {…}, iter: {…}}`",
+        canonical="`set_ctx: {…}`, `set_iter: {…}`",
+        dialects=(V10_IO, V2_EVAL),
+        own=V10_IO,
+        before=_RULE % "{do: continue, set: {ctx: {n: 1}, iter: {m: 2}}}",
+        after=_RULE % "{do: continue, set_ctx: {n: 1}, set_iter: {m: 2}}",
+        rewrite=_split_set,
+    ),
+)

@@ -1,0 +1,146 @@
+"""Policies in other shapes: rules straight under `spec`, admission as a condition or a list, `else: true`, limits."""
+
+from __future__ import annotations
+
+from noetl.base.source import is_template
+from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
+from noetl.language.reading.spellings.model import EVERYWHERE, V10, Rewriting, Spelling, Where, renames
+from noetl.language.reading.spellings.trees import (
+    made_list,
+    made_mapping,
+    made_text,
+    moved_into,
+    with_items,
+    with_value,
+    without_keys,
+)
+
+_ANSWERS = {"allow": True, "deny": False, True: True, False: False}
+
+
+def _move_rules(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """`spec.rules` of a task."""
+    spec = node.get("spec")
+    if "kind" not in node or not isinstance(spec, Mapping) or "policy" in spec:
+        return node
+    if not isinstance(spec.get("rules"), Sequence):
+        return node
+    rewriting.note(spec.keys["rules"], "spec.rules of a task", "spec.policy.rules")
+    return with_value(node, "spec", moved_into(spec, "policy", "rules", "rules"))
+
+
+def _write_admission(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """`admit` as a condition, as `{when}`, or as its rules alone."""
+    spec = node.get("spec")
+    policy = spec.get("policy") if isinstance(spec, Mapping) else None
+    admit = policy.get("admit") if isinstance(policy, Mapping) else None
+    if not isinstance(spec, Mapping) or not isinstance(policy, Mapping) or admit is None:
+        return node
+    rules = _admission_rules(admit)
+    if rules is not None:
+        rewriting.note(policy.keys["admit"], "admit without rules", "admit: {rules: [{when: …, then: {allow: true}}]}")
+        admit = made_mapping([("rules", rules)], admit)
+    listed = admit.get("rules") if isinstance(admit, Mapping) else None
+    if isinstance(admit, Mapping) and isinstance(listed, Sequence):
+        answered = with_items(listed, [_answered(rule, rewriting) for rule in listed])
+        admit = with_value(admit, "rules", answered)
+    return with_value(node, "spec", with_value(spec, "policy", with_value(policy, "admit", admit)))
+
+
+def _admission_rules(admit: Node) -> Sequence | None:
+    if isinstance(admit, Sequence):
+        return admit
+    when = admit.get("when") if isinstance(admit, Mapping) and len(admit) == 1 else admit
+    is_flag = isinstance(when, Scalar) and isinstance(when.value, bool)
+    is_text = isinstance(when, Scalar) and isinstance(when.value, str) and is_template(when.value)
+    if when is None or not (is_flag or is_text):
+        return None
+    allowed, denied = (made_mapping([("allow", made_text(answer, when))], when) for answer in (True, False))
+    otherwise = made_mapping([("then", denied)], when)
+    first = made_mapping([("when", when), ("then", allowed)], when)
+    return made_list([first, made_mapping([("else", otherwise)], when)], when)
+
+
+def _answered(rule: Node, rewriting: Rewriting) -> Node:
+    """`then: allow` or `then: deny`, of a rule or of its else."""
+    if not isinstance(rule, Mapping):
+        return rule
+    held = rule.get("else")
+    if isinstance(held, Mapping):
+        return with_value(rule, "else", _answered(held, rewriting))
+    then = rule.get("then")
+    if isinstance(then, Scalar) and isinstance(then.value, str | bool) and then.value in _ANSWERS:
+        rewriting.note(then, f"then: {then.value}", "then: {allow: …}")
+        return with_value(rule, "then", made_mapping([("allow", made_text(_ANSWERS[then.value], then))], then))
+    return rule
+
+
+def _write_else(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """`else: true` beside `then`, and `default` for `else`."""
+    if "when" not in node and "else" not in node:
+        node = renames("a rule", {"default": "else", "otherwise": "else"})(node, rewriting)
+    held = node.get("else")
+    if isinstance(held, Scalar) and held.value is True and "then" in node and "when" not in node:
+        rewriting.note(node.keys["then"], '"then" beside else', "else: {then: …}")
+        inner = made_mapping([("then", node.values["then"])], node.values["then"])
+        return with_value(without_keys(node, "then"), "else", inner)
+    return node
+
+
+def _move_limit(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """`timeout: 30` of a step, which is the limit of the whole step."""
+    limit, spec = node.get("timeout"), node.get("spec")
+    taken = isinstance(spec, Mapping) and {"timeout", "timeout_s"} & spec.values.keys()
+    if "step" not in node or not isinstance(limit, Scalar) or limit.value is None or taken:
+        return node
+    rewriting.note(node.keys["timeout"], '"timeout" of a step', "spec.timeout_s")
+    return moved_into(node, "spec", "timeout", "timeout_s")
+
+
+_STEP = "- step: start\n  tool: {kind: noop}\n"
+_TASK = "- step: start\n  tool: {kind: noop, spec: %s}\n"
+
+SPELLINGS = (
+    Spelling(
+        id="task-spec-rules",
+        where=Where.TASK,
+        older="`spec: {rules: […]}` of a task",
+        canonical="`spec: {policy: {rules: […]}}`",
+        dialects=(V10,),
+        before=_TASK % "{rules: [{else: {then: {do: continue}}}]}",
+        after=_TASK % "{policy: {rules: [{else: {then: {do: continue}}}]}}",
+        rewrite=_move_rules,
+    ),
+    Spelling(
+        id="admit-shape",
+        where=Where.STEP,
+        older='`admit: "{{ … }}"`, `admit: {when: …}`, `admit: [{when, then}]`, `then: allow`',
+        canonical="`admit: {rules: [{when: …, then: {allow: true}}, {else: {then: {allow: false}}}]}`",
+        dialects=(V10,),
+        before=_STEP + '  spec: {policy: {admit: "{{ workload.go }}"}}\n',
+        after=_STEP
+        + '  spec: {policy: {admit: {rules: [{when: "{{ workload.go }}", then: {allow: true}},'
+        + " {else: {then: {allow: false}}}]}}}\n",
+        rewrite=_write_admission,
+    ),
+    Spelling(
+        id="rule-else",
+        where=Where.RULE,
+        older="`{else: true, then: …}`, `default` for `else`",
+        canonical="`else: {then: …}`",
+        dialects=(V10,),
+        before=_TASK % "{policy: {rules: [{else: true, then: {do: continue}}]}}",
+        after=_TASK % "{policy: {rules: [{else: {then: {do: continue}}}]}}",
+        rewrite=_write_else,
+    ),
+    Spelling(
+        id="step-timeout-value",
+        where=Where.STEP,
+        older="`timeout: 30` of a step",
+        canonical="`spec.policy.lifecycle.timeout_s`",
+        dialects=EVERYWHERE,
+        before=_STEP + "  timeout: 30\n",
+        after=_STEP + "  spec: {policy: {lifecycle: {timeout_s: 30}}}\n",
+        rewrite=_move_limit,
+    ),
+)
