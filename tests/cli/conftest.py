@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.cli import control, live_completion, message, requests
+from noetl.cli import live_completion
+from noetl.operations import local, local_commands
 
 PATIENT_S = 60.0
 
@@ -20,10 +21,9 @@ class NoPatience(float):
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who is asked and does not answer in time is done without, which is another way to the same end."""
     for module, name in (
-        (message, "_PATIENCE_S"),
-        (control, "PATIENCE_S"),
+        (local, "_DELIVERY_S"),
+        (local_commands, "PATIENCE_S"),
         (live_completion, "PATIENCE_S"),
-        (requests, "PATIENCE_S"),
     ):
         monkeypatch.setattr(module, name, PATIENT_S)
 
@@ -31,5 +31,4 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def nobody_is_waited_for(patient: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """A command that begins to wait for a running process fails."""
-    for module in (control, requests):
-        monkeypatch.setattr(module, "PATIENCE_S", NoPatience())
+    monkeypatch.setattr(local_commands, "PATIENCE_S", NoPatience())

@@ -66,7 +66,7 @@ class Here:
         if not token.exists():
             with Client(self.url, self.token) as client:
                 made = client.send(make_token({"subject": "w", "role": "worker", "pools": ["default"]}))
-            token.write_text(made["token"])
+            token.write_text(made.token)
         child = self.spawn("worker", "start", "--server", url or self.url, "--token-file", str(token), *options, **more)
         self._word(child, "worker")
         return child

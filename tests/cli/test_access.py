@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from noetl.base.clock import SystemClock
-from noetl.server.access.tokens import AccessToken, AccessTokens
+from noetl.operations.tokens import AccessToken, AccessTokens
 from noetl.server.configuration import ServerSettings
 from noetl.server.server_process import Served, serving
 from noetl.store.sqlite.store import SqliteStore
@@ -154,7 +154,7 @@ def test_none_of_them_imports_a_web_framework(home: Path) -> None:
     done = process("token", "list", PYTHONPROFILEIMPORTTIME="1", NOETL_HOME=str(home))
 
     assert done.returncode == 0
-    assert "noetl.server.access.tokens" in done.stderr
+    assert "noetl.operations.tokens" in done.stderr
     assert "fastapi" not in done.stderr
     assert "asyncpg" not in done.stderr
 

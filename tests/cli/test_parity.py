@@ -136,7 +136,7 @@ def test_a_waiting_execution_is_carried_to_its_end_through_the_server(place: Pla
         f"execution {given} has been told of order.changed\n"
     )
     assert place.said("event", "send", given, "order.changed", "--key", "k").endswith(" before\n")
-    assert "event of the system" in place.refused("event", "send", given, "step.done")
+    assert "name of the system" in place.refused("event", "send", given, "step.done")
     assert place.said("signal", "send", "go") == f"execution {given} heard go\n"
     code, out, err = call("signal", "send", "go", *place.there)
     assert (code, out, "nobody listens" in err) == (0, "", True)

@@ -153,7 +153,7 @@ async def test_a_human_task_is_found_claimed_and_completed(server: Served, clien
         while not (tasks := await client.tasks(execution_id=started.execution_id)):
             await asyncio.sleep(0.02)
     wanted = {"subject": "fay", "role": "operator", "human_roles": ["finance_manager"]}
-    token = (await client.send(make_token(wanted)))["token"]
+    token = (await client.send(make_token(wanted))).token
     async with AsyncClient(server.url, token) as fay:
         with pytest.raises(ApiError) as refused:
             await fay.complete_task(tasks[0].task_id, {"decision": "perhaps"})

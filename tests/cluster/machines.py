@@ -146,7 +146,7 @@ class Cluster:
         if not token.exists():
             with self.client() as client:
                 made = client.send(make_token({"subject": "w", "role": "worker", "pools": ["default"]}))
-            token.write_text(made["token"])
+            token.write_text(made.token)
         name = f"worker{len(self.workers)}"
         arguments = ["--server", self.urls[server], "--token-file", str(token), "--name", name]
         arguments += ["--allow-address", "127.0.0.1", *options]

@@ -72,7 +72,7 @@ def test_a_herd_is_served_in_turn_and_everything_that_was_accepted_ends(
         grounds.register(ONE)
         with grounds.client() as client:
             made = client.send(make_token({"subject": "herd", "role": "worker", "pools": ["default"]}))
-        herd = Herd(grounds.urls[0], (tmp_path / "token").read_text().strip(), made["token"])
+        herd = Herd(grounds.urls[0], (tmp_path / "token").read_text().strip(), made.token)
         asyncio.run(_put_through(grounds, postgres, herd, workers, starts))
 
         assert herd.rude == []

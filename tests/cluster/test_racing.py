@@ -74,7 +74,7 @@ class RudeWorker:
     def __init__(self, grounds: Cluster, name: str) -> None:
         with grounds.client() as client:
             made = client.send(make_token({"subject": name, "role": "worker", "pools": ["default"]}))
-        self._headers = {"authorization": f"Bearer {made['token']}", "noetl-protocol": "1"}
+        self._headers = {"authorization": f"Bearer {made.token}", "noetl-protocol": "1"}
         self._urls = grounds.urls
         known = httpx2.post(f"{self._urls[0]}/api/workers", json={"name": name}, headers=self._headers, timeout=60)
         assert known.is_success, known.text

@@ -58,7 +58,7 @@ class Called:
     async def complete_task(self, values: Mapping[str, Any], role: str) -> None:
         wanted = {"subject": "ann", "role": "operator", "human_roles": [role]}
         made = await self._client.send(make_token(wanted))
-        async with AsyncClient(self._client.url, made["token"]) as ann:
+        async with AsyncClient(self._client.url, made.token) as ann:
             [task] = [one for one in await ann.tasks() if one.execution_id == self.execution_id]
             await ann.complete_task(task.task_id, values)
 

@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from noetl.operations.embedded import driving
-from noetl.server.access.identity import Role
+from noetl.operations.identity import Role
 from tests.cli.running import call
 from tests.engine_script import playbook
 from tests.playbook_runs import Scripted

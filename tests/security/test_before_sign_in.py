@@ -16,11 +16,11 @@ import pytest
 
 from noetl.base.clock import ManualClock
 from noetl.base.errors import RefusedError
+from noetl.operations.identity import Role
+from noetl.operations.tokens import AccessTokens, Wanted
 from noetl.server import open_files
 from noetl.server.access.audit_writer import FOLDED_S, AuditDesk
-from noetl.server.access.identity import Role
 from noetl.server.access.origins import network_of
-from noetl.server.access.tokens import AccessTokens, Wanted
 from noetl.server.server_process import Served
 from noetl.store.memory import MemoryStore
 from tests.server.live import live

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from noetl.base.clock import ManualClock
-from noetl.server.access.identity import Role
+from noetl.operations.identity import Role
 from noetl.server.configuration import Quotas
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.quotas import Usage, free_bytes_of

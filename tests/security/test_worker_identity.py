@@ -12,8 +12,8 @@ import pytest
 
 from noetl.engine.pipeline.progress import task_run_id
 from noetl.events.orders import Order, Turn, TurnAnswer
-from noetl.server.access.identity import Role
-from noetl.server.access.tokens import Wanted
+from noetl.operations.identity import Role
+from noetl.operations.tokens import Wanted
 from noetl.store.contract import OrderRow
 from noetl.tools.registry import Registry
 from noetl.worker.identity import own_worker_id

@@ -10,8 +10,8 @@ from typing import Any
 import httpx2
 
 from noetl.base.clock import Clock, SystemClock
-from noetl.server.access.identity import Role
-from noetl.server.access.tokens import Wanted
+from noetl.operations.identity import Role
+from noetl.operations.tokens import Wanted
 from noetl.server.app import build
 from noetl.server.configuration import ServerSettings
 from noetl.server.server_process import background, put_down, work, worker_of

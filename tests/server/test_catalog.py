@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from noetl.server.access.identity import Role
+from noetl.operations.identity import Role
 from tests.engine_script import playbook
 from tests.server.talking import HELLO, talking
 

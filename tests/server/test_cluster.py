@@ -9,8 +9,8 @@ import httpx2
 import msgspec
 import pytest
 
-from noetl.server.access.identity import Role
-from noetl.server.access.tokens import Wanted
+from noetl.operations.identity import Role
+from noetl.operations.tokens import Wanted
 from noetl.server.configuration import ServerSettings
 from noetl.server.server_process import Served, serving
 from tests.contracts.stores import fresh_url

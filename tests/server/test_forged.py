@@ -8,8 +8,8 @@ import httpx2
 import msgspec
 import pytest
 
-from noetl.server.access.identity import Role
-from noetl.server.access.tokens import Wanted
+from noetl.operations.identity import Role
+from noetl.operations.tokens import Wanted
 from noetl.store.sqlite.store import SqliteStore
 from tests.server.talking import PROTOCOL, Talk, talking
 from tests.server.worker_turns import begun, done, turn

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import httpx2
 import pytest
 
-from noetl.server.access.identity import Role
+from noetl.operations.identity import Role
 from noetl.store.postgres.store import PostgresStore
 from tests.contracts.stores import fresh_url
 from tests.server.hostile import not_json, odd_json, strings

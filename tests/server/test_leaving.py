@@ -7,8 +7,8 @@ import asyncio
 import pytest
 from prometheus_client.registry import Collector
 
-from noetl.server.access.identity import Role
-from noetl.server.access.tokens import Wanted
+from noetl.operations.identity import Role
+from noetl.operations.tokens import Wanted
 from tests.server.live import live
 
 OURS = ("noetl", "uvicorn")  # asyncio may tell of what another test has left behind

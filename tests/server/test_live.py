@@ -13,8 +13,8 @@ import httpx2
 import pytest
 
 from noetl.base.errors import RefusedError
-from noetl.server.access.identity import Role
-from noetl.server.access.tokens import Wanted
+from noetl.operations.identity import Role
+from noetl.operations.tokens import Wanted
 from noetl.server.configuration import ServerSettings
 from noetl.server.server_process import Served, bound, serve, serving, url_of
 from noetl.store.open_store import open_store

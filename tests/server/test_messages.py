@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from noetl.server.access.identity import Role
+from noetl.operations.identity import Role
 from tests.server.talking import Talk, talking
 
 WAITS = """

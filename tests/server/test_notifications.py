@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from noetl.server.access.identity import Role
+from noetl.operations.identity import Role
 from noetl.server.access.signatures import claimed, is_signed
 from noetl.store.memory import MemoryStore
 from tests.playbook_runs import Scripted, broken

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from noetl.operations.identity import Role
 from noetl.server import ui_files as page
-from noetl.server.access.identity import Role
 from tests.engine_script import playbook
 from tests.server.talking import Talk, talking
 

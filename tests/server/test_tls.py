@@ -11,8 +11,8 @@ from noetl.base.errors import RefusedError
 from noetl.base.tls_trust import trusting
 from noetl.client import AsyncClient, Client
 from noetl.client.errors import UnreachableError
-from noetl.server.access.identity import Role
-from noetl.server.access.tokens import Wanted
+from noetl.operations.identity import Role
+from noetl.operations.tokens import Wanted
 from noetl.tools.registry import Registry
 from noetl.worker.http1 import HttpConnection, HttpConnectionError
 from noetl.worker.remote_worker import RemoteWorker, WorkerSpec

@@ -13,7 +13,7 @@ import pytest
 from noetl.engine.pipeline.progress import task_run_id
 from noetl.events.orders import ReportResult, Turn
 from noetl.net.encoding import from_json
-from noetl.server.access.identity import Role
+from noetl.operations.identity import Role
 from tests.server.talking import talking
 from tests.server.worker_turns import CHILD, WORK, begun, done, sent, turn
 

@@ -9,6 +9,8 @@ import time
 from datetime import UTC, datetime
 from typing import Protocol
 
+from noetl.base.errors import InvalidError
+
 
 class Clock(Protocol):
     def now(self) -> float:
@@ -40,6 +42,15 @@ class ManualClock:
 
     def advance(self, seconds: float) -> None:
         self._now += seconds
+
+
+def moment(text: str, place: str) -> float:
+    """Seconds since the epoch of an RFC 3339 time; without a zone it is UTC. InvalidError names `place`."""
+    try:
+        at = datetime.fromisoformat(text)
+        return (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        raise InvalidError(f'{place}: "{text[:100]}" is no moment; write 2026-01-31T12:00:00Z') from None
 
 
 def rfc3339(seconds: float) -> str:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from noetl.cli.access import on_store, when
-from noetl.cli.connection import reached, server_answer, server_option
+from noetl.cli.connection import ask, reads_server_option
 from noetl.cli.output_formats import list_output, print_list
 from noetl.cli.queries import db_option
-from noetl.cli.terminal import color_option
+from noetl.cli.terminal import color_option, when
 
 if TYPE_CHECKING:
-    from noetl.client import Client
-    from noetl.store.contract import Store
+    from noetl.cli.connection import Operations
+    from noetl.operations.api_shapes import AuditShape
 
 BROKEN = 1
 _PAGE = 1_000  # rows a server gives at once
@@ -30,29 +29,22 @@ def command() -> None:
 @click.option("--limit", "-n", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many rows.")
 @click.option("--before", type=click.IntRange(1), metavar="ROW", help="Only rows older than this one.")
 @list_output
-@server_option
 @db_option
-def list_command(limit: int, before: int | None, output: str, server: str | None, db: str | None) -> None:
+@reads_server_option
+def list_command(limit: int, before: int | None, output: str, db: str | None) -> None:
     """List what was done and refused, the newest first."""
     from noetl.cli.columns import columns
 
-    found = reached(server, db)
-    if found:
-        rows = server_answer(found, lambda client: _audit_rows(client, limit, before))
-    else:
-        rows = on_store(db, lambda store: _listed(store, limit, before))
-    shown = [
-        (str(one["seq"]), when(one["at"]), *(one[name] for name in ("actor", "action", "object", "address", "outcome")))
-        for one in rows
-    ]
+    rows = ask(db, lambda it: _rows(it, limit, before), makes_store=True)
+    shown = [(str(one.seq), when(one.at), one.actor, one.action, one.object, one.address, one.outcome) for one in rows]
     heads = ("ROW", "TIME", "WHO", "DID", "TO", "FROM", "OUTCOME")
     print_list(rows, output, key="seq", table=lambda: columns(heads, shown, nothing="nothing was written yet"))
 
 
-def _audit_rows(client: Client, limit: int, before: int | None) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = []
+async def _rows(it: Operations, limit: int, before: int | None) -> list[AuditShape]:
+    rows: list[AuditShape] = []
     while len(rows) < limit:
-        page = client.audit(limit=min(_PAGE, limit - len(rows)), before=before)
+        page = await it.audit(limit=min(_PAGE, limit - len(rows)), before=before)
         rows += page.rows
         if page.next is None:
             break
@@ -60,40 +52,21 @@ def _audit_rows(client: Client, limit: int, before: int | None) -> list[dict[str
     return rows
 
 
-async def _listed(store: Store, limit: int, before: int | None) -> list[dict[str, Any]]:
-    from noetl.cli.access import readable
-
-    return [readable(row) for row in await store.audit.newest(limit=limit, before=before)]
-
-
 @command.command("verify")
 @click.option("--holds", metavar="HASH", help="A hash noted earlier, which must still be in the chain.")
-@server_option
 @db_option
-def verify_command(holds: str | None, server: str | None, db: str | None) -> None:
+@reads_server_option
+def verify_command(holds: str | None, db: str | None) -> None:
     """Walk the chain of hashes; exit code 1 when it is broken.
 
     Note the last hash in another place: with --holds it shows later that nothing was cut off the end.
     """
-    found = reached(server, db)
-    if found:
-        walk = server_answer(found, lambda client: client.verify_audit(holds=holds))
-    else:
-        walk = on_store(db, lambda store: _walked(store, holds))
-    if walk["broken_at"] is not None:
-        click.echo(f"broken at row {walk['broken_at']}: {walk['why']}", err=True)
+    walk = ask(db, lambda it: it.verify_audit(holds=holds), makes_store=True)
+    if walk.broken_at is not None:
+        click.echo(f"broken at row {walk.broken_at}: {walk.why}", err=True)
         raise SystemExit(BROKEN)
-    if holds is not None and not walk["holds"]:
+    if holds is not None and not walk.holds:
         click.echo("the hash is not in the chain: rows were cut off its end, or it is of another log", err=True)
         raise SystemExit(BROKEN)
-    rows = walk["rows"]
-    click.echo(f"{rows} row{'' if rows == 1 else 's'}, unbroken; the last hash is {walk['last_hash']}")
-
-
-async def _walked(store: Store, holds: str | None) -> dict[str, Any]:
-    import msgspec
-
-    from noetl.store.audit import walked
-
-    walk: dict[str, Any] = msgspec.to_builtins(await walked(store.audit, looking_for=holds))
-    return walk
+    rows = walk.rows
+    click.echo(f"{rows} row{'' if rows == 1 else 's'}, unbroken; the last hash is {walk.last_hash}")

@@ -162,7 +162,7 @@ class _Cluster:
         if not worker_file.exists():
             with Client(url, admin) as client:
                 made = client.send(make_token({"subject": "cluster", "role": "worker", "pools": ["default"]}))
-            write_token(worker_file, str(made["token"]))
+            write_token(worker_file, str(made.token))
         return worker_file
 
 

@@ -1,22 +1,27 @@
-"""Which one a command talks to, and with which token.
+"""What a command talks to: a server, with a token, or a store of this machine. Both answer the same calls (`ask`).
 
-`--server` names an address or a context; without it the settings do, then the context in use. `--db` means a file, so
+`--server` names an address or a context; without it the settings do, then the context in use. `--db` means a store, so
 the two exclude each other. Words and exit codes are those of reading a store.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import msgspec
 
 from noetl.cli.live_completion import CONTEXT
-from noetl.cli.queries import QueryRefused, refusals
+from noetl.cli.queries import LOOKED_FOR, QueryRefused, find_execution, is_there, place_of, refusals
 
 if TYPE_CHECKING:
     from noetl.client import AsyncClient, Client
+    from noetl.operations.local import LocalOperations
+
+    Operations = AsyncClient | LocalOperations  # the port: whatever both have, a command may ask for
 
 Answered = TypeVar("Answered")
 _HELP = "Talk to this server, or to that of a context, instead of a store file."
@@ -59,6 +64,64 @@ class Reached(msgspec.Struct, frozen=True):
         from noetl.client import AsyncClient
 
         return AsyncClient(self.url, self.token, ca=self.ca)
+
+
+def ask(
+    db: str | None,
+    use: Callable[[Operations], Awaitable[Answered]],
+    *,
+    makes_store: bool = False,
+    actor: str | None = None,
+    roles: Sequence[str] = (),
+) -> Answered:
+    """What the server that is meant answers, or else the store; what either refuses ends the command with 4. `actor`
+    and `roles` are who asks, on a store alone: a server knows from the token."""
+    there = server_meant(db)
+    if there is not None and (actor is not None or roles):
+        who = [one.opts[0] for one in click.get_current_context().command.params if one.name in ("actor", "roles")]
+        raise click.UsageError(f"on a server you are who your token says: leave {' and '.join(who)} out")
+    if there is None and not makes_store and not is_there(db):
+        raise QueryRefused(f"there is no store {place_of(db)}{LOOKED_FOR}")
+
+    async def answered() -> Answered:
+        async with operations_of(there, db, actor=actor, roles=roles) as operations:
+            return await use(operations)
+
+    with refusals():
+        return asyncio.run(answered())
+
+
+def operations_of(
+    there: Reached | None, db: str | None, *, actor: str | None = None, roles: Sequence[str] = ()
+) -> AbstractAsyncContextManager[Operations]:
+    if there is not None:
+        return there.aclient()
+    from noetl.operations.local import local_operations
+
+    return local_operations(db, actor=actor, roles=roles)
+
+
+async def find_execution_id(operations: Operations, given: str) -> str:
+    """The execution that is meant by an id, the beginning of one, or "last"."""
+    from noetl.operations.local import LocalOperations
+
+    if isinstance(operations, LocalOperations):
+        return (await find_execution(operations.store, given)).execution_id
+    from noetl.client.history import RemoteRecords
+
+    return (await find_execution(RemoteRecords(operations), given)).execution_id
+
+
+async def is_left_alone(operations: Operations, execution_id: str) -> bool:
+    """Whether an execution goes on only when somebody takes it up; on a server that is never so."""
+    from noetl.operations.local import LocalOperations
+
+    if not isinstance(operations, LocalOperations):
+        return False
+    from noetl.control.background.presence import is_abandoned
+
+    row = await operations.store.execution(execution_id)
+    return row is not None and await is_abandoned(operations.store, row)
 
 
 def server_answer(there: Reached, ask: Callable[[Client], Answered]) -> Answered:

@@ -5,22 +5,20 @@ A value is never an argument: those are seen by everybody on the machine and kep
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.connection import reads_server_option, server_answer, server_meant
+from noetl.cli.connection import ask, reads_server_option
 from noetl.cli.output_formats import list_output, print_list
-from noetl.cli.queries import QueryRefused, db_option, refusals
-from noetl.cli.terminal import color_option, visible
+from noetl.cli.queries import QueryRefused, db_option
+from noetl.cli.terminal import color_option, visible, when
 
 if TYPE_CHECKING:
-    from noetl.secrets.master_keys import MasterKeys
-    from noetl.secrets.vault import Credential, Vault
+    from noetl.cli.connection import Operations
+    from noetl.operations.api_shapes import CredentialView
 
 # as in `secrets/credential_types.py`, which is not imported for a help text; a test compares them
 _TYPES = [
@@ -43,7 +41,6 @@ _TYPES = [
         "mcp",
     ),
 ]
-Found = TypeVar("Found")
 
 
 @click.group("credential", context_settings={"help_option_names": ["-h", "--help"]})
@@ -72,11 +69,8 @@ def set_command(name: str, kind: str, variable: str | None, db: str | None) -> N
     noetl credential set pg --type postgres <<< '{"host": "db", "user": "app", "password": "…"}'
     """
     given = _read_value(name, variable)
-    if (there := server_meant(db)) is not None:
-        stored = server_answer(there, lambda client: client.set_credential(name, given, kind=kind))
-    else:
-        stored = _credential_row(_with_vault(db, lambda vault, _: vault.set(name, given, kind=kind), create=True))
-    click.echo(f"stored {visible(stored['name'])} ({stored['type']}, version {stored['version']})")
+    stored = ask(db, lambda it: it.set_credential(name, given, kind=kind), makes_store=True)
+    click.echo(f"stored {visible(stored.name)} ({stored.type}, version {stored.version})")
     if short := _too_short(kind, given):
         message = f"warning: {', '.join(short)} is shorter than 6 characters, and such values cannot be masked in logs"
         click.echo(message, err=True)
@@ -88,10 +82,7 @@ def set_command(name: str, kind: str, variable: str | None, db: str | None) -> N
 @reads_server_option
 def list_command(output: str, db: str | None) -> None:
     """List what is stored: names, types, versions and fingerprints, never values."""
-    if (there := server_meant(db)) is not None:
-        stored = server_answer(there, lambda client: client.credentials())
-    else:
-        stored = [_credential_row(one) for one in _with_vault(db, lambda vault, _: vault.list())]
+    stored = ask(db, lambda it: it.credentials(), makes_store=True)
     print_list(stored, output, key="name", table=lambda: _table(stored))
 
 
@@ -101,10 +92,7 @@ def list_command(output: str, db: str | None) -> None:
 @reads_server_option
 def delete_command(name: str, db: str | None) -> None:
     """Delete a credential."""
-    if (there := server_meant(db)) is not None:
-        server_answer(there, lambda client: client.delete_credential(name))
-    elif not _with_vault(db, lambda vault, _: vault.delete(name)):
-        raise QueryRefused(f'there is no credential "{visible(name)}"')
+    ask(db, lambda it: it.delete_credential(name), makes_store=True)
     click.echo(f"deleted {visible(name)}")
 
 
@@ -121,22 +109,15 @@ def test_command(name: str, kind: str | None, url: str | None, db: str | None) -
     noetl credential test shop
     noetl credential test exports --url s3://exports
     """
-    if server_meant(db) is not None:
-        raise QueryRefused("a server gives no credential out: try it on the machine of the store, with --db")
-    click.echo(f"ok: {visible(_with_vault(db, lambda vault, _: _checked(vault, name, kind, url)))}")
 
+    async def checked(it: Operations) -> str:
+        from noetl.client import AsyncClient
 
-async def _checked(vault: Vault, name: str, kind: str | None, url: str | None) -> str:
-    from noetl.base.errors import NotFoundError
-    from noetl.tools.credential_check import checked, kind_for
-    from noetl.tools.registry import Registry
+        if isinstance(it, AsyncClient):
+            raise QueryRefused("a server gives no credential out: try it on the machine of the store, with --db")
+        return await it.check_credential(name, kind, url)
 
-    found = await vault.fields(name)
-    if found is None:
-        raise NotFoundError(f'there is no credential "{name}"')
-    credential_type, fields = found
-    inputs = {"url": url} if url is not None else {}
-    return await checked(name, kind or kind_for(credential_type), fields, inputs, Registry())
+    click.echo(f"ok: {visible(ask(db, checked, makes_store=True))}")
 
 
 @command.command("rotate")
@@ -148,19 +129,8 @@ def rotate_command(db: str | None) -> None:
     An interrupted rotation is finished first: run it again. Old keys stay in the key file, for other stores that use
     it. When the key comes from NOETL_MASTER_KEY, add the new one after the old, separated by a comma, and rotate.
     """
-    if (there := server_meant(db)) is not None:
-        told = server_answer(there, lambda client: client.rotate_credentials())
-        moved, key_id = told["moved"], told["key_id"]
-    else:
-        moved, key_id = _with_vault(db, _rotated)
-    click.echo(f"{moved} credential{'' if moved == 1 else 's'} under master key {key_id} now")
-
-
-async def _rotated(vault: Vault, keys: MasterKeys) -> tuple[int, str]:
-    if await vault.is_rotated() and keys.file is not None:
-        keys = keys.with_new_key()
-        vault = vault.under(keys)
-    return await vault.rotate(), keys.newest_id
+    told = ask(db, lambda it: it.rotate_credentials(), makes_store=True)
+    click.echo(f"{told.moved} credential{'' if told.moved == 1 else 's'} under master key {told.key_id} now")
 
 
 def _read_value(name: str, variable: str | None) -> str | dict[str, Any]:
@@ -208,41 +178,13 @@ def _too_short(kind: str, given: str | dict[str, Any]) -> list[str]:
     return [name for name, material in single if any(len(text) < SHORTEST for text in secrets_in(material))]
 
 
-def _with_vault(db: str | None, use: Callable[[Vault, MasterKeys], Awaitable[Found]], *, create: bool = False) -> Found:
-    """What `use` gives for the vault of a store; what is refused ends the command with 4."""
-    with refusals():
-        return asyncio.run(_used(db, use, create))
-
-
-async def _used(db: str | None, use: Callable[[Vault, MasterKeys], Awaitable[Found]], create: bool) -> Found:
-    from noetl.base.clock import SystemClock
-    from noetl.secrets.master_keys import load_master_keys
-    from noetl.secrets.vault import Vault
-    from noetl.store.open_store import open_store
-
-    keys = load_master_keys(os.environ, create=create)
-    store, _ = await open_store(db, reading_will_do=True)
-    try:
-        return await use(Vault(store.credentials, keys, SystemClock()), keys)
-    finally:
-        await store.close()
-
-
-def _credential_row(one: Credential) -> dict[str, Any]:
-    """As a server tells it."""
-    from noetl.base.clock import rfc3339
-
-    plain = {name: getattr(one, name) for name in ("name", "type", "version", "fingerprint", "key_id")}
-    return {**plain, "created_at": rfc3339(one.created_at), "updated_at": rfc3339(one.updated_at)}
-
-
-def _table(stored: list[dict[str, Any]]) -> list[str]:
+def _table(stored: list[CredentialView]) -> list[str]:
     from noetl.cli.columns import columns
 
     rows = [
         (
-            *(str(one[name]) for name in ("name", "type", "version", "fingerprint", "key_id")),
-            one["updated_at"][:19] + "Z",
+            *(str(text) for text in (one.name, one.type, one.version, one.fingerprint, one.key_id)),
+            when(one.updated_at),
         )
         for one in stored
     ]

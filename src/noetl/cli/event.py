@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from noetl.cli.connection import reads_server_option, server_answer, server_meant
-from noetl.cli.queries import ID_HELP, db_option, find_execution, id_argument, read
+from noetl.cli.connection import ask, find_execution_id, reads_server_option
+from noetl.cli.queries import ID_HELP, db_option, id_argument
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
-    from noetl.store.contract import Store
+    from noetl.cli.connection import Operations
 
 
 @click.group("event", context_settings={"help_option_names": ["-h", "--help"]})
@@ -39,24 +38,11 @@ def send(given: str, name: str, data: str | None, key: str | None, db: str | Non
     from noetl.cli.arguments import value_from
 
     said = value_from(data, "--data")
-    if (there := server_meant(db)) is not None:
-        execution_id = read(None, lambda records: find_execution(records, given)).execution_id
-        is_new = server_answer(there, lambda client: client.inject(execution_id, name, said, key=key))
-    else:
-        execution_id, is_new = _told_here(given, name, said, key, db)
+
+    async def injected(it: Operations) -> tuple[str, bool]:
+        execution_id = await find_execution_id(it, given)
+        return execution_id, await it.inject(execution_id, name, said, key=key)
+
+    execution_id, is_new = ask(db, injected)
     before = "" if is_new else " before"
     click.echo(f"execution {execution_id} has been told of {visible(name)}{before}")
-
-
-def _told_here(given: str, name: str, said: Any, key: str | None, db: str | None) -> tuple[str, bool]:
-    from noetl.cli.requests import send_command, using
-    from noetl.control.outside.report_results import check
-    from noetl.engine.commands import InjectEvent
-
-    event = InjectEvent(at=time.time(), name=name, data=said, event_key=key)
-
-    async def sent(store: Store) -> tuple[str, bool]:
-        row = await find_execution(store, given)
-        return row.execution_id, check(await send_command(store, db, row.execution_id, event), what=f'event "{name}"')
-
-    return using(db, sent)

@@ -65,7 +65,7 @@ def _from_store(given: str, db: str | None) -> dict[str, Any]:
 
 
 async def _explained(history: Records, given: str, results: Results) -> tuple[ExecutionRow, dict[str, Any], bool]:
-    from noetl.cli.status import abandoned
+    from noetl.control.background.presence import is_abandoned
     from noetl.control.views.side_run_views import side_runs_of
     from noetl.control.views.token_views import sentences_of, tokens_of
     from noetl.engine.evolve import replayed
@@ -89,4 +89,4 @@ async def _explained(history: Records, given: str, results: Results) -> tuple[Ex
         "tokens": tokens,
         "side_runs": side_runs,
     }
-    return row, told, await abandoned(history, row)
+    return row, told, await is_abandoned(history, row)

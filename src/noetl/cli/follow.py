@@ -16,13 +16,13 @@ from noetl.cli.queries import CANCELLED, CODES, INTERRUPTED, refusals
 
 if TYPE_CHECKING:
     from noetl.cli.live import LiveView
-    from noetl.client.models import Result
+    from noetl.operations.api_shapes import ResultView
 
 TIMED_OUT = CANCELLED  # one code for both: it is not done, and not by its own fault (design.md §6)
 
 
 def watched(
-    watch: Callable[[LiveView | None], Coroutine[Any, Any, Result]],
+    watch: Callable[[LiveView | None], Coroutine[Any, Any, ResultView]],
     *,
     output: str,
     quiet: bool,
@@ -38,7 +38,7 @@ def watched(
 
     view = view_for(output, RunProgress(), quiet=quiet)
 
-    async def in_time() -> Result:
+    async def in_time() -> ResultView:
         async with asyncio.timeout(within_s):
             return await run_with_view(watch(view), view)
 
@@ -60,7 +60,7 @@ def watched(
     return CODES[result.status]
 
 
-def _print(result: Result, output: str, quiet: bool, diagnostics: list[dict[str, Any]] | None) -> None:
+def _print(result: ResultView, output: str, quiet: bool, diagnostics: list[dict[str, Any]] | None) -> None:
     from noetl.cli.live import print_line
     from noetl.cli.queries import as_json
 

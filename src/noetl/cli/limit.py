@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.connection import reads_server_option
+from noetl.cli.columns import columns
+from noetl.cli.connection import ask, find_execution_id, reads_server_option
 from noetl.cli.control import reason_option
-from noetl.cli.limit_settings import execution_meant, limit_playbook, limit_step, playbook_rows, step_rows
 from noetl.cli.output_formats import list_output, print_list
-from noetl.cli.queries import db_option
+from noetl.cli.queries import QueryRefused, db_option
 from noetl.cli.terminal import color_option, visible
+
+if TYPE_CHECKING:
+    from noetl.cli.connection import Operations
+    from noetl.operations.api_shapes import PlaybookLimitView, RateView, StepLimitView
 
 _RATE = re.compile(r"(\d+)/(.+)")
 _EPILOG = 'An execution is meant by its id, the beginning of it, or "last" for the newest; a playbook by its path.'
@@ -32,15 +37,25 @@ def command() -> None:
 @reads_server_option
 def list_command(given: str | None, output: str, db: str | None) -> None:
     """List the limits of playbooks that somebody runs under or that were set, or those of an execution's steps."""
-    from noetl.cli.limit_tables import playbook_table, step_table
 
-    execution_id = None if given is None or "/" in given else execution_meant(given, db)
-    if execution_id is None:
-        rows = playbook_rows(given, db)
-        print_list(rows, output, key="path", table=lambda: playbook_table(rows))
-    else:
-        steps = step_rows(execution_id, db)
-        print_list(steps, output, key="step", table=lambda: step_table(steps))
+    async def listed(it: Operations) -> tuple[str, list[Any]]:
+        execution_id = None if given is None or "/" in given else await _execution_or_none(it, given)
+        if execution_id is None:
+            return "path", list(await it.playbook_limits(given))
+        return "step", list(await it.step_limits(execution_id))
+
+    key, rows = ask(db, listed)
+    print_list(rows, output, key=key, table=lambda: playbook_table(rows) if key == "path" else step_table(rows))
+
+
+async def _execution_or_none(it: Operations, given: str) -> str | None:
+    """The execution that is meant, None when there is none: then it is a playbook."""
+    try:
+        return await find_execution_id(it, given)
+    except QueryRefused as problem:
+        if problem.message.startswith("several"):
+            raise
+        return None
 
 
 def _limit(_: click.Context, __: click.Parameter, given: str | None) -> int | None:
@@ -97,12 +112,12 @@ def set_command(
     if step is None:
         if limit is None or rate is not None:
             raise click.UsageError("a rate is a step's: name it with --step; a playbook has --limit")
-        changed = limit_playbook(given, limit, reason, db)
+        changed = ask(db, lambda it: it.limit_playbook(given, limit, reason=reason))
         click.echo(f"{visible(given)}: {limit} at once" + ("" if changed else ", as it was"))
         return
     settings: dict[str, Any] = {} if limit is None else {"limit": limit}
     settings |= {} if rate is None else {"rate": {"limit": rate[0], "per": rate[1]}}
-    execution_id, changed = limit_step(given, step, settings, reason, db)
+    execution_id, changed = _limit_step(given, step, settings | ({"reason": reason} if reason is not None else {}), db)
     words = [f"{limit} at once"] if limit is not None else []
     words += [f"{rate[0]} in {rate[1]:g} s"] if rate is not None else []
     said = ", ".join(words) + ("" if changed else ", as it was")
@@ -122,9 +137,56 @@ def reset_command(given: str, step: str | None, db: str | None) -> None:
     noetl limit reset last --step fetch
     """
     if step is None:
-        changed = limit_playbook(given, None, None, db)
+        changed = ask(db, lambda it: it.reset_playbook_limit(given))
         click.echo(f"{visible(given)}: as the playbook says" + ("" if changed else ", as it was"))
         return
-    execution_id, changed = limit_step(given, step, {"limit": None, "rate": None}, None, db)
+    execution_id, changed = _limit_step(given, step, {"limit": None, "rate": None}, db)
     said = "as the playbook says" + ("" if changed else ", as it was")
     click.echo(f"step {visible(step)} of execution {execution_id}: {said}")
+
+
+def _limit_step(given: str, step: str, settings: dict[str, Any], db: str | None) -> tuple[str, bool]:
+    """The execution, and whether anything changed."""
+
+    async def limited(it: Operations) -> tuple[str, bool]:
+        execution_id = await find_execution_id(it, given)
+        return execution_id, await it.limit_step(execution_id, step, **settings)
+
+    return ask(db, limited)
+
+
+def playbook_table(rows: Sequence[PlaybookLimitView]) -> list[str]:
+    shown = [
+        (row.path, _text(row.key), _text(row.written), _text(row.limit), str(row.running), str(row.waiting))
+        for row in rows
+    ]
+    return columns(("PLAYBOOK", "KEY", "WRITTEN", "SET", "RUNNING", "WAITING"), shown, nothing="no limits")
+
+
+def step_table(rows: Sequence[StepLimitView]) -> list[str]:
+    shown = [
+        (row.step, what, _text(written), _text(wanted), str(running), str(waiting))
+        for row in rows
+        for what, written, wanted, running, waiting in _lines(row)
+    ]
+    return columns(("STEP", "WHAT", "WRITTEN", "SET", "RUNNING", "WAITING"), shown, nothing="no limits")
+
+
+def _lines(row: StepLimitView) -> list[tuple[str, Any, Any, Any, Any]]:
+    """A step may have a limit, a rate, or both."""
+    found: list[tuple[str, Any, Any, Any, Any]] = []
+    if row.written is not None or row.limit is not None:
+        found.append(("at once", row.written, row.limit, row.running, row.waiting))
+    if row.written_rate is not None or row.rate is not None:
+        found.append(("rate", _rate_text(row.written_rate), _rate_text(row.rate), "-", row.paced))
+    return found
+
+
+def _rate_text(rate: RateView | None) -> str | None:
+    if rate is None:
+        return None
+    return f"{rate.limit} in {f'{rate.per:g} s' if isinstance(rate.per, int | float) else rate.per}"
+
+
+def _text(value: Any) -> str:
+    return "-" if value is None else str(value)

@@ -11,7 +11,7 @@ from noetl.cli.queries import QueryRefused, refusals
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
-    from noetl.client.models import WhoAmI
+    from noetl.operations.api_shapes import SessionShape
 
 
 @click.command("login")
@@ -53,7 +53,7 @@ def _read_token(url: str) -> str:
     return token.strip()
 
 
-def _request_identity(url: str, token: str, ca: str | None) -> WhoAmI:
+def _request_identity(url: str, token: str, ca: str | None) -> SessionShape:
     from noetl.client import Client
 
     with Client(url, token, ca=ca) as client:

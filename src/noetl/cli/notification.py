@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.access import note, on_store, when
-from noetl.cli.connection import must_reach, reached, server_answer, server_option
+from noetl.cli.connection import ask, must_reach, reads_server_option, server_answer, server_option
 from noetl.cli.output_formats import list_output, print_list, print_record, record_output
 from noetl.cli.queries import db_option
-from noetl.cli.terminal import color_option, visible
+from noetl.cli.terminal import color_option, visible, when
 
 if TYPE_CHECKING:
-    from noetl.operations.notifications import Notifications
-    from noetl.store.contract import Store
+    from noetl.cli.connection import Operations
 
 _STATES = ("pending", "sending", "sent", "folded", "dead")
 
@@ -33,19 +31,13 @@ def command() -> None:
     "--limit", type=click.IntRange(1, 500), default=50, show_default=True, metavar="N", help="At most so many."
 )
 @list_output
-@server_option
 @db_option
-def list_command(
-    states: tuple[str, ...], execution_id: str | None, limit: int, output: str, server: str | None, db: str | None
-) -> None:
+@reads_server_option
+def list_command(states: tuple[str, ...], execution_id: str | None, limit: int, output: str, db: str | None) -> None:
     """List notices, the newest first."""
     from noetl.cli.columns import columns
 
-    found = reached(server, db)
-    if found:
-        page = server_answer(found, lambda it: it.notices(states=states, execution_id=execution_id, limit=limit))
-    else:
-        page = on_store(db, lambda store: _stored_page(store, states, execution_id, limit))
+    page = ask(db, lambda it: it.notices(states=states, execution_id=execution_id, limit=limit), makes_store=True)
     rows = [_notice_row(one) for one in page.notices]
     heads = ("NOTICE", "STATE", "EVENT", "PLAYBOOK", "DESTINATION", "CREATED", "ATTEMPTS", "ERROR")
     cells = [
@@ -65,26 +57,14 @@ def _short(error: str | None) -> str:
     return "" if error is None else error if len(error) <= 60 else error[:59] + "…"
 
 
-async def _stored_page(store: Store, states: tuple[str, ...], execution_id: str | None, limit: int) -> Any:
-    from noetl.store.notices import NoticeState
-
-    chosen = [NoticeState(one) for one in states]
-    return await _notifications(store).page(states=chosen, execution_id=execution_id, limit=limit)
-
-
 @command.command("show")
 @click.argument("notice_id", metavar="NOTICE")
 @record_output
-@server_option
 @db_option
-def show_command(notice_id: str, output: str, server: str | None, db: str | None) -> None:
+@reads_server_option
+def show_command(notice_id: str, output: str, db: str | None) -> None:
     """Show one notice, with the whole error of its last attempt."""
-    found = reached(server, db)
-    shown = (
-        server_answer(found, lambda it: it.notice(notice_id))
-        if found
-        else on_store(db, lambda store: _notifications(store).get(notice_id))
-    )
+    shown = ask(db, lambda it: it.notice(notice_id), makes_store=True)
     row = _notice_row(shown)
     print_record(
         row, output, text=lambda: [f"{name:<13} {visible(str(value))}" for name, value in row.items() if value]
@@ -94,9 +74,9 @@ def show_command(notice_id: str, output: str, server: str | None, db: str | None
 @command.command("retry")
 @click.argument("notice_ids", metavar="[NOTICE]…", nargs=-1)
 @click.option("--all", "all_", is_flag=True, help="Every dead letter.")
-@server_option
 @db_option
-def retry_command(notice_ids: tuple[str, ...], all_: bool, server: str | None, db: str | None) -> None:
+@reads_server_option
+def retry_command(notice_ids: tuple[str, ...], all_: bool, db: str | None) -> None:
     """Send dead letters again, with all their attempts.
 
     \b
@@ -105,25 +85,17 @@ def retry_command(notice_ids: tuple[str, ...], all_: bool, server: str | None, d
     """
     if all_ == bool(notice_ids):
         raise click.UsageError("name the dead letters, or say --all")
-    found = reached(server, db)
-    if all_:
-        number = server_answer(found, lambda it: it.retry_notices()) if found else on_store(db, _retry_all)
-    else:
-        number = len(notice_ids)
-        for one in notice_ids:
-            _retry_one(one, found, db)
+    number = ask(db, lambda it: _retry(it, notice_ids), makes_store=True)
     click.echo(f"{number} to be sent again")
 
 
-def _retry_one(notice_id: str, found: Any, db: str | None) -> None:
-    if found:
-        server_answer(found, lambda it: it.retry_notice(notice_id))
-    else:
-        on_store(db, lambda store: _notifications(store).retry(notice_id))
-
-
-async def _retry_all(store: Store) -> int:
-    return await _notifications(store).retry_all()
+async def _retry(it: Operations, notice_ids: tuple[str, ...]) -> int:
+    """How many; without ids every dead letter."""
+    if not notice_ids:
+        return await it.retry_notices()
+    for one in notice_ids:
+        await it.retry_notice(one)
+    return len(notice_ids)
 
 
 @command.command("test")
@@ -145,14 +117,13 @@ def rule_group() -> None:
 
 @rule_group.command("list")
 @list_output
-@server_option
 @db_option
-def list_rules_command(output: str, server: str | None, db: str | None) -> None:
+@reads_server_option
+def list_rules_command(output: str, db: str | None) -> None:
     """List the rules."""
     from noetl.cli.columns import columns
 
-    found = reached(server, db)
-    rules = server_answer(found, lambda it: it.notification_rules()) if found else on_store(db, _rules)
+    rules = ask(db, lambda it: it.notification_rules(), makes_store=True)
     cells = [
         (
             one["name"],
@@ -172,18 +143,12 @@ def _kinds(rule: dict[str, Any]) -> str:
     return ", ".join(kind for one in rule["notify"] for kind in one)
 
 
-async def _rules(store: Store) -> list[dict[str, Any]]:
-    import msgspec
-
-    return [msgspec.to_builtins(one) for one in await _notifications(store).rules.all()]
-
-
 @rule_group.command("set")
 @click.argument("name")
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path, exists=True, dir_okay=False, allow_dash=True))
-@server_option
 @db_option
-def set_rule_command(name: str, file: Path, server: str | None, db: str | None) -> None:
+@reads_server_option
+def set_rule_command(name: str, file: Path, db: str | None) -> None:
     """Make a rule from a YAML or JSON file, or replace the one of that name; - reads it from stdin.
 
     \b
@@ -197,11 +162,7 @@ def set_rule_command(name: str, file: Path, server: str | None, db: str | None) 
       - email: {to: ops@example.org, auth: mail}
     """
     rule = _rule_in(file)
-    found = reached(server, db)
-    if found:
-        server_answer(found, lambda it: it.set_notification_rule(name, rule))
-    else:
-        on_store(db, lambda store: _put_rule(store, name, rule))
+    ask(db, lambda it: it.set_notification_rule(name, rule), makes_store=True)
     click.echo(f"rule {visible(name)} is set")
 
 
@@ -224,37 +185,14 @@ def _rule_in(file: Path) -> dict[str, Any]:
     return rule
 
 
-async def _put_rule(store: Store, name: str, rule: dict[str, Any]) -> None:
-    await _notifications(store).put_rule(name, rule)
-    await note(store, "notification rule set", name)
-
-
 @rule_group.command("delete")
 @click.argument("name")
-@server_option
 @db_option
-def delete_rule_command(name: str, server: str | None, db: str | None) -> None:
+@reads_server_option
+def delete_rule_command(name: str, db: str | None) -> None:
     """Delete a rule. Notices that it has asked for stay."""
-    found = reached(server, db)
-    if found:
-        server_answer(found, lambda it: it.delete_notification_rule(name))
-    else:
-        on_store(db, lambda store: _delete_rule(store, name))
+    ask(db, lambda it: it.delete_notification_rule(name), makes_store=True)
     click.echo(f"deleted {visible(name)}")
-
-
-async def _delete_rule(store: Store, name: str) -> None:
-    await _notifications(store).rules.delete(name)
-    await note(store, "notification rule delete", name)
-
-
-def _notifications(store: Store) -> Notifications:
-    from noetl.base.clock import SystemClock
-    from noetl.control.notifications.rules import NotificationRules
-    from noetl.operations.notifications import Notifications
-
-    clock = SystemClock()
-    return Notifications(store.notices, NotificationRules(store.key_values, clock), None, clock)
 
 
 def _notice_row(view: Any) -> dict[str, Any]:

@@ -19,8 +19,9 @@ list_output = click.option("-o", "--output", type=click.Choice(LISTS), default="
 record_output = click.option("-o", "--output", type=click.Choice(RECORDS), default="text", help="Form of the output.")
 
 
-def print_list(rows: Sequence[dict[str, Any]], output: str, *, key: str, table: Callable[[], Iterable[str]]) -> None:
-    """`key` is the field that `-o id` prints, `table` the lines for people."""
+def print_list(rows: Sequence[Any], output: str, *, key: str, table: Callable[[], Iterable[str]]) -> None:
+    """Rows as shapes of the API, or as plain data. `key` is the field that `-o id` prints, `table` the lines for
+    people."""
     match output:
         case "json":
             click.echo(as_json(rows))
@@ -31,13 +32,13 @@ def print_list(rows: Sequence[dict[str, Any]], output: str, *, key: str, table: 
             click.echo(as_yaml(list(rows)), nl=False)
         case "id":
             for row in rows:
-                click.echo(row[key])
+                click.echo(row[key] if isinstance(row, dict) else getattr(row, key))
         case _:
             for line in table():
                 click.echo(line)
 
 
-def print_record(record: dict[str, Any], output: str, *, text: Callable[[], Iterable[str]]) -> None:
+def print_record(record: Any, output: str, *, text: Callable[[], Iterable[str]]) -> None:
     match output:
         case "json":
             click.echo(as_json(record))

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from noetl.cli.connection import Reached
     from noetl.cli.live import LiveView
     from noetl.client import AsyncClient
-    from noetl.client.models import Result, StartedExecution
+    from noetl.client.models import StartedExecution
+    from noetl.operations.api_shapes import ResultView
 
 
 def is_file(name: str) -> bool:
@@ -101,7 +102,7 @@ def followed(
     )
 
 
-async def _watched(client: AsyncClient, execution_id: str, view: LiveView | None) -> Result:
+async def _watched(client: AsyncClient, execution_id: str, view: LiveView | None) -> ResultView:
     async with client:
         async for event in client.events(execution_id, follow=True):
             if view is not None:

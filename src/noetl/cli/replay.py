@@ -19,7 +19,7 @@ from noetl.cli.queries import (
     read,
     results_of,
 )
-from noetl.cli.status import abandoned, lines_of, readable_of
+from noetl.cli.status import lines_of, readable_of
 from noetl.cli.terminal import color_option
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ def command(given: str, until: int | None, output: str, db: str | None) -> None:
 
     Nothing is run again. To the end of the log it says what `noetl status` says.
     """
+    from noetl.control.background.presence import is_abandoned
+
     results = results_of(db)
 
     async def replayed_execution(history: Records) -> tuple[ExecutionRow, RunProgress, float | None, bool]:
@@ -49,11 +51,11 @@ def command(given: str, until: int | None, output: str, db: str | None) -> None:
             raise QueryRefused(f"execution {row.execution_id} has {len(events)} events, so there is none {until}")
         told, progress = _replayed(events if until is None else events[:until], results)
         is_past = until is not None and until < len(events)
-        return told, progress, events[until - 1].ts if is_past and until else None, await abandoned(history, told)
+        return told, progress, events[until - 1].ts if is_past and until else None, await is_abandoned(history, told)
 
-    row, progress, moment, is_abandoned = read(db, replayed_execution)
+    row, progress, moment, is_alone = read(db, replayed_execution)
     if output == "json":
-        click.echo(as_json(readable_of(row, progress, is_abandoned and moment is None)))
+        click.echo(as_json(readable_of(row, progress, is_alone and moment is None)))
         return
     for line in lines_of(row, progress, moment if moment is not None else time.time()):
         click.echo(line)

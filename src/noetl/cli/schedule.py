@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from noetl.cli.connection import reads_server_option, server_meant
+from noetl.base.clock import rfc3339
+from noetl.cli.connection import ask, reads_server_option, server_meant
 from noetl.cli.live_completion import PLAYBOOK
 from noetl.cli.output_formats import list_output, print_list
-from noetl.cli.queries import as_json, db_option
+from noetl.cli.queries import QueryRefused, as_json, db_option
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
-    from noetl.cli.schedule_tables import Times
-    from noetl.operations.api_shapes import ScheduleList
+    from noetl.cli.connection import Operations
+    from noetl.operations.api_shapes import Backfilled, ScheduleList
 
 _SHOWN = 20  # times of a dry run that are listed
 
@@ -40,11 +40,8 @@ def command() -> None:
 @reads_server_option
 def list_command(output: str, db: str | None) -> None:
     """List the schedules, with the time that comes next."""
-    import msgspec
-
-    told = _times(db).all()
-    schedules: list[dict[str, Any]] = msgspec.to_builtins(told.schedules)
-    print_list(schedules, output, key="path", table=lambda: _table(told))
+    told = ask(db, lambda it: it.schedules())
+    print_list(told.schedules, output, key="path", table=lambda: _table(told))
 
 
 @command.command("next")
@@ -55,11 +52,16 @@ def list_command(output: str, db: str | None) -> None:
 @reads_server_option
 def next_command(path: str, count: int, output: str, db: str | None) -> None:
     """Show the times that come next."""
-    schedule = _times(db).of(path, count)
+    schedule = ask(db, lambda it: it.schedule(path, count=count))
+    coming = schedule.next
+    if schedule.paused:
+        from noetl.operations.schedules import coming_times
+
+        coming = coming_times(schedule.cron, schedule.timezone, count)
     if output == "json":
-        click.echo(as_json(schedule.next))
+        click.echo(as_json(coming))
         return
-    for moment in schedule.next:
+    for moment in coming:
         click.echo(moment)
     if schedule.paused:
         click.echo(f"it is paused, and none of them will be kept: noetl schedule resume {path}", err=True)
@@ -71,7 +73,7 @@ def next_command(path: str, count: int, output: str, db: str | None) -> None:
 @reads_server_option
 def pause(path: str, db: str | None) -> None:
     """Start nothing at its times until it is resumed."""
-    _times(db).pause(path)
+    ask(db, lambda it: it.pause_schedule(path))
     click.echo(f"paused the schedule of {visible(path)}")
 
 
@@ -81,7 +83,7 @@ def pause(path: str, db: str | None) -> None:
 @reads_server_option
 def resume(path: str, db: str | None) -> None:
     """Go on with a paused schedule from now on; times that passed can be backfilled."""
-    _times(db).resume(path)
+    ask(db, lambda it: it.resume_schedule(path))
     click.echo(f"resumed the schedule of {visible(path)}")
 
 
@@ -102,10 +104,17 @@ def backfill(path: str, start: str, end: str | None, limit: int, dry_run: bool, 
     \b
     noetl schedule backfill etl/nightly --from 2025-01-01 --to 2025-01-31 --dry-run
     """
-    times = _times(db)
-    zone = times.of(path).timezone
-    since, until = _moment(start, zone, "--from"), time.time() if end is None else _moment(end, zone, "--to")
-    told = times.backfill(path, since, until, limit=limit, dry_run=dry_run)
+
+    async def backfilled(it: Operations) -> Backfilled:
+        zone = (await it.schedule(path)).timezone
+        since, until = _moment(start, zone, "--from"), None if end is None else _moment(end, zone, "--to")
+        if until is not None and until < since:
+            raise QueryRefused("--to is before --from")
+        return await it.backfill(
+            path, rfc3339(since), None if until is None else rfc3339(until), limit=limit, dry_run=dry_run
+        )
+
+    told = ask(db, backfilled)
     words = f"{len(told.times):,} of {len(told.times) + told.known:,} times to run, {told.known:,} have run"
     if dry_run:
         _say_times(told.times)
@@ -113,12 +122,6 @@ def backfill(path: str, start: str, end: str | None, limit: int, dry_run: bool, 
         return
     where = "a server on this store" if server_meant(db) is None else "the server"
     click.echo(words + (f"; {where} runs them, {limit} at a time" if told.times else ""))
-
-
-def _times(db: str | None) -> Times:
-    from noetl.cli.schedule_tables import Times
-
-    return Times(server_meant(db), db)
 
 
 def _table(told: ScheduleList) -> Iterator[str]:

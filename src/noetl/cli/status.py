@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from noetl.cli.progress import RunProgress
     from noetl.cli.step_view import Failure, StepView
     from noetl.store.contract import ExecutionRow, Records
-    from noetl.store.key_values import KeyValues
 
 _COLORS = {"completed": "green", "failed": "red", "running": "cyan"}
 
@@ -31,16 +30,18 @@ _COLORS = {"completed": "green", "failed": "red", "running": "cyan"}
 def command(given: str, output: str, db: str | None) -> None:
     """Show where an execution stands: its state, the steps under way and since when, loops, the error."""
 
+    from noetl.control.background.presence import is_abandoned
+
     async def execution_status(history: Records) -> tuple[ExecutionRow, RunProgress, bool]:
         row = await find_execution(history, given)
-        return row, await progress_of(history, row.execution_id), await abandoned(history, row)
+        return row, await progress_of(history, row.execution_id), await is_abandoned(history, row)
 
-    row, progress, is_abandoned = read(db, execution_status)
+    row, progress, is_alone = read(db, execution_status)
     hint = f"nobody runs it now; take it up with: {resume_hint(db, row.execution_id)}"
     print_record(
-        readable_of(row, progress, is_abandoned),
+        readable_of(row, progress, is_alone),
         output,
-        text=lambda: [*lines_of(row, progress, time.time()), *([hint] if is_abandoned else [])],
+        text=lambda: [*lines_of(row, progress, time.time()), *([hint] if is_alone else [])],
     )
 
 
@@ -52,29 +53,6 @@ async def progress_of(history: Records, execution_id: str) -> RunProgress:
     async for events in pages(history, execution_id):
         progress.take_all(events)
     return progress
-
-
-async def abandoned(history: Records, row: ExecutionRow) -> bool:
-    """Whether the processes that held its work have ended, or it only waits and nobody waits with it: it is there to
-    be taken up."""
-    from noetl.worker.identity import is_gone
-
-    if row.finished_at is not None:
-        return False
-    orders = await history.orders(row.execution_id)
-    if not orders and history.key_values is not None:
-        return not await _anybody_works_on(history.key_values)
-    owners = {order.lease_owner for order in orders if order.lease_owner}
-    return bool(owners) and all(is_gone(owner) for owner in owners)
-
-
-async def _anybody_works_on(key_values: KeyValues) -> bool:
-    """As `is_anybody_there`, for those who only look: nothing is tidied up."""
-    from noetl.control.background.presence import KIND, STALE_S
-    from noetl.worker.identity import is_gone
-
-    found = await key_values.list(KIND)
-    return any(time.time() - thing.updated_at <= STALE_S and not is_gone(thing.name) for thing in found)
 
 
 def lines_of(row: ExecutionRow, progress: RunProgress, now: float) -> Iterator[str]:

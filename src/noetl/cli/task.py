@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.connection import Reached, reads_server_option, server_meant
+from noetl.base.clock import moment
+from noetl.base.errors import RefusedError
+from noetl.cli.connection import ask, find_execution_id, is_left_alone, reads_server_option
 from noetl.cli.live_completion import EXECUTION, TASK
 from noetl.cli.output_formats import list_output, print_list, print_record, record_output
-from noetl.cli.queries import QueryRefused, as_json, db_option, find_execution, resume_hint
+from noetl.cli.queries import QueryRefused, as_json, db_option, resume_hint
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
-    from noetl.store.contract import Store
-    from noetl.store.human_tasks import TaskRow, TaskState
+    from noetl.cli.connection import Operations
+    from noetl.operations.api_shapes import TaskView
 
 _STATES = ["open", "claimed", "completed", "withdrawn", "all"]
+_PAGE = 500  # tasks a server gives at once
 _AMONG = 1_000  # tasks that the beginning of an id is looked for in
 
 task_argument = click.argument("given", metavar="TASK", type=TASK)
@@ -59,30 +61,26 @@ def list_command(
     \b
     noetl task list --role finance_manager
     """
-    from noetl.store.human_tasks import TaskState
+    states = {None: ["open", "claimed"], "all": _STATES[:-1]}.get(state, [state])
 
-    states = [TaskState.OPEN, TaskState.CLAIMED]
-    if state is not None:
-        states = [] if state == "all" else [TaskState(state)]
-    if (there := server_meant(db)) is not None:
-        from noetl.cli import remote_tasks
+    async def listed(it: Operations) -> list[TaskView]:
+        execution_id = await find_execution_id(it, execution) if execution is not None else None
+        return await _tasks(it, limit, state=states, role=role, user=user, execution_id=execution_id)
 
-        tasks = remote_tasks.listed(there, states=states, role=role, user=user, execution=execution, limit=limit)
-    else:
-        tasks = _listed_here(states, role, user, execution, limit, db)
-    print_list([readable(task) for task in tasks], output, key="task_id", table=lambda: _table(tasks))
+    tasks = ask(db, listed)
+    print_list(tasks, output, key="task_id", table=lambda: _table(tasks))
 
 
-def _listed_here(
-    states: list[TaskState], role: str | None, user: str | None, execution: str | None, limit: int, db: str | None
-) -> list[TaskRow]:
-    from noetl.cli.requests import using
-
-    async def task_rows(store: Store) -> list[TaskRow]:
-        execution_id = (await find_execution(store, execution)).execution_id if execution is not None else None
-        return await store.tasks.list(states=states, role=role, user=user, execution_id=execution_id, limit=limit)
-
-    return using(db, task_rows)
+async def _tasks(it: Operations, limit: int, **wanted: Any) -> list[TaskView]:
+    """The newest first, however many pages that takes."""
+    tasks: list[TaskView] = []
+    cursor: str | None = None
+    while len(tasks) < limit:
+        page = await it.task_page(**wanted, limit=min(_PAGE, limit - len(tasks)), cursor=cursor)
+        tasks += page.tasks
+        if (cursor := page.next) is None:
+            break
+    return tasks
 
 
 @command.command("show")
@@ -92,11 +90,8 @@ def _listed_here(
 @reads_server_option
 def show(given: str, output: str, db: str | None) -> None:
     """Show a task: whom it is for, until when, and the fields of its form."""
-    from noetl.cli.requests import using
-
-    there = server_meant(db)
-    task = using(db, lambda store: _find_task(store, given)) if there is None else _meant_there(there, given)
-    print_record(readable(task), output, text=lambda: _lines(task))
+    task = ask(db, lambda it: _find_task(it, given))
+    print_record(task, output, text=lambda: _lines(task))
 
 
 @command.command("claim")
@@ -168,74 +163,36 @@ def _act(
     values: dict[str, Any],
     db: str | None,
 ) -> None:
-    if (there := server_meant(db)) is not None:
-        from noetl.cli import remote_tasks
 
-        if actor is not None or roles:
-            raise click.UsageError("on a server you are who your token says: leave --as and --role out")
-        task = _meant_there(there, given)
-        who = remote_tasks.act(there, task.task_id, action, values, version)
-        click.echo(f'{_DONE[action]} task "{visible(task.title)}" as {visible(who)}')
-        return
-    _act_here(given, action, actor, roles, version, values, db)
+    async def acted(it: Operations) -> tuple[TaskView, str, bool]:
+        task = await _find_task(it, given)
+        match action:
+            case "claim":
+                await it.claim_task(task.task_id, version=version)
+            case "release":
+                await it.release_task(task.task_id, version=version)
+            case _:
+                await it.complete_task(task.task_id, values, version=version)
+        return task, (await it.who_am_i()).subject, await is_left_alone(it, task.execution_id)
 
-
-def _act_here(
-    given: str,
-    action: str,
-    actor: str | None,
-    roles: tuple[str, ...],
-    version: int | None,
-    values: dict[str, Any],
-    db: str | None,
-) -> None:
-    from getpass import getuser
-
-    from noetl.cli.requests import send_command, using
-    from noetl.control.background.presence import is_anybody_there
-    from noetl.control.outside.report_results import check
-    from noetl.engine.commands import ActOnTask, TaskAction
-    from noetl.worker.identity import is_gone
-
-    who = actor or getuser()
-
-    async def acted(store: Store) -> tuple[TaskRow, bool]:
-        task = await _find_task(store, given)
-        wanted = ActOnTask(
-            at=time.time(),
-            task_id=task.task_id,
-            action=TaskAction(action),
-            actor=who,
-            roles=roles,
-            values=values,
-            version=version,
-        )
-        is_run = await is_anybody_there(store.key_values, is_gone, now=time.time())
-        check(await send_command(store, db, task.execution_id, wanted), what=f'task "{task.title}"')
-        row = await store.execution(task.execution_id)
-        return task, is_run or (row is not None and row.finished_at is not None)
-
-    task, is_settled = using(db, acted)
+    task, who, is_alone = ask(db, acted, actor=actor, roles=roles)
     click.echo(f'{_DONE[action]} task "{visible(task.title)}" as {visible(who)}')
-    if action == "complete" and not is_settled:
+    if action == "complete" and is_alone:
         click.echo(f"nobody runs its execution now; take it up with: {resume_hint(db, task.execution_id)}", err=True)
 
 
-async def _find_task(store: Store, given: str) -> TaskRow:
+async def _find_task(it: Operations, given: str) -> TaskView:
     """The task of an id, or of the beginning of one."""
-    task = await store.tasks.get(given)
-    if task is not None:
-        return task
-    return _only(given, await store.tasks.list(limit=_AMONG))
+    try:
+        if given:
+            return await it.task(given)
+    except RefusedError as problem:
+        if getattr(problem, "status", 404) not in (400, 404, 422):  # those say: nothing there can be called that
+            raise
+    return _only(given, await _tasks(it, _AMONG, state=_STATES[:-1]))
 
 
-def _meant_there(there: Reached, given: str) -> TaskRow:
-    from noetl.cli import remote_tasks
-
-    return remote_tasks.of_id(there, given) or _only(given, remote_tasks.listed(there, limit=_AMONG))
-
-
-def _only(given: str, among: list[TaskRow]) -> TaskRow:
+def _only(given: str, among: list[TaskView]) -> TaskView:
     begin = [one for one in among if given and one.task_id.startswith(given)]
     if len(begin) == 1:
         return begin[0]
@@ -246,27 +203,15 @@ def _only(given: str, among: list[TaskRow]) -> TaskRow:
     raise QueryRefused(f'no human task "{visible(given)}" here: noetl task list')
 
 
-def readable(task: TaskRow) -> dict[str, Any]:
-    """A task as other programs read it."""
-    import msgspec
-
-    from noetl.base.clock import rfc3339
-
-    fields: dict[str, Any] = msgspec.to_builtins(task)
-    moments = {name: fields[name] for name in ("created_at", "due_at", "ended_at")}
-    return fields | {name: None if at is None else rfc3339(at) for name, at in moments.items()}
-
-
-def _table(tasks: list[TaskRow]) -> list[str]:
+def _table(tasks: list[TaskView]) -> list[str]:
     from noetl.cli.columns import columns
-    from noetl.cli.live_text import local_time
 
     rows = [
         (
             task.task_id,
-            task.state.value + (f" by {task.claimed_by}" if task.state == "claimed" else ""),
+            task.state + (f" by {task.claimed_by}" if task.state == "claimed" else ""),
             _assignee(task),
-            "" if task.due_at is None else local_time(task.due_at) + (" overdue" if task.overdue else ""),
+            _due(task, " overdue") or "",
             task.title,
         )
         for task in tasks
@@ -274,22 +219,28 @@ def _table(tasks: list[TaskRow]) -> list[str]:
     return columns(("TASK", "STATE", "FOR", "DUE", "TITLE"), rows, nothing="no tasks")
 
 
-def _assignee(task: TaskRow) -> str:
+def _due(task: TaskView, overdue: str) -> str | None:
+    from noetl.cli.live_text import local_time
+
+    if task.due_at is None:
+        return None
+    return local_time(moment(task.due_at, "due_at")) + (overdue if task.overdue else "")
+
+
+def _assignee(task: TaskView) -> str:
     if task.user is not None:
         return f"user {task.user}"
     return f"role {task.role}" if task.role is not None else "anybody"
 
 
-def _lines(task: TaskRow) -> list[str]:
-    from noetl.cli.live_text import local_time
-
+def _lines(task: TaskView) -> list[str]:
     about: list[tuple[str, str | None]] = [
         ("task", task.task_id),
         ("title", task.title),
-        ("state", f"{task.state.value}, version {task.version}"),
+        ("state", f"{task.state}, version {task.version}"),
         ("for", _assignee(task) + (", escalated" if task.escalated else "")),
         ("claimed", task.claimed_by),
-        ("due", None if task.due_at is None else local_time(task.due_at) + (", overdue" if task.overdue else "")),
+        ("due", _due(task, ", overdue")),
         ("step", f"{task.step} of execution {task.execution_id}"),
         (
             "completed",

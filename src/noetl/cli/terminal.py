@@ -85,3 +85,8 @@ def _columns(char: str) -> int:
     if char in _JOINERS or unicodedata.combining(char) or unicodedata.category(char) in ("Mn", "Me"):
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def when(moment: str | None) -> str:
+    """A time of the API for a table, to the second."""
+    return moment[:19] + "Z" if moment is not None else "-"

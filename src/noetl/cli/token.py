@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.access import note, nothing_called, on_store, readable, when
-from noetl.cli.connection import reached, server_answer, server_option
+from noetl.cli.connection import ask, reads_server_option, server_meant
 from noetl.cli.output_formats import list_output, print_list, print_record, record_output
 from noetl.cli.queries import db_option, refusals
-from noetl.cli.terminal import color_option, visible
+from noetl.cli.terminal import color_option, visible, when
 
 if TYPE_CHECKING:
-    from noetl.store.contract import Store
+    from noetl.cli.connection import Operations
+    from noetl.operations.api_shapes import AccessTokenView, MadeToken
 
 _ROLES = ["viewer", "operator", "author", "admin", "worker"]
 
@@ -45,11 +45,10 @@ def command() -> None:
     "--from-file", "chosen", metavar="FILE", help="Store the token in FILE, which you made; repeating it is harmless."
 )
 @record_output
-@server_option
 @db_option
+@reads_server_option
 def create_command(
     output: str,
-    server: str | None,
     db: str | None,
     expires: str | None,
     out: str | None,
@@ -63,53 +62,40 @@ def create_command(
     """
     wanted = {**given, "expires_in_s": _seconds(expires)}
     if chosen is not None:
-        _adopt(chosen, wanted, output, server=server, db=db, out=out)
+        _adopt(chosen, wanted, output, db=db, out=out)
         return
     if out is not None:
         _refuse_if_there(out)
-    found = reached(server, db)
-    made = (
-        server_answer(found, lambda it: it.make_token(**wanted))
-        if found
-        else on_store(db, lambda it: _create_token(it, wanted))
-    )
-    if out is not None:
-        made = _save_token(made, out)
-    print_record(made, output, text=lambda: [made["token"]] if out is None else [])
+    made = ask(db, lambda it: it.make_token(**wanted), makes_store=True)
+    shown: Any = made if out is None else _save_token(made, out)
+    print_record(shown, output, text=lambda: [made.token] if out is None else [])
     if output == "text" and out is not None:
-        click.echo(f"token {made['token_id']} ({made['role']}) is in {out}", err=True)
+        click.echo(f"token {made.token_id} ({made.role}) is in {out}", err=True)
     elif output == "text":
-        click.echo(f"this is token {made['token_id']} ({made['role']}); it is not shown again", err=True)
+        click.echo(f"this is token {made.token_id} ({made.role}); it is not shown again", err=True)
 
 
-def _adopt(
-    chosen: str, wanted: dict[str, Any], output: str, *, server: str | None, db: str | None, out: str | None
-) -> None:
+def _adopt(chosen: str, wanted: dict[str, Any], output: str, *, db: str | None, out: str | None) -> None:
     from noetl.base.errors import RefusedError
 
     with refusals():
-        if server is not None or out is not None:
+        if server_meant(db) is not None or out is not None:
             raise RefusedError("--from-file is for a store: give --db, and neither --server nor --out")
         try:
             text = Path(chosen).expanduser().read_text("utf-8").strip()
         except (OSError, UnicodeDecodeError) as problem:
             raise RefusedError(f"{chosen} cannot be read: {problem}") from None
-    stored = on_store(db, lambda store: _adopted(store, text, wanted))
+
+    async def adopted(it: Operations) -> AccessTokenView:
+        from noetl.client import AsyncClient
+
+        assert not isinstance(it, AsyncClient), "a server was refused above"
+        return await it.adopt_token(text, **wanted)
+
+    stored = ask(db, adopted, makes_store=True)
     print_record(stored, output, text=list)
     if output == "text":
-        click.echo(f"token {stored['token_id']} ({stored['role']}) is stored", err=True)
-
-
-async def _adopted(store: Store, text: str, wanted: dict[str, Any]) -> dict[str, Any]:
-    from noetl.base.clock import SystemClock
-    from noetl.server.access.identity import Role
-    from noetl.server.access.tokens import AccessTokens, Wanted
-
-    token = await AccessTokens(store.key_values, SystemClock()).adopt(
-        text, Wanted(**{**wanted, "role": Role(wanted["role"])})
-    )
-    await note(store, "token create", token.token_id)
-    return _without_hash(readable(token))
+        click.echo(f"token {stored.token_id} ({stored.role}) is stored", err=True)
 
 
 def _refuse_if_there(out: str) -> None:
@@ -121,44 +107,34 @@ def _refuse_if_there(out: str) -> None:
             raise RefusedError(f"{out} is there already: name another file with --out")
 
 
-def _save_token(made: dict[str, Any], out: str) -> dict[str, Any]:
+def _save_token(made: MadeToken, out: str) -> dict[str, Any]:
     """The token's own row; its text goes to the file and nowhere else."""
+    import msgspec
+
     from noetl.cli.contexts import write_token
 
-    write_token(Path(out).expanduser(), made["token"])
-    return {**{name: value for name, value in made.items() if name != "token"}, "token_file": out}
-
-
-async def _create_token(store: Store, wanted: dict[str, Any]) -> dict[str, Any]:
-    from noetl.base.clock import SystemClock
-    from noetl.server.access.identity import Role
-    from noetl.server.access.tokens import AccessTokens, Wanted
-
-    role = Role(wanted["role"])
-    text, token = await AccessTokens(store.key_values, SystemClock()).create(Wanted(**{**wanted, "role": role}))
-    await note(store, "token create", token.token_id)
-    return {**_without_hash(readable(token)), "token": text}
+    write_token(Path(out).expanduser(), made.token)
+    return {**{name: value for name, value in msgspec.to_builtins(made).items() if name != "token"}, "token_file": out}
 
 
 @command.command("list")
 @list_output
-@server_option
 @db_option
-def list_command(output: str, server: str | None, db: str | None) -> None:
+@reads_server_option
+def list_command(output: str, db: str | None) -> None:
     """List tokens, without their secrets."""
     from noetl.cli.columns import columns
 
-    found = reached(server, db)
-    tokens = server_answer(found, lambda it: it.tokens()) if found else on_store(db, _listed)
+    tokens = ask(db, lambda it: it.tokens(), makes_store=True)
     rows = [
         (
-            one["token_id"],
-            one["subject"],
-            one["role"],
+            one.token_id,
+            one.subject,
+            one.role,
             _roles_and_pools(one),
             _state(one),
-            when(one["created_at"]),
-            when(one["used_at"]),
+            when(one.created_at),
+            when(one.used_at),
         )
         for one in tokens
     ]
@@ -167,40 +143,15 @@ def list_command(output: str, server: str | None, db: str | None) -> None:
     print_list(tokens, output, key="token_id", table=lambda: columns(heads, rows, nothing=nothing))
 
 
-async def _listed(store: Store) -> list[dict[str, Any]]:
-    from noetl.base.clock import SystemClock
-    from noetl.server.access.tokens import AccessTokens
-
-    return [_without_hash(readable(token)) for token in await AccessTokens(store.key_values, SystemClock()).list()]
-
-
 @command.command("revoke")
 @click.argument("token_id", metavar="TOKEN")
-@server_option
 @db_option
-def revoke_command(token_id: str, server: str | None, db: str | None) -> None:
+@reads_server_option
+def revoke_command(token_id: str, db: str | None) -> None:
     """End a token for ever, and the sessions opened with it. TOKEN is its id in the list, or the token itself."""
     public = token_id.split("_")[1] if token_id.startswith("noetl_") else token_id
-    found = reached(server, db)
-    token: dict[str, Any] | None
-    if found:
-        token = server_answer(found, lambda it: it.revoke_token(public))
-    else:
-        token = on_store(db, lambda store: _revoked(store, public))
-    if token is None:
-        raise nothing_called("token", public)
-    click.echo(f"revoked {visible(token['token_id'])} of {visible(token['subject'])}")
-
-
-async def _revoked(store: Store, token_id: str) -> dict[str, Any] | None:
-    from noetl.base.clock import SystemClock
-    from noetl.server.access.tokens import AccessTokens
-
-    token = await AccessTokens(store.key_values, SystemClock()).revoke(token_id)
-    if token is None:
-        return None
-    await note(store, "token revoke", token.token_id)
-    return readable(token)
+    token = ask(db, lambda it: it.revoke_token(public), makes_store=True)
+    click.echo(f"revoked {visible(token.token_id)} of {visible(token.subject)}")
 
 
 def _seconds(expires: str | None) -> float | None:
@@ -212,19 +163,15 @@ def _seconds(expires: str | None) -> float | None:
         raise click.BadParameter(str(problem), param_hint="--expires") from None
 
 
-def _roles_and_pools(token: dict[str, Any]) -> str:
-    return ", ".join((*token["human_roles"], *(f"pool {pool}" for pool in token["pools"]))) or "-"
+def _roles_and_pools(token: AccessTokenView) -> str:
+    return ", ".join((*token.human_roles, *(f"pool {pool}" for pool in token.pools))) or "-"
 
 
-def _state(token: dict[str, Any]) -> str:
+def _state(token: AccessTokenView) -> str:
     from noetl.base.clock import rfc3339
 
-    if token["revoked_at"] is not None:
+    if token.revoked_at is not None:
         return "revoked"
-    if token["expires_at"] is None:
+    if token.expires_at is None:
         return "valid"
-    return f"{'valid until' if rfc3339(time.time()) < token['expires_at'] else 'expired'} {when(token['expires_at'])}"
-
-
-def _without_hash(token: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in token.items() if name != "secret_hash"}
+    return f"{'valid until' if rfc3339(time.time()) < token.expires_at else 'expired'} {when(token.expires_at)}"

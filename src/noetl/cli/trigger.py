@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.connection import reached, server_answer, server_option
+from noetl.cli.connection import ask, reads_server_option
 from noetl.cli.live_completion import PLAYBOOK
 from noetl.cli.output_formats import list_output, print_list, print_record, record_output
 from noetl.cli.queries import db_option
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
-    from noetl.client import Client
     from noetl.operations.api_shapes import DeadLetterView, TriggerView
-    from noetl.operations.triggers import TriggerOperations
-
-Found = TypeVar("Found")
 
 name_argument = click.argument("name", metavar="NAME")
 item_option = click.option("--item", metavar="ID", help="One dead letter; all of them when left out.")
@@ -45,147 +41,104 @@ def command() -> None:
 @click.option("--max-running", type=int, default=10, show_default=True, help="Most executions that go on at once.")
 @click.option("--skip-existing", is_flag=True, help="Start nothing for what is there already.")
 @record_output
-@server_option
 @db_option
-def create_command(
-    output: str, server: str | None, db: str | None, inputs: tuple[str, ...], auth: str | None, **given: Any
-) -> None:
+@reads_server_option
+def create_command(output: str, db: str | None, inputs: tuple[str, ...], auth: str | None, **given: Any) -> None:
     """Make a trigger. The item is workload.item in the playbook.
 
     \b
     noetl trigger create drop --kind storage --playbook etl/load --input url=file:///data/in --input pattern='*.csv'
     """
-    from noetl.cli.access import actor, note, on_store
     from noetl.operations.api_shapes import NewTrigger
 
     told = {**_inputs(inputs), **({"auth": auth} if auth is not None else {})}
     wanted = NewTrigger(inputs=told, **given)
-    if (found := reached(server, db)) is not None:
-        made = server_answer(found, lambda it: it.make_trigger(wanted))
-    else:
-
-        async def create(store: Any) -> TriggerView:
-            view = await _operations(store).create(wanted, by=actor())
-            await note(store, "trigger create", wanted.name)
-            return view
-
-        made = on_store(db, create)
-    print_record(_record(made), output, text=lambda: list(_details(made)))
+    made = ask(db, lambda it: it.make_trigger(wanted), makes_store=True)
+    print_record(made, output, text=lambda: list(_details(made)))
 
 
 @command.command("list")
 @list_output
-@server_option
 @db_option
-def list_command(output: str, server: str | None, db: str | None) -> None:
+@reads_server_option
+def list_command(output: str, db: str | None) -> None:
     """List triggers, with what each has started."""
-    found = _answer_of(server, db, lambda it: it.triggers(), lambda it: it.all())
-    print_list([_record(one) for one in found], output, key="name", table=lambda: _table(found))
+    found = ask(db, lambda it: it.triggers())
+    print_list(found, output, key="name", table=lambda: _table(found))
 
 
 @command.command("show")
 @name_argument
 @record_output
-@server_option
 @db_option
-def show_command(name: str, output: str, server: str | None, db: str | None) -> None:
+@reads_server_option
+def show_command(name: str, output: str, db: str | None) -> None:
     """Show one trigger: where it looks, how far it has come, and why it does not get on."""
-    found = _answer_of(server, db, lambda it: it.trigger(name), lambda it: it.get(name))
-    print_record(_record(found), output, text=lambda: list(_details(found)))
+    found = ask(db, lambda it: it.trigger(name))
+    print_record(found, output, text=lambda: list(_details(found)))
 
 
 @command.command("pause")
 @name_argument
-@server_option
 @db_option
-def pause_command(name: str, server: str | None, db: str | None) -> None:
+@reads_server_option
+def pause_command(name: str, db: str | None) -> None:
     """Read nothing until it is resumed; what arrives meanwhile is read then."""
-    _answer_of(server, db, lambda it: it.pause_trigger(name), lambda it: it.pause(name))
+    ask(db, lambda it: it.pause_trigger(name))
     click.echo(f"paused {visible(name)}")
 
 
 @command.command("resume")
 @name_argument
-@server_option
 @db_option
-def resume_command(name: str, server: str | None, db: str | None) -> None:
+@reads_server_option
+def resume_command(name: str, db: str | None) -> None:
     """Go on with a paused trigger, from where it was."""
-    _answer_of(server, db, lambda it: it.resume_trigger(name), lambda it: it.resume(name))
+    ask(db, lambda it: it.resume_trigger(name))
     click.echo(f"resumed {visible(name)}")
 
 
 @command.command("delete")
 @name_argument
-@server_option
 @db_option
-def delete_command(name: str, server: str | None, db: str | None) -> None:
+@reads_server_option
+def delete_command(name: str, db: str | None) -> None:
     """Delete a trigger with its cursor and its dead letters. Its executions go on."""
-    from noetl.cli.access import note, on_store
-
-    if (found := reached(server, db)) is not None:
-        server_answer(found, lambda it: it.delete_trigger(name))
-    else:
-
-        async def delete(store: Any) -> None:
-            await _operations(store).delete(name)
-            await note(store, "trigger delete", name)
-
-        on_store(db, delete)
+    ask(db, lambda it: it.delete_trigger(name), makes_store=True)
     click.echo(f"deleted {visible(name)}")
 
 
 @command.command("dead-letters")
 @name_argument
 @list_output
-@server_option
 @db_option
-def dead_letters_command(name: str, output: str, server: str | None, db: str | None) -> None:
+@reads_server_option
+def dead_letters_command(name: str, output: str, db: str | None) -> None:
     """List the items that no execution could be started for, and why."""
-    found = _answer_of(server, db, lambda it: it.dead_letters(name), lambda it: it.dead_letters(name))
-    print_list([_record(one) for one in found], output, key="item_id", table=lambda: _letters(found))
+    found = ask(db, lambda it: it.dead_letters(name))
+    print_list(found, output, key="item_id", table=lambda: _letters(found))
 
 
 @command.command("retry")
 @name_argument
 @item_option
-@server_option
 @db_option
-def retry_command(name: str, item: str | None, server: str | None, db: str | None) -> None:
+@reads_server_option
+def retry_command(name: str, item: str | None, db: str | None) -> None:
     """Have dead letters tried again; a server does it at its next look."""
-    count = _answer_of(server, db, lambda it: it.retry_dead_letters(name, item), lambda it: it.retry(name, item))
+    count = ask(db, lambda it: it.retry_dead_letters(name, item))
     click.echo(f"{count} dead letter{'' if count == 1 else 's'} of {visible(name)} will be tried again")
 
 
 @command.command("discard")
 @name_argument
 @item_option
-@server_option
 @db_option
-def discard_command(name: str, item: str | None, server: str | None, db: str | None) -> None:
+@reads_server_option
+def discard_command(name: str, item: str | None, db: str | None) -> None:
     """Remove dead letters for ever."""
-    count = _answer_of(server, db, lambda it: it.discard_dead_letters(name, item), lambda it: it.discard(name, item))
+    count = ask(db, lambda it: it.discard_dead_letters(name, item))
     click.echo(f"discarded {count} dead letter{'' if count == 1 else 's'} of {visible(name)}")
-
-
-def _answer_of(
-    server: str | None,
-    db: str | None,
-    there: Callable[[Client], Found],
-    here: Callable[[TriggerOperations], Awaitable[Found]],
-) -> Found:
-    """What the server answers, or the store."""
-    from noetl.cli.requests import using
-
-    found = reached(server, db)
-    return server_answer(found, there) if found is not None else using(db, lambda store: here(_operations(store)))
-
-
-def _operations(store: Any) -> TriggerOperations:
-    from noetl.base.clock import SystemClock
-    from noetl.operations.triggers import TriggerOperations
-    from noetl.tools.kinds import load_kinds
-
-    return TriggerOperations(store, SystemClock(), load_kinds)
 
 
 def _inputs(written: tuple[str, ...]) -> dict[str, Any]:
@@ -197,13 +150,6 @@ def _inputs(written: tuple[str, ...]) -> dict[str, Any]:
             raise click.BadParameter(f'"{one}" is not KEY=VALUE, such as url=s3://bucket/in', param_hint="--input")
         found[key] = int(value) if value.lstrip("-").isascii() and value.lstrip("-").isdecimal() else value
     return found
-
-
-def _record(shape: Any) -> dict[str, Any]:
-    import msgspec
-
-    told: dict[str, Any] = msgspec.to_builtins(shape)
-    return told
 
 
 def _state(one: TriggerView) -> str:

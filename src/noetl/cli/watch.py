@@ -22,7 +22,7 @@ from noetl.cli.terminal import color_option
 
 if TYPE_CHECKING:
     from noetl.cli.live import LiveView
-    from noetl.client.models import Result
+    from noetl.operations.api_shapes import ResultView
     from noetl.store.contract import ExecutionRow, Records, Results
 
 
@@ -65,10 +65,10 @@ def command(ctx: click.Context, given: str, timeout: float | None, output: str, 
 
 async def _running(history: Records, given: str, db: str | None) -> ExecutionRow:
     """The execution that is meant. Refused when it would never move."""
-    from noetl.cli.status import abandoned
+    from noetl.control.background.presence import is_abandoned
 
     row = await find_execution(history, given)
-    if await abandoned(history, row):
+    if await is_abandoned(history, row):
         raise QueryRefused(f"nobody runs {row.execution_id} now; take it up with: {resume_hint(db, row.execution_id)}")
     return row
 
@@ -80,7 +80,7 @@ def _watch_local(execution_id: str, output: str, quiet: bool, within_s: float | 
 
     results = results_of(db)
 
-    async def watch(view: LiveView | None) -> Result:
+    async def watch(view: LiveView | None) -> ResultView:
         history = await open_records(db)
         try:
             async for events in followed(history, execution_id):
@@ -96,12 +96,12 @@ def _watch_local(execution_id: str, output: str, quiet: bool, within_s: float | 
     return watched(watch, output=output, quiet=quiet, let_go=let_go, within_s=within_s)
 
 
-async def _ended(history: Records, execution_id: str, results: Results) -> Result:
+async def _ended(history: Records, execution_id: str, results: Results) -> ResultView:
     from noetl.cli.result import ending_of
-    from noetl.client.models import Result
+    from noetl.operations.api_shapes import ResultView
 
     row = await history.execution(execution_id)
     assert row is not None, "it was followed to its end"
     error, value = await ending_of(history, row, results)
     told: dict[str, Any] | None = error.readable() if error is not None else None
-    return Result(execution_id=execution_id, status=row.status, result=value, error=told)
+    return ResultView(execution_id=execution_id, status=row.status, result=value, error=told)

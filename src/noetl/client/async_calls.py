@@ -10,23 +10,34 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from noetl.client import requests
-from noetl.client.models import AuditPageInfo, PlaybookLimitInfo, PoolInfo, StepLimit, WhoAmI, WorkerInfo
+from noetl.client.models import PoolInfo, WorkerInfo
 from noetl.client.requests import ApiRequest
 from noetl.operations.api_shapes import (
+    AccessTokenView,
+    AuditPage,
     Backfilled,
+    CredentialView,
     DeadLetterView,
+    MadeToken,
+    MadeWebhook,
     NewTrigger,
     NoticePage,
     NoticeView,
+    PlaybookLimitView,
+    Rotated,
     ScheduleList,
     ScheduleView,
+    SessionShape,
+    StepLimitView,
     StoredMessagePage,
     TaskPage,
     TaskView,
     TimerView,
     TriedDestination,
     TriggerView,
+    WebhookShape,
 )
+from noetl.store.audit import AuditChainCheck
 
 T = TypeVar("T")
 
@@ -158,7 +169,7 @@ class AsyncCalls(ABC):
 
     # limits, changed while executions run
 
-    async def playbook_limits(self, path: str | None = None) -> list[PlaybookLimitInfo]:
+    async def playbook_limits(self, path: str | None = None) -> list[PlaybookLimitView]:
         """Those that were set, and those that somebody runs under, of all playbooks or of one."""
         return await self.send(requests.playbook_limits(path))
 
@@ -170,7 +181,7 @@ class AsyncCalls(ABC):
         """As the playbook says again; False when it was so already."""
         return await self.send(requests.reset_playbook_limit(path))
 
-    async def step_limits(self, execution_id: str) -> list[StepLimit]:
+    async def step_limits(self, execution_id: str) -> list[StepLimitView]:
         """Of the steps that have a limit or a rate, with how many run and wait under it."""
         return await self.send(requests.step_limits(execution_id))
 
@@ -185,11 +196,11 @@ class AsyncCalls(ABC):
 
     # administration: credentials, tokens, webhooks, pools, workers, notifications, the audit log
 
-    async def set_credential(self, name: str, value: Any, *, kind: str = "text") -> dict[str, Any]:
+    async def set_credential(self, name: str, value: Any, *, kind: str = "text") -> CredentialView:
         """Store a credential; values go in and are never told."""
         return await self.send(requests.set_credential(name, value, kind))
 
-    async def credentials(self) -> list[dict[str, Any]]:
+    async def credentials(self) -> list[CredentialView]:
         return await self.send(requests.credentials())
 
     async def delete_credential(self, name: str) -> None:
@@ -204,32 +215,32 @@ class AsyncCalls(ABC):
     async def workers(self) -> list[WorkerInfo]:
         return await self.send(requests.workers())
 
-    async def who_am_i(self) -> WhoAmI:
+    async def who_am_i(self) -> SessionShape:
         return await self.send(requests.who_am_i())
 
     async def ready(self) -> dict[str, Any]:
         """Whether the server and what it stands on are well."""
         return await self.send(requests.ready())
 
-    async def rotate_credentials(self) -> dict[str, Any]:
+    async def rotate_credentials(self) -> Rotated:
         """Put every credential under a new master key."""
         return await self.send(requests.rotate_credentials())
 
-    async def tokens(self) -> list[dict[str, Any]]:
+    async def tokens(self) -> list[AccessTokenView]:
         """All tokens, revoked ones too, without their secrets."""
         return await self.send(requests.tokens())
 
-    async def make_token(self, subject: str, role: str, **more: Any) -> dict[str, Any]:
+    async def make_token(self, subject: str, role: str, **more: Any) -> MadeToken:
         """Its text is under `token`, this once. `more` are human_roles, pools and expires_in_s."""
         return await self.send(requests.make_token({"subject": subject, "role": role, **more}))
 
-    async def revoke_token(self, token_id: str) -> dict[str, Any]:
+    async def revoke_token(self, token_id: str) -> AccessTokenView:
         return await self.send(requests.revoke_token(token_id))
 
-    async def webhooks(self) -> list[dict[str, Any]]:
+    async def webhooks(self) -> list[WebhookShape]:
         return await self.send(requests.webhooks())
 
-    async def make_webhook(self, name: str, **target: Any) -> dict[str, Any]:
+    async def make_webhook(self, name: str, **target: Any) -> MadeWebhook:
         """Its key is under `secret`, this once. `target` is path (and version), or message (and correlation)."""
         return await self.send(requests.make_webhook({"name": name, **target}))
 
@@ -272,10 +283,10 @@ class AsyncCalls(ABC):
         """Send a test notice to each destination of a rule."""
         return await self.send(requests.test_notification_rule(name))
 
-    async def audit(self, *, limit: int = 100, before: int | None = None) -> AuditPageInfo:
+    async def audit(self, *, limit: int = 100, before: int | None = None) -> AuditPage:
         """Rows of the audit log, the newest first, and where the page after begins."""
         return await self.send(requests.audit(limit, before))
 
-    async def verify_audit(self, *, holds: str | None = None) -> dict[str, Any]:
+    async def verify_audit(self, *, holds: str | None = None) -> AuditChainCheck:
         """Walk the chain of hashes; `holds` is one that was noted earlier."""
         return await self.send(requests.verify_audit(holds))

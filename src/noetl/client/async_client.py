@@ -18,7 +18,7 @@ from noetl.base.tls_trust import is_distrust, trusting
 from noetl.client import requests
 from noetl.client.async_calls import AsyncCalls
 from noetl.client.errors import error_of, unreachable
-from noetl.client.models import PlaybookInfo, Result, StartedExecution
+from noetl.client.models import PlaybookInfo, StartedExecution
 from noetl.client.requests import ApiRequest
 from noetl.client.retries import STREAM_SILENCE_S, TIMEOUT_S, arguments, headers_for, pause_before_next
 from noetl.client.streams import Reader, StreamMessage, event_of
@@ -29,6 +29,7 @@ from noetl.operations.api_shapes import (
     ExecutionPage,
     LogLine,
     LogPage,
+    ResultView,
     Steered,
     VersionView,
 )
@@ -207,14 +208,14 @@ class AsyncClient(AsyncCalls):
 
     async def run(
         self, path: str, payload: Mapping[str, Any] | None = None, *, version: str | int | None = None
-    ) -> Result:
+    ) -> ResultView:
         """Begin an execution and wait for what it gives. One that fails is a result, not an exception."""
         started = await self.start(path, payload, version=version)
         ended = await self.wait(started.execution_id)
         assert ended is not None, "without a timeout it is waited for to the end"
         return ended
 
-    async def wait(self, execution_id: str, *, timeout: float | None = None) -> Result | None:
+    async def wait(self, execution_id: str, *, timeout: float | None = None) -> ResultView | None:
         """What an execution gave, once it is over; None when it is not after `timeout` seconds."""
         if not await self._over(execution_id, timeout):
             return None
@@ -235,7 +236,7 @@ class AsyncClient(AsyncCalls):
         """Executions, the newest first. `path` may hold `*`; `cursor` is the `next` of the page before."""
         return await self.send(requests.executions(status, path, text, limit, cursor))
 
-    async def result(self, execution_id: str, *, step: str | None = None) -> Result:
+    async def result(self, execution_id: str, *, step: str | None = None) -> ResultView:
         """What an execution gave, or one of its steps. ApiError (409) while there is nothing."""
         return await self.send(requests.result(execution_id, step))
 

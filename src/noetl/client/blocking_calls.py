@@ -10,23 +10,34 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from noetl.client import requests
-from noetl.client.models import AuditPageInfo, PlaybookLimitInfo, PoolInfo, StepLimit, WhoAmI, WorkerInfo
+from noetl.client.models import PoolInfo, WorkerInfo
 from noetl.client.requests import ApiRequest
 from noetl.operations.api_shapes import (
+    AccessTokenView,
+    AuditPage,
     Backfilled,
+    CredentialView,
     DeadLetterView,
+    MadeToken,
+    MadeWebhook,
     NewTrigger,
     NoticePage,
     NoticeView,
+    PlaybookLimitView,
+    Rotated,
     ScheduleList,
     ScheduleView,
+    SessionShape,
+    StepLimitView,
     StoredMessagePage,
     TaskPage,
     TaskView,
     TimerView,
     TriedDestination,
     TriggerView,
+    WebhookShape,
 )
+from noetl.store.audit import AuditChainCheck
 
 T = TypeVar("T")
 
@@ -156,7 +167,7 @@ class Calls(ABC):
 
     # limits, changed while executions run
 
-    def playbook_limits(self, path: str | None = None) -> list[PlaybookLimitInfo]:
+    def playbook_limits(self, path: str | None = None) -> list[PlaybookLimitView]:
         """Those that were set, and those that somebody runs under, of all playbooks or of one."""
         return self.send(requests.playbook_limits(path))
 
@@ -168,7 +179,7 @@ class Calls(ABC):
         """As the playbook says again; False when it was so already."""
         return self.send(requests.reset_playbook_limit(path))
 
-    def step_limits(self, execution_id: str) -> list[StepLimit]:
+    def step_limits(self, execution_id: str) -> list[StepLimitView]:
         """Of the steps that have a limit or a rate, with how many run and wait under it."""
         return self.send(requests.step_limits(execution_id))
 
@@ -183,11 +194,11 @@ class Calls(ABC):
 
     # administration: credentials, tokens, webhooks, pools, workers, notifications, the audit log
 
-    def set_credential(self, name: str, value: Any, *, kind: str = "text") -> dict[str, Any]:
+    def set_credential(self, name: str, value: Any, *, kind: str = "text") -> CredentialView:
         """Store a credential; values go in and are never told."""
         return self.send(requests.set_credential(name, value, kind))
 
-    def credentials(self) -> list[dict[str, Any]]:
+    def credentials(self) -> list[CredentialView]:
         return self.send(requests.credentials())
 
     def delete_credential(self, name: str) -> None:
@@ -202,32 +213,32 @@ class Calls(ABC):
     def workers(self) -> list[WorkerInfo]:
         return self.send(requests.workers())
 
-    def who_am_i(self) -> WhoAmI:
+    def who_am_i(self) -> SessionShape:
         return self.send(requests.who_am_i())
 
     def ready(self) -> dict[str, Any]:
         """Whether the server and what it stands on are well."""
         return self.send(requests.ready())
 
-    def rotate_credentials(self) -> dict[str, Any]:
+    def rotate_credentials(self) -> Rotated:
         """Put every credential under a new master key."""
         return self.send(requests.rotate_credentials())
 
-    def tokens(self) -> list[dict[str, Any]]:
+    def tokens(self) -> list[AccessTokenView]:
         """All tokens, revoked ones too, without their secrets."""
         return self.send(requests.tokens())
 
-    def make_token(self, subject: str, role: str, **more: Any) -> dict[str, Any]:
+    def make_token(self, subject: str, role: str, **more: Any) -> MadeToken:
         """Its text is under `token`, this once. `more` are human_roles, pools and expires_in_s."""
         return self.send(requests.make_token({"subject": subject, "role": role, **more}))
 
-    def revoke_token(self, token_id: str) -> dict[str, Any]:
+    def revoke_token(self, token_id: str) -> AccessTokenView:
         return self.send(requests.revoke_token(token_id))
 
-    def webhooks(self) -> list[dict[str, Any]]:
+    def webhooks(self) -> list[WebhookShape]:
         return self.send(requests.webhooks())
 
-    def make_webhook(self, name: str, **target: Any) -> dict[str, Any]:
+    def make_webhook(self, name: str, **target: Any) -> MadeWebhook:
         """Its key is under `secret`, this once. `target` is path (and version), or message (and correlation)."""
         return self.send(requests.make_webhook({"name": name, **target}))
 
@@ -270,10 +281,10 @@ class Calls(ABC):
         """Send a test notice to each destination of a rule."""
         return self.send(requests.test_notification_rule(name))
 
-    def audit(self, *, limit: int = 100, before: int | None = None) -> AuditPageInfo:
+    def audit(self, *, limit: int = 100, before: int | None = None) -> AuditPage:
         """Rows of the audit log, the newest first, and where the page after begins."""
         return self.send(requests.audit(limit, before))
 
-    def verify_audit(self, *, holds: str | None = None) -> dict[str, Any]:
+    def verify_audit(self, *, holds: str | None = None) -> AuditChainCheck:
         """Walk the chain of hashes; `holds` is one that was noted earlier."""
         return self.send(requests.verify_audit(holds))

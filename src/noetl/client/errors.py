@@ -12,7 +12,7 @@ from typing import Any
 import httpx2
 import msgspec
 
-from noetl.base.errors import BackendError, RefusedError
+from noetl.base.errors import BackendError, NotFoundError, RefusedError, SettledError
 from noetl.base.tls_trust import UNTRUSTED, is_distrust
 
 _ERRNO = re.compile(r"^\[Errno -?\d+\] ")
@@ -30,6 +30,14 @@ class ApiError(RefusedError):
     def diagnostics(self) -> list[dict[str, Any]]:
         found = self.problem.get("diagnostics")
         return found if isinstance(found, list) else []
+
+
+class ApiNotFoundError(ApiError, NotFoundError):
+    """404: what is named is not there, as a store of this machine says it."""
+
+
+class ApiSettledError(ApiError, SettledError):
+    """409: it is over, has changed, or is not for now, as a store of this machine says it."""
 
 
 class UnreachableError(BackendError):
@@ -53,7 +61,8 @@ def error_of(response: httpx2.Response) -> ApiError:
             detail = f"{detail}: noetl login {where.scheme}://{where.netloc.decode()}, or set NOETL_TOKEN"
         case 404 if not problem:
             detail = f"there is no {where.path} at {where.netloc.decode()}: is this a NoETL server?"
-    return ApiError(str(detail), status, problem)
+    kinds: dict[int, type[ApiError]] = {404: ApiNotFoundError, 409: ApiSettledError}
+    return kinds.get(status, ApiError)(str(detail), status, problem)
 
 
 def unreachable(url: str, problem: Exception) -> UnreachableError:

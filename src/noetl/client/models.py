@@ -22,20 +22,6 @@ class StartedExecution(msgspec.Struct, frozen=True, kw_only=True):
     diagnostics: list[dict[str, Any]] = []
 
 
-class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """What an execution, or one of its steps, gave."""
-
-    execution_id: str
-    status: str
-    result: Any = None
-    error: dict[str, Any] | None = None
-    step: str | None = None
-
-    @property
-    def ok(self) -> bool:
-        return self.status in ("completed", "done")
-
-
 class PlaybookInfo(msgspec.Struct, frozen=True, kw_only=True):
     """One version of a playbook in the catalogue. What follows `registered_at` is told when it is registered."""
 
@@ -49,13 +35,6 @@ class PlaybookInfo(msgspec.Struct, frozen=True, kw_only=True):
     dialect: str = ""
     verdict: str = ""
     diagnostics: list[dict[str, Any]] = []
-
-
-class AuditPageInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """`next` is the row to give as `before` for the page after, None at the end."""
-
-    rows: list[dict[str, Any]]
-    next: str | None = None
 
 
 class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,35 +71,3 @@ class PoolInfo(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def require_text(self) -> str:
         return ", ".join(f"{key}={value}" for key, value in sorted(self.require.items()))
-
-
-class PlaybookLimitInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """`written` is what the playbook says, `limit` what was set instead; each key has a line of its own."""
-
-    path: str
-    key: Any = None
-    written: int | None = None
-    limit: int | None = None
-    running: int = 0
-    waiting: int = 0
-
-
-class StepLimit(msgspec.Struct, frozen=True, kw_only=True):
-    """`written` and `written_rate` are the playbook's, `limit` and `rate` what was set instead. Rates are {limit, per},
-    `per` in seconds; as written they may be templates."""
-
-    step: str
-    key: Any = None
-    written: Any = None
-    limit: int | None = None
-    written_rate: dict[str, Any] | None = None
-    rate: dict[str, Any] | None = None
-    running: int = 0
-    waiting: int = 0
-    paced: int = 0
-
-
-class WhoAmI(msgspec.Struct, frozen=True, kw_only=True):
-    subject: str
-    role: str
-    human_roles: list[str] = []

@@ -15,6 +15,7 @@ import msgspec
 
 from noetl.client import models
 from noetl.operations import api_shapes
+from noetl.store.audit import AuditChainCheck
 
 T = TypeVar("T")
 Read = Callable[[httpx2.Response], T]
@@ -160,8 +161,8 @@ def events(
     return _get(_execution(execution_id, "/events"), _as(api_shapes.EventPage), **params)
 
 
-def result(execution_id: str, step: str | None) -> ApiRequest[models.Result]:
-    return _get(_execution(execution_id, "/result"), _as(models.Result), step=step)
+def result(execution_id: str, step: str | None) -> ApiRequest[api_shapes.ResultView]:
+    return _get(_execution(execution_id, "/result"), _as(api_shapes.ResultView), step=step)
 
 
 def ctx(execution_id: str) -> ApiRequest[dict[str, Any]]:
@@ -333,42 +334,43 @@ def _trigger(name: str, rest: str = "") -> str:
 # what a server has
 
 
-def set_credential(name: str, value: Any, kind: str) -> ApiRequest[dict[str, Any]]:
+def set_credential(name: str, value: Any, kind: str) -> ApiRequest[api_shapes.CredentialView]:
     body = msgspec.json.encode({"value": value, "type": kind})
     path = f"/api/credentials/{quote(name, safe='')}"
-    return ApiRequest(method="PUT", path=path, read=_plain, content=body, again=True)
+    return ApiRequest(method="PUT", path=path, read=_as(api_shapes.CredentialView), content=body, again=True)
 
 
-def credentials() -> ApiRequest[list[dict[str, Any]]]:
-    return _get("/api/credentials", _listed("credentials", dict[str, Any]))
+def credentials() -> ApiRequest[list[api_shapes.CredentialView]]:
+    return _get("/api/credentials", _listed("credentials", api_shapes.CredentialView))
 
 
 def delete_credential(name: str) -> ApiRequest[None]:
     return ApiRequest(method="DELETE", path=f"/api/credentials/{quote(name, safe='')}", read=_nothing)
 
 
-def make_token(body: Mapping[str, Any]) -> ApiRequest[dict[str, Any]]:
-    return _post("/api/tokens", _plain, body)
+def make_token(body: Mapping[str, Any]) -> ApiRequest[api_shapes.MadeToken]:
+    return _post("/api/tokens", _as(api_shapes.MadeToken), body)
 
 
-def rotate_credentials() -> ApiRequest[dict[str, Any]]:
-    return _post("/api/credentials/rotate", _plain)
+def rotate_credentials() -> ApiRequest[api_shapes.Rotated]:
+    return _post("/api/credentials/rotate", _as(api_shapes.Rotated))
 
 
-def tokens() -> ApiRequest[list[dict[str, Any]]]:
-    return _get("/api/tokens", _listed("tokens", dict[str, Any]))
+def tokens() -> ApiRequest[list[api_shapes.AccessTokenView]]:
+    return _get("/api/tokens", _listed("tokens", api_shapes.AccessTokenView))
 
 
-def revoke_token(token_id: str) -> ApiRequest[dict[str, Any]]:
-    return ApiRequest(method="DELETE", path=f"/api/tokens/{quote(token_id, safe='')}", read=_plain)
+def revoke_token(token_id: str) -> ApiRequest[api_shapes.AccessTokenView]:
+    path = f"/api/tokens/{quote(token_id, safe='')}"
+    return ApiRequest(method="DELETE", path=path, read=_as(api_shapes.AccessTokenView))
 
 
-def webhooks() -> ApiRequest[list[dict[str, Any]]]:
-    return _get("/api/webhooks", _listed("webhooks", dict[str, Any]))
+def webhooks() -> ApiRequest[list[api_shapes.WebhookShape]]:
+    return _get("/api/webhooks", _listed("webhooks", api_shapes.WebhookShape))
 
 
-def make_webhook(body: Mapping[str, Any]) -> ApiRequest[dict[str, Any]]:
-    return _post("/api/webhooks", _plain, body)
+def make_webhook(body: Mapping[str, Any]) -> ApiRequest[api_shapes.MadeWebhook]:
+    return _post("/api/webhooks", _as(api_shapes.MadeWebhook), body)
 
 
 def delete_webhook(name: str) -> ApiRequest[None]:
@@ -417,12 +419,12 @@ def test_notification_rule(name: str) -> ApiRequest[list[api_shapes.TriedDestina
     return _post(path, _listed("destinations", api_shapes.TriedDestination), wait_s=60.0)
 
 
-def audit(limit: int, before: int | None) -> ApiRequest[models.AuditPageInfo]:
-    return _get("/api/audit", _as(models.AuditPageInfo), limit=limit, cursor=before)
+def audit(limit: int, before: int | None) -> ApiRequest[api_shapes.AuditPage]:
+    return _get("/api/audit", _as(api_shapes.AuditPage), limit=limit, cursor=before)
 
 
-def verify_audit(holds: str | None) -> ApiRequest[dict[str, Any]]:
-    return _get("/api/audit/verify", _plain, holds=holds)
+def verify_audit(holds: str | None) -> ApiRequest[AuditChainCheck]:
+    return _get("/api/audit/verify", _as(AuditChainCheck), holds=holds)
 
 
 def pools() -> ApiRequest[list[models.PoolInfo]]:
@@ -435,8 +437,8 @@ def set_pool(name: str, body: Mapping[str, Any]) -> ApiRequest[models.PoolInfo]:
     return ApiRequest(method="PUT", path=path, read=_as(models.PoolInfo), content=content, again=True)
 
 
-def playbook_limits(path: str | None) -> ApiRequest[list[models.PlaybookLimitInfo]]:
-    return _get("/api/limits", _listed("limits", models.PlaybookLimitInfo), path=path)
+def playbook_limits(path: str | None) -> ApiRequest[list[api_shapes.PlaybookLimitView]]:
+    return _get("/api/limits", _listed("limits", api_shapes.PlaybookLimitView), path=path)
 
 
 def limit_playbook(path: str, limit: int, reason: str | None) -> ApiRequest[bool]:
@@ -448,8 +450,8 @@ def reset_playbook_limit(path: str) -> ApiRequest[bool]:
     return ApiRequest(method="DELETE", path=f"/api/limits/{quote(path)}", read=_changed, again=True)
 
 
-def step_limits(execution_id: str) -> ApiRequest[list[models.StepLimit]]:
-    return _get(_execution(execution_id, "/limits"), _listed("limits", models.StepLimit))
+def step_limits(execution_id: str) -> ApiRequest[list[api_shapes.StepLimitView]]:
+    return _get(_execution(execution_id, "/limits"), _listed("limits", api_shapes.StepLimitView))
 
 
 def limit_step(execution_id: str, step: str, body: Mapping[str, Any]) -> ApiRequest[bool]:
@@ -466,8 +468,8 @@ def workers() -> ApiRequest[list[models.WorkerInfo]]:
     return _get("/api/workers", _listed("workers", models.WorkerInfo))
 
 
-def who_am_i() -> ApiRequest[models.WhoAmI]:
-    return _get("/api/session", _as(models.WhoAmI))
+def who_am_i() -> ApiRequest[api_shapes.SessionShape]:
+    return _get("/api/session", _as(api_shapes.SessionShape))
 
 
 def ready() -> ApiRequest[dict[str, Any]]:

@@ -1,6 +1,13 @@
-"""Embedded runs: store, control plane and worker in one process.
+"""Everything a person or program can ask for, once: the same functions answer HTTP routes and the command line.
 
-`embedded.py` opens them and runs playbooks. It is what `noetl run`,
-`noetl.run()` and the pytest plug-in use.
-`api_shapes.py` states the answers of the HTTP API once, for the server, the client and `-o json`.
+In: a store, a clock, and who decides commands (`TakesCommands`: the control plane of a server, or whoever drives the
+executions of a local store). Out: the shapes of the API. Rules and limits of requests are here and nowhere else. It
+refuses to know HTTP, tokens of requests, options and tables.
+
+One module per noun: `schedules`, `messages`, `timers`, `human_tasks`, `limits`, `credentials`, `tokens`, `webhooks`,
+`audit`, `executions`. `embedded.py` runs playbooks here: store, control plane and worker in one process, for
+`noetl run`, `noetl.run()` and the pytest plug-in.
+
+Read first: `api_shapes.py` (the answers, for server, client and `-o json`), `local.py` (the calls of the client, on a
+local store), `schedules.py`.
 """

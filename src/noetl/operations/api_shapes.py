@@ -5,9 +5,14 @@ Times are RFC 3339 texts. A shape that only one route uses stays beside that rou
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
+
+from noetl.base.clock import rfc3339
+from noetl.operations.identity import Role
+
+View = TypeVar("View", bound=msgspec.Struct)
 
 
 class ExecutionView(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +67,21 @@ class Steered(msgspec.Struct, frozen=True, kw_only=True):
     action: str
     changed: bool
     execution: ExecutionView
+
+
+class ResultView(msgspec.Struct, frozen=True, kw_only=True):
+    """What an execution, or one of its steps, gave. `result` is null for what failed or was cancelled; `step` is told
+    where one was asked for."""
+
+    execution_id: str
+    status: str
+    result: Any = None
+    error: dict[str, Any] | None = None
+    step: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        return self.status in ("completed", "done")
 
 
 class EventPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -309,3 +329,136 @@ class TriedDestination(msgspec.Struct, frozen=True, kw_only=True):
 
     destination: str
     error: str | None
+
+
+class SessionShape(msgspec.Struct, frozen=True, kw_only=True):
+    """Who asks. `csrf` goes into the header Noetl-CSRF of every change; null for a token, which needs none."""
+
+    subject: str
+    role: Role
+    human_roles: tuple[str, ...]
+    csrf: str | None = None
+
+
+class PlaybookLimitView(msgspec.Struct, frozen=True, kw_only=True):
+    """`written` is what the playbook said when it was last started, `limit` what was set instead; null: nothing. With a
+    `key` each has its own line, and none while nobody runs."""
+
+    path: str
+    key: Any = None
+    written: int | None = None
+    limit: int | None = None
+    running: int = 0
+    waiting: int = 0
+
+
+class RateView(msgspec.Struct, frozen=True, kw_only=True):
+    """So many runs begin in any `per` seconds. As written it may be templates."""
+
+    limit: Any
+    per: Any
+
+
+class StepLimitView(msgspec.Struct, frozen=True, kw_only=True):
+    """`written` and `written_rate` are the playbook's, `limit` and `rate` what was set instead; null: nothing.
+    `running` hold a place, `waiting` wait for one, and `paced` for their moment."""
+
+    step: str
+    key: Any = None
+    written: Any = None
+    limit: int | None = None
+    written_rate: RateView | None = None
+    rate: RateView | None = None
+    running: int = 0
+    waiting: int = 0
+    paced: int = 0
+
+
+class CredentialView(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    type: str
+    version: int
+    fingerprint: str
+    key_id: str
+    created_at: str
+    updated_at: str
+
+
+class Rotated(msgspec.Struct, frozen=True, kw_only=True):
+    """`moved` credentials are under master key `key_id` now."""
+
+    moved: int
+    key_id: str
+
+
+class AccessTokenView(msgspec.Struct, frozen=True, kw_only=True):
+    """A token as it may be shown."""
+
+    token_id: str
+    subject: str
+    role: Role
+    human_roles: tuple[str, ...]
+    pools: tuple[str, ...]
+    created_at: str | None
+    expires_at: str | None
+    used_at: str | None
+    revoked_at: str | None
+
+
+class MadeToken(AccessTokenView, frozen=True, kw_only=True):
+    """`token` is its text, told this once."""
+
+    token: str
+
+
+class WebhookTarget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a delivery does: start the playbook at `path`, or send the message `message`. `correlation` names fields of
+    the body that the message is matched by."""
+
+    path: str | None = None
+    version: str | None = None
+    message: str | None = None
+    correlation: dict[str, str] = {}
+
+
+class WebhookShape(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    url: str
+    target: WebhookTarget
+    created_at: str
+    created_by: str
+
+
+class MadeWebhook(WebhookShape, frozen=True, kw_only=True):
+    """`secret` is its key, told this once."""
+
+    secret: str
+
+
+class AuditShape(msgspec.Struct, frozen=True, kw_only=True):
+    """A row: who did what to what, from where, and how it ended; `hash` is over all of it and `prev_hash`."""
+
+    seq: int
+    at: str
+    actor: str
+    action: str
+    object: str
+    address: str
+    outcome: str
+    prev_hash: str
+    hash: str
+
+
+class AuditPage(msgspec.Struct, frozen=True):
+    """`next` is the cursor of the page after this one, null on the last."""
+
+    rows: list[AuditShape]
+    next: str | None
+
+
+def view_of(kind: type[View], row: Any, **more: Any) -> View:
+    """The shape `kind` of a stored row: fields of the same name, and times as texts."""
+    fields = {name: getattr(row, name) for name in kind.__struct_fields__ if name not in more}
+    return kind(
+        **{name: rfc3339(value) if isinstance(value, float) else value for name, value in fields.items()}, **more
+    )

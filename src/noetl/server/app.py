@@ -34,7 +34,6 @@ ROUTES = (
     "run_history",
     "catalog",
     "outside",
-    "messages",
     "limits",
     "tasks",
     "schedules",

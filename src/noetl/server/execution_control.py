@@ -11,10 +11,10 @@ from noetl.base.errors import NoetlError
 from noetl.control.outside.requests import command_for
 from noetl.events.orders import ReportResult
 from noetl.operations.api_shapes import Steered
+from noetl.operations.executions import steered
 from noetl.server.execution_search import Filter, matching
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import Services
-from noetl.server.views.executions import execution_view
 from noetl.store.contract import ExecutionRow
 
 Action = Literal["pause", "resume", "cancel"]
@@ -62,19 +62,11 @@ async def steer(
     return verdict
 
 
-async def steered(
+async def steer_one(
     services: Services, row: ExecutionRow, action: Action, reason: str | None, *, compensate: bool = False
 ) -> Steered:
-    """Problem 409 for an execution that is over."""
     verdict = await steer(services, row, action, reason, compensate=compensate)
-    if verdict not in (ReportResult.ACCEPTED, ReportResult.DUPLICATE):
-        raise ProblemDetails(
-            409, f"execution {row.execution_id} has ended, and what has ended stays as it is", kind="ended"
-        )
-    now = await services.store.execution(row.execution_id)
-    assert now is not None, "executions are not deleted while they are steered"
-    changed = verdict is ReportResult.ACCEPTED
-    return Steered(execution_id=row.execution_id, action=action, changed=changed, execution=execution_view(now))
+    return await steered(services.store, row, action, verdict)
 
 
 async def in_bulk(services: Services, asked: BulkRequest) -> Bulk:

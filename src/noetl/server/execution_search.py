@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
 from typing import Literal
 
 import msgspec
 from fastapi import Request
 
+from noetl.base.clock import moment
 from noetl.server.problem_details import ProblemDetails, unknown
 from noetl.server.services import Services, services_of
 from noetl.store.contract import ExecutionRow
@@ -46,8 +46,8 @@ async def matching(
     filters = {
         "status": wanted.status,
         "path": wanted.path,
-        "since": moment(wanted.since, "since"),
-        "until": moment(wanted.until, "until"),
+        "since": None if wanted.since is None else moment(wanted.since, "since"),
+        "until": None if wanted.until is None else moment(wanted.until, "until"),
         "text": wanted.text or None,
         "labels": wanted.labels,
     }
@@ -76,14 +76,3 @@ async def checked_cursor(services: Services, cursor: str | None) -> str | None:
     if cursor is not None and (not _ID.fullmatch(cursor) or await services.store.execution(cursor) is None):
         raise ProblemDetails(422, "cursor: it is none that was given out here")
     return cursor
-
-
-def moment(text: str | None, place: str) -> float | None:
-    """Seconds since the epoch; without a zone it is UTC."""
-    if text is None:
-        return None
-    try:
-        at = datetime.fromisoformat(text)
-        return (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError):
-        raise ProblemDetails(422, f'{place}: "{text[:100]}" is no moment; write 2026-01-31T12:00:00Z') from None

@@ -10,12 +10,12 @@ from fastapi import APIRouter, FastAPI, Request
 from starlette.responses import PlainTextResponse, StreamingResponse
 
 from noetl.base.clock import ManualClock
+from noetl.operations.identity import Role
+from noetl.operations.tokens import Wanted
 from noetl.secrets.master_keys import MasterKeys
 from noetl.server import guarded_router, problem_details
 from noetl.server.access.access import Access, install
-from noetl.server.access.identity import Role
 from noetl.server.access.limits import Rates
-from noetl.server.access.tokens import Wanted
 from noetl.server.configuration import ServerSettings
 from noetl.server.routes import audit, session, tokens, webhooks
 from noetl.server.services import Services, make_services

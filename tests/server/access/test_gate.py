@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from noetl.server.access.identity import Role
+from noetl.operations.identity import Role
 from noetl.server.access.limits import Rates, RequestRate
 from tests.server.access.ground import Ground
 

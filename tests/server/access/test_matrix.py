@@ -19,12 +19,12 @@ from fastapi import FastAPI, Request
 from fastapi.routing import iter_route_contexts
 
 from noetl.base.clock import ManualClock
+from noetl.operations.identity import Role
+from noetl.operations.tokens import Wanted
 from noetl.server.access.access import Access
-from noetl.server.access.identity import Role
 from noetl.server.access.limits import Rates, RequestRate
 from noetl.server.access.roles import RULES, AccessRule
 from noetl.server.access.route_guard import guard
-from noetl.server.access.tokens import Wanted
 from noetl.server.app import build
 from noetl.server.configuration import ServerSettings
 from noetl.server.guarded_router import guarded

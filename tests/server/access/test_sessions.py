@@ -6,7 +6,7 @@ from __future__ import annotations
 import httpx2
 import pytest
 
-from noetl.server.access.identity import Role
+from noetl.operations.identity import Role
 from noetl.server.access.limits import Rates, RequestRate
 from noetl.server.access.sessions import IDLE_S, KIND, WHOLE_S
 from noetl.store.key_values import KeyValue

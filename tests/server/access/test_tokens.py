@@ -7,8 +7,8 @@ import pytest
 
 from noetl.base.clock import ManualClock
 from noetl.base.errors import RefusedError
-from noetl.server.access.identity import Role
-from noetl.server.access.tokens import KIND, AccessTokens, Wanted
+from noetl.operations.identity import Role
+from noetl.operations.tokens import KIND, AccessTokens, Wanted
 from noetl.store.memory import MemoryStore
 from tests.server.access.ground import Ground
 

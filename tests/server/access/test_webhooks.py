@@ -21,12 +21,13 @@ from noetl.base.source import Source
 from noetl.events.executions import ExecutionRequested
 from noetl.language.checking import check
 from noetl.net.encoding import content_hash, to_json
+from noetl.operations import webhooks
+from noetl.operations.api_shapes import WebhookTarget
+from noetl.operations.identity import Role
+from noetl.operations.webhooks import Webhooks
 from noetl.secrets.master_keys import MasterKeys
-from noetl.server.access import webhooks
-from noetl.server.access.identity import Role
 from noetl.server.access.limits import Rates, RequestRate
 from noetl.server.access.signatures import signature_of
-from noetl.server.access.webhooks import Webhooks, WebhookTarget
 from noetl.store.catalog import Registration
 from noetl.tools.kinds import KINDS
 from tests.narrowing import payloads

@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from noetl.base.clock import SystemClock
 from noetl.base.errors import RefusedError
-from noetl.server.access.tokens import AccessTokens
+from noetl.operations.tokens import AccessTokens
 from noetl.server.configuration import ServerSettings
 from noetl.server.server_process import Served, serving
 from noetl.store.sqlite.store import SqliteStore

@@ -7,13 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from noetl.base.clock import Clock
 from noetl.base.errors import NoetlError
 from noetl.base.outages import Outage
 from noetl.store.key_values import KeyValues
+from noetl.worker.identity import is_gone
+
+if TYPE_CHECKING:
+    from noetl.store.contract import ExecutionRow, Records
 
 KIND = "process"
 AFTER_S = 0.1
@@ -41,10 +47,23 @@ async def be_present(key_values: KeyValues, name: str, clock: Clock) -> None:
             await key_values.delete(KIND, name)
 
 
-async def is_anybody_there(key_values: KeyValues, is_gone: Callable[[str], bool], *, now: float) -> bool:
+async def is_anybody_there(key_values: KeyValues, is_gone: Callable[[str], bool] = is_gone, *, now: float) -> bool:
     """Whether some process works on this store; those that ended without a word are forgotten on the way."""
     found = await key_values.list(KIND)
     gone = [thing.name for thing in found if now - thing.updated_at > STALE_S or is_gone(thing.name)]
     for name in gone:
         await key_values.delete(KIND, name)
     return len(gone) < len(found)
+
+
+async def is_abandoned(records: Records, row: ExecutionRow) -> bool:
+    """Whether the processes that held its work have ended, or it only waits and nobody waits with it: it is there to
+    be taken up. An execution of a server never is."""
+    if row.finished_at is not None:
+        return False
+    owners = {order.lease_owner for order in await records.orders(row.execution_id) if order.lease_owner}
+    if owners or records.key_values is None:
+        return bool(owners) and all(is_gone(owner) for owner in owners)
+    # As `is_anybody_there`, but whoever only looks tidies nothing up.
+    found = await records.key_values.list(KIND)
+    return all(time.time() - thing.updated_at > STALE_S or is_gone(thing.name) for thing in found)

@@ -18,11 +18,9 @@ from noetl.base.clock import Clock
 from noetl.base.errors import InvalidError, NoetlError, RefusedError, SettledError
 from noetl.base.ids import uuid7
 from noetl.base.outages import log_failure
-from noetl.control.executions import Executions
-from noetl.control.outside.report_results import check, request_result
+from noetl.control.outside.report_results import TakesCommands, check, request_result
 from noetl.control.outside.subscriptions import Subscriptions
 from noetl.engine.commands import CancelTimer, Command, DeliverMessage, DeliverSignal, InjectEvent
-from noetl.engine.decision import Decision
 from noetl.events.orders import ReportResult
 from noetl.events.waits import MAX_NAME
 from noetl.store.contract import ConflictError, Store
@@ -51,7 +49,7 @@ class MessageDelivery:
     """`reaches` tells whether an execution may be decided upon here: on a server any, in an embedded run its own."""
 
     def __init__(
-        self, executions: Executions, store: Store, clock: Clock, *, reaches: Callable[[str], bool] | None = None
+        self, executions: TakesCommands, store: Store, clock: Clock, *, reaches: Callable[[str], bool] | None = None
     ) -> None:
         self._executions, self._store, self._clock = executions, store, clock
         self._reaches = reaches or (lambda _: True)
@@ -154,9 +152,7 @@ class MessageDelivery:
         )
         if execution_id is not None:
             decision = await self._executions.submit_command(execution_id, command)
-            return (
-                [execution_id] if check(request_result(decision), what=f'signal "{name}"') and decision.events else []
-            )
+            return [execution_id] if check(request_result(decision), what=f'signal "{name}"') else []
         audience = [one for one in await Subscriptions(self._store).of_signal(name) if self._reaches(one)]
         heard: list[str] = []
         for first in range(0, len(audience), _AT_ONCE):
@@ -171,21 +167,23 @@ class MessageDelivery:
             if len(audience) == 1:
                 return []
             return [one for alone in audience for one in await self._broadcast([alone], command)]
-        return [one for one, decision in zip(audience, decisions, strict=True) if decision.events]
+        return [
+            one for one, decision in zip(audience, decisions, strict=True) if decision.verdict is ReportResult.ACCEPTED
+        ]
 
     async def inject(self, execution_id: str, name: str, data: Any = None, *, event_key: str | None = None) -> bool:
         """An event of somebody outside (MSG-06). False when its key was known already."""
         _check_name(name, "event")
         command = InjectEvent(at=self._clock.now(), name=name, data=data, event_key=event_key)
-        return check(request_result(await self._submit_command(execution_id, command)), what=f'event "{name}"')
+        return await self._changed(execution_id, command, what=f'event "{name}"')
 
     async def cancel_timer(self, execution_id: str, timer_id: str, *, actor: str) -> bool:
         """Cancel a timer whose author allows it (TMR-04). False when it was cancelled before."""
         command = CancelTimer(at=self._clock.now(), timer_id=timer_id, actor=actor)
-        return check(request_result(await self._submit_command(execution_id, command)), what=f'timer "{timer_id}"')
+        return await self._changed(execution_id, command, what=f'timer "{timer_id}"')
 
-    async def _submit_command(self, execution_id: str, command: Command) -> Decision:
-        return await self._executions.submit_command(execution_id, command)
+    async def _changed(self, execution_id: str, command: Command, *, what: str) -> bool:
+        return check(request_result(await self._executions.submit_command(execution_id, command)), what=what)
 
 
 def new_message(

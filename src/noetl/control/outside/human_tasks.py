@@ -11,15 +11,14 @@ from typing import Any
 
 from noetl.base.clock import Clock
 from noetl.base.errors import NotFoundError
-from noetl.control.executions import Executions
-from noetl.control.outside.report_results import check, request_result
+from noetl.control.outside.report_results import TakesCommands, check, request_result
 from noetl.engine.commands import ActOnTask, TaskAction
 from noetl.store.contract import Store
 from noetl.store.human_tasks import TaskRow, TaskState
 
 
 class HumanTasks:
-    def __init__(self, executions: Executions, store: Store, clock: Clock) -> None:
+    def __init__(self, executions: TakesCommands, store: Store, clock: Clock) -> None:
         self._executions, self._store, self._clock = executions, store, clock
 
     async def list(

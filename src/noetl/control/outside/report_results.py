@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any, Protocol
+
 import msgspec
 
 from noetl.base.errors import ForbiddenError, InvalidError, NotFoundError, RefusedError, SettledError
@@ -17,7 +20,16 @@ class RequestResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     problems: tuple[Refusal, ...] = ()
 
 
-def request_result(decision: Decision) -> RequestResult:
+class TakesCommands(Protocol):
+    """Has commands to executions decided: the control plane of this process, or whoever drives them on the same
+    store."""
+
+    async def submit_command(self, execution_id: str, command: Any) -> Decision | RequestResult: ...
+
+    async def tell_all(self, commands: Sequence[tuple[str, Any]]) -> Sequence[Decision | RequestResult]: ...
+
+
+def request_result(decision: Decision | RequestResult) -> RequestResult:
     return RequestResult(verdict=decision.verdict, detail=decision.detail, problems=decision.problems)
 
 

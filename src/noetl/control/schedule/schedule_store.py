@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from noetl.base.durations import seconds
-from noetl.base.errors import RefusedError
+from noetl.base.errors import NotFoundError, RefusedError
 from noetl.events.schedules import Backfill, Missed, Overlap, Schedule
 from noetl.net.net import Net, Trigger
 from noetl.store.catalog import CatalogRow
@@ -88,7 +88,7 @@ class ScheduleStore:
     async def _stored_schedule(self, path: str) -> KeyValue:
         thing = await self._key_values.get(SCHEDULE, path)
         if thing is None:
-            raise RefusedError(f'"{path}" has no schedule: register a playbook of this path that has a trigger')
+            raise NotFoundError(f'"{path}" has no schedule: register a playbook of this path that has a trigger')
         return thing
 
     async def _change(self, path: str, at: float, change: Callable[[Schedule], Schedule]) -> Schedule:

@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterable
 from fastapi import FastAPI, Request
 
 from noetl.base.clock import Clock
+from noetl.operations.tokens import AccessTokens
+from noetl.operations.webhooks import Webhooks
 from noetl.secrets.master_keys import MasterKeys
 from noetl.server.access.audit_writer import AuditDesk
 from noetl.server.access.callers import Callers
 from noetl.server.access.hosts import Hosts
 from noetl.server.access.limits import Rates, RequestLimits
 from noetl.server.access.sessions import Sessions
-from noetl.server.access.tokens import AccessTokens
 from noetl.server.access.webhook_deliveries import WebhookDeliveries
-from noetl.server.access.webhooks import Webhooks
 from noetl.store.contract import Store
 
 

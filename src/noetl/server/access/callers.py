@@ -10,9 +10,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from noetl.server.access.identity import ANONYMOUS, Caller
+from noetl.operations.identity import ANONYMOUS, Caller
+from noetl.operations.tokens import AccessTokens
 from noetl.server.access.sessions import Sessions, has_right_csrf
-from noetl.server.access.tokens import AccessTokens
 
 COOKIE = "noetl_session"
 CSRF_HEADER = b"noetl-csrf"

@@ -13,10 +13,10 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from noetl.base.errors import BackendError
+from noetl.operations.identity import Role
 from noetl.server.access.access import Access
 from noetl.server.access.audit_writer import address_of
 from noetl.server.access.callers import STRANGER, CallerLookup, Headers, is_own_origin, may_change
-from noetl.server.access.identity import Role
 from noetl.server.access.origins import network_of
 from noetl.server.access.request_check import UNKNOWN, Visit
 from noetl.server.access.roles import SAFE, SIGNS_IN

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from noetl.server.access.identity import Caller, Role, at_least
+from noetl.operations.identity import Caller, Role, at_least
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 

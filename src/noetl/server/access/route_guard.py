@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from fastapi import Request
 
+from noetl.operations.identity import Caller
 from noetl.server.access.gate import PASSED, Passed
-from noetl.server.access.identity import Caller
 from noetl.server.problem_details import ProblemDetails
 
 

@@ -12,8 +12,8 @@ import hmac
 import msgspec
 
 from noetl.base.clock import Clock
-from noetl.server.access.digests import are_same, digest_of, fresh_secret
-from noetl.server.access.tokens import AccessToken, AccessTokens
+from noetl.operations.tokens import AccessToken, AccessTokens
+from noetl.secrets.digests import are_same, digest_of, fresh_secret
 from noetl.store.key_values import KeyValue, KeyValues
 
 KIND = "session"

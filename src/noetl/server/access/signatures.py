@@ -12,7 +12,7 @@ import re
 
 import msgspec
 
-from noetl.server.access.digests import are_same
+from noetl.secrets.digests import are_same
 
 TOLERANCE_S = 300.0
 _TIMESTAMP = re.compile(r"[1-9]\d{0,11}", re.ASCII)

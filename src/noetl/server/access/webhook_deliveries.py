@@ -14,7 +14,7 @@ import msgspec
 from noetl.base.clock import Clock
 from noetl.base.errors import RefusedError
 from noetl.base.ids import uuid7
-from noetl.server.access.digests import digest_of
+from noetl.secrets.digests import digest_of
 from noetl.server.access.signatures import Signed
 from noetl.store.key_values import KeyValues
 

@@ -10,9 +10,10 @@ from fastapi import APIRouter, Query, Request, Response
 from noetl.engine.approvals import Consent
 from noetl.events.traces import caller_of
 from noetl.operations.api_shapes import ExecutionDetail, ExecutionPage, Steered
+from noetl.operations.executions import execution_view
 from noetl.server.access.audit_writer import OBJECT
 from noetl.server.bodies import read, read_optional
-from noetl.server.execution_control import Action, Bulk, BulkRequest, in_bulk, steered
+from noetl.server.execution_control import Action, Bulk, BulkRequest, in_bulk, steer_one
 from noetl.server.execution_search import Filter, Status, checked_cursor, execution_of, labelled, matching
 from noetl.server.guarded_router import Json, shows
 from noetl.server.idempotency import HEADER, REPLAYED
@@ -20,7 +21,7 @@ from noetl.server.rerun import RerunSource
 from noetl.server.services import identity_of, services_of
 from noetl.server.start_requests import Started, StartRequest, start
 from noetl.server.tracing import HEADER as TRACEPARENT
-from noetl.server.views.executions import detailed, execution_view, version_of
+from noetl.server.views.executions import detailed, version_of
 
 router = APIRouter(tags=["executions"])
 _KEY = {
@@ -135,13 +136,13 @@ async def cancel(request: Request, execution_id: str) -> Response:
     asked = await read_optional(request, Cancellation)
     row = await execution_of(request, execution_id)
     services = services_of(request)
-    return Json(await steered(services, row, "cancel", asked.reason, compensate=asked.compensate))
+    return Json(await steer_one(services, row, "cancel", asked.reason, compensate=asked.compensate))
 
 
 async def _steer(request: Request, execution_id: str, action: Action) -> Response:
     row = await execution_of(request, execution_id)
     reason = (await read_optional(request, Reason)).reason
-    return Json(await steered(services_of(request), row, action, reason))
+    return Json(await steer_one(services_of(request), row, action, reason))
 
 
 @router.post(

@@ -13,7 +13,7 @@ from noetl.engine.pipeline.patches import write
 from noetl.events.executions import ExecutionRequested
 from noetl.events.steps import CtxPatched
 from noetl.events.tasks import TaskProcessed
-from noetl.operations.api_shapes import EventPage, LogLine, LogPage
+from noetl.operations.api_shapes import EventPage, LogLine, LogPage, ResultView
 from noetl.server.execution_search import execution_of
 from noetl.server.guarded_router import Json, shows
 from noetl.server.ranges import ranged
@@ -21,7 +21,7 @@ from noetl.server.routes.language import GRAPH_MEDIA, GraphFormat, drawing_respo
 from noetl.server.services import Services, services_of
 from noetl.server.views.events import Names, shown_event
 from noetl.server.views.explanation import Explanation, explained
-from noetl.server.views.results import ResultView, result_of, step_result
+from noetl.server.views.results import result_of, step_result
 from noetl.server.views.states import StateView, shown_state, state_of
 from noetl.server.views.timeline import Timeline, timeline_of
 from noetl.server.views.tokens import SideRunView, TokenView, side_runs_of, tokens_of

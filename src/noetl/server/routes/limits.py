@@ -7,21 +7,14 @@ from typing import Annotated
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
-from noetl.control.limits.playbook_limits import PlaybookLimit
-from noetl.control.outside.report_results import check, request_result
-from noetl.control.views.limit_views import (
-    PlaybookLimitView,
-    StepLimitView,
-    playbook_limits,
-    step_limits,
-)
 from noetl.engine.commands import ChangeLimit
 from noetl.events.control import StepRate
 from noetl.net.encoding import from_json
+from noetl.operations.api_shapes import PlaybookLimitView, StepLimitView
+from noetl.operations.limits import limit_playbook, limit_step, playbook_limits, step_limits
 from noetl.server.bodies import read
 from noetl.server.execution_search import execution_of
 from noetl.server.guarded_router import Json, shows
-from noetl.server.problem_details import unknown
 from noetl.server.services import Services, identity_of, services_of
 from noetl.server.views.states import state_of
 from noetl.store.contract import ExecutionRow
@@ -80,27 +73,25 @@ async def limits(request: Request, path: Annotated[str | None, Query(max_length=
 
 
 @router.put("/api/limits/{path:path}", **shows(PlaybookLimited, reads=PlaybookLimiting, summary="Limit a playbook"))
-async def limit_playbook(request: Request, path: str) -> Response:
+async def set_playbook(request: Request, path: str) -> Response:
     """From now on, on every server, in place of what the playbook says. Those that wait are let in at once where there
     is room; nothing that runs is stopped."""
-    services, asked = services_of(request), await read(request, PlaybookLimiting)
-    await _check_known(services, path)
-    actor = str(identity_of(request).subject)
-    wanted = PlaybookLimit(path=path, limit=asked.limit, actor=actor, reason=asked.reason)
-    changed = await services.background_jobs.gate.limits.put(wanted)
-    await services.background_jobs.gate.look_at(path)
-    return Json(PlaybookLimited(changed=changed, limits=await _of_playbooks(services, path)))
+    asked = await read(request, PlaybookLimiting)
+    return Json(await _limit_playbook(request, path, asked.limit, asked.reason))
 
 
 @router.delete("/api/limits/{path:path}", **shows(PlaybookLimited, summary="Reset the limit of a playbook"))
 async def reset_playbook(request: Request, path: str) -> Response:
     """It is as the playbook says again."""
-    services = services_of(request)
-    changed = await services.background_jobs.gate.limits.remove(path)
-    if not changed:
-        await _check_known(services, path)
-    await services.background_jobs.gate.look_at(path)
-    return Json(PlaybookLimited(changed=changed, limits=await _of_playbooks(services, path)))
+    return Json(await _limit_playbook(request, path, None))
+
+
+async def _limit_playbook(request: Request, path: str, limit: int | None, reason: str | None = None) -> PlaybookLimited:
+    services, actor = services_of(request), str(identity_of(request).subject)
+    gate = services.background_jobs.gate
+    changed = await limit_playbook(services.store, gate.limits, path, limit, actor=actor, reason=reason)
+    await gate.look_at(path)
+    return PlaybookLimited(changed=changed, limits=await _of_playbooks(services, path))
 
 
 @router.get("/api/executions/{execution_id}/limits", **shows(StepLimitList, summary="Limits of its steps"))
@@ -114,7 +105,7 @@ async def of_execution(request: Request, execution_id: str) -> Response:
     "/api/executions/{execution_id}/limits/{step:path}",
     **shows(StepLimited, reads=StepLimiting, summary="Limit a step of an execution"),
 )
-async def limit_step(request: Request, execution_id: str, step: str) -> Response:
+async def set_step(request: Request, execution_id: str, step: str) -> Response:
     """From now on, in this execution alone. Runs that wait begin at once where there is room; nothing is stopped."""
     row, asked = await execution_of(request, execution_id), await read(request, StepLimiting)
     rate = asked.rate
@@ -142,10 +133,7 @@ async def _limited(
 ) -> StepLimited:
     services, actor = services_of(request), str(identity_of(request).subject)
     command = ChangeLimit(at=services.clock.now(), step=step, limit=limit, rate=rate, actor=actor, reason=reason)
-    changed = check(
-        request_result(await services.executions.submit_command(row.execution_id, command)),
-        what=f'the limit of step "{step}"',
-    )
+    changed = await limit_step(services.executions, row.execution_id, command)
     now = await services.store.execution(row.execution_id) or row
     found = next((one for one in await _of_steps(services, now) if one.step == step), None)
     return StepLimited(changed=changed, limit=found)
@@ -158,9 +146,3 @@ async def _of_playbooks(services: Services, path: str | None) -> list[PlaybookLi
 async def _of_steps(services: Services, row: ExecutionRow) -> list[StepLimitView]:
     net = from_json(await services.store.net(row.net_hash))
     return step_limits(net, await state_of(services, row))
-
-
-async def _check_known(services: Services, path: str) -> None:
-    """404 for a playbook that nobody has registered or run here."""
-    if await services.store.catalog.find(path) is None and not await services.store.executions(limit=1, path=path):
-        raise unknown("playbook", path)

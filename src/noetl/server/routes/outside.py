@@ -1,29 +1,31 @@
-"""What comes from outside to executions that wait: messages, signals, events, timers cancelled (MSG, TMR-04)."""
+"""Routes for what comes from outside to executions that wait: messages, signals, events, timers (MSG, TMR-04).
+
+What kept messages say is not shown, only how much it is.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import AsyncIterator
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
-from noetl.base.clock import rfc3339
+from noetl.base.errors import InvalidError
 from noetl.control.outside.delivery import MESSAGE_TTL_S, DeliveryResult
 from noetl.events.legacy_names import is_system_name
-from noetl.events.waits import TimerCancelled, TimerFired, TimerScheduled
-from noetl.operations.api_shapes import TimerList, TimerView
+from noetl.events.waits import MAX_NAME
+from noetl.operations import messages
+from noetl.operations.api_shapes import StoredMessagePage, TimerList
+from noetl.operations.messages import message_page
+from noetl.operations.timers import running_timers
+from noetl.server.access.audit_writer import OBJECT
 from noetl.server.bodies import read
 from noetl.server.execution_search import execution_of
 from noetl.server.guarded_router import Json, shows
 from noetl.server.problem_details import ProblemDetails, unknown
-from noetl.server.services import Services, identity_of, services_of
-from noetl.store.contract import SingleRow
+from noetl.server.services import identity_of, services_of
 
 router = APIRouter(tags=["from outside"])
-INJECTABLE = frozenset({"message.received", "signal.received", "timer.fired"})  # MSG-06
-_AMONG = 500  # open executions whose timers are listed
 
 
 class MessageBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -58,6 +60,12 @@ class Injected(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     name: str
     data: Any = None
     key: str | None = None
+
+
+class Removed(msgspec.Struct, frozen=True, kw_only=True):
+    """How many messages there are less."""
+
+    deleted: int
 
 
 class Accepted(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,28 +103,26 @@ async def inject(request: Request, execution_id: str) -> Response:
     """An event of your own for rules and handlers that listen. Names of the system's are not for you: 400."""
     await execution_of(request, execution_id)
     asked = await read(request, Injected)
-    if is_system_name(asked.name) and asked.name not in INJECTABLE:
-        raise ProblemDetails(
-            400, f'"{asked.name}" is an event of the system; of those, {", ".join(sorted(INJECTABLE))} may come'
-        )
-    changed = await services_of(request).background_jobs.deliveries.inject(
-        execution_id, asked.name, asked.data, event_key=asked.key
-    )
+    deliveries = services_of(request).background_jobs.deliveries
+    try:
+        changed = await deliveries.inject(execution_id, asked.name, asked.data, event_key=asked.key)
+    except InvalidError as problem:
+        if not is_system_name(asked.name):
+            raise
+        raise ProblemDetails(400, str(problem)) from None  # the code that MSG-06 names
     return Json(Accepted(changed=changed), 202)
 
 
 @router.get("/api/executions/{execution_id}/timers", **shows(TimerList, summary="Its running timers"))
 async def timers(request: Request, execution_id: str) -> Response:
     await execution_of(request, execution_id)
-    return Json(TimerList(timers=await _running(services_of(request), execution_id)))
+    return Json(TimerList(timers=await running_timers(services_of(request).store, execution_id)))
 
 
 @router.get("/api/timers", **shows(TimerList, summary="Running timers"))
 async def all_timers(request: Request) -> Response:
     """Those of open executions, the nearest first; of very many, those of the 500 that are due first."""
-    services = services_of(request)
-    found = [timer async for timer in _of_all(services)]
-    return Json(TimerList(timers=sorted(found, key=lambda timer: (timer.due_at, timer.id))))
+    return Json(TimerList(timers=await running_timers(services_of(request).store)))
 
 
 @router.post("/api/timers/{timer_id}/cancel", **shows(Accepted, summary="Cancel a timer"))
@@ -131,31 +137,30 @@ async def cancel(request: Request, timer_id: str) -> Response:
     return Json(Accepted(changed=changed))
 
 
-async def _of_all(services: Services) -> AsyncIterator[TimerView]:
-    """Of executions that time will move, the nearest first, and of paused ones, the newest first."""
-    soon = await services.store.due(now=math.inf, limit=_AMONG)
-    for row in [*soon, *await services.store.executions(limit=_AMONG, status="paused")]:
-        for timer in await _running(services, row.execution_id):
-            yield timer
+@router.get("/api/messages", **shows(StoredMessagePage, summary="Messages that nobody has taken yet"))
+async def stored_messages(
+    request: Request,
+    name: Annotated[str | None, Query(min_length=1, max_length=MAX_NAME)] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 200,
+    cursor: Annotated[str | None, Query(max_length=MAX_NAME + 50)] = None,
+) -> Response:
+    """The newest first; what they carry is not shown. `next` of a page is the `cursor` of the one after."""
+    services = services_of(request)
+    page = await message_page(services.store.waits, now=services.clock.now(), name=name, limit=limit, cursor=cursor)
+    return Json(page)
 
 
-async def _running(services: Services, execution_id: str) -> list[TimerView]:
-    """Those that have neither fired nor been cancelled, the nearest first."""
-    found: dict[str, tuple[float, TimerView]] = {}
-    for event in await services.store.events(execution_id, only=SingleRow(types=("timer.*",))):
-        payload = event.payload
-        if isinstance(payload, TimerScheduled):
-            found[payload.wait_id] = (
-                payload.due_at,
-                TimerView(
-                    id=payload.wait_id,
-                    timer=payload.timer_id,
-                    execution_id=execution_id,
-                    step=event.step,
-                    due_at=rfc3339(payload.due_at),
-                    cancellable=payload.cancellable,
-                ),
-            )
-        elif isinstance(payload, TimerFired | TimerCancelled):
-            found.pop(payload.wait_id, None)
-    return [view for _, view in sorted(found.values(), key=lambda one: one[0])]
+@router.delete("/api/messages", **shows(Removed, summary="Delete the kept messages of a name"))
+async def delete_named(request: Request, name: Annotated[str, Query(min_length=1, max_length=MAX_NAME)]) -> Response:
+    """Those that nobody has taken; no one will receive them."""
+    request.scope[OBJECT] = f"{request.url.path}?name={name}"
+    services = services_of(request)
+    return Json(Removed(deleted=await services.store.waits.remove_named(name, now=services.clock.now())))
+
+
+@router.delete("/api/messages/{message_id:path}", **shows(status=204, summary="Delete a kept message"))
+async def delete_message(request: Request, message_id: str) -> Response:
+    """Nobody will receive it. One that was delivered stays so: 409."""
+    services = services_of(request)
+    await messages.delete_message(services.store.waits, message_id, now=services.clock.now())
+    return Response(status_code=204)

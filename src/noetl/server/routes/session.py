@@ -5,10 +5,11 @@ from __future__ import annotations
 import msgspec
 from fastapi import APIRouter, Request, Response
 
+from noetl.operations.api_shapes import SessionShape
+from noetl.operations.identity import Caller, Role
 from noetl.server.access.access import Access, access_of
 from noetl.server.access.audit_writer import ACTOR, address_of
 from noetl.server.access.callers import COOKIE
-from noetl.server.access.identity import Caller, Role
 from noetl.server.access.origins import network_of
 from noetl.server.access.route_guard import passed
 from noetl.server.access.sessions import WHOLE_S, csrf_of
@@ -21,15 +22,6 @@ router = APIRouter(tags=["access"])
 
 class SignIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     token: str
-
-
-class SessionShape(msgspec.Struct, frozen=True, kw_only=True):
-    """Who asks. `csrf` goes into the header Noetl-CSRF of every change; null for a token, which needs none."""
-
-    subject: str
-    role: Role
-    human_roles: tuple[str, ...]
-    csrf: str | None = None
 
 
 @router.post("/api/session", **shows(SessionShape, reads=SignIn, status=201, summary="Sign in"))

@@ -9,6 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from noetl.events.executions import PlaybookProcessed
+from noetl.operations.executions import execution_view
 from noetl.server.event_hub import heard_within
 from noetl.server.event_stream import MEDIA_TYPE, EventStream, event_bytes
 from noetl.server.execution_search import execution_of
@@ -16,7 +17,6 @@ from noetl.server.guarded_router import shows
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import Services, identity_of, services_of
 from noetl.server.views.events import Names, shown_event
-from noetl.server.views.executions import execution_view
 from noetl.store.contract import SingleRow
 
 router = APIRouter(tags=["live"])

@@ -8,15 +8,14 @@ from typing import Annotated, Any
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
-from noetl.base.clock import rfc3339
 from noetl.operations.api_shapes import TaskPage, TaskView
-from noetl.server.access.identity import Caller
+from noetl.operations.human_tasks import TaskFilter, task_page, task_view
+from noetl.operations.identity import Caller
 from noetl.server.bodies import read, read_optional
 from noetl.server.guarded_router import Json, shows
 from noetl.server.idempotency import HEADER, REPLAYED, IdempotencyKeys, digest, named
-from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import identity_of, services_of
-from noetl.store.human_tasks import TaskRow, TaskState
+from noetl.store.human_tasks import TaskState
 
 router = APIRouter(tags=["human tasks"])
 
@@ -46,26 +45,12 @@ async def tasks(
     cursor: Annotated[str | None, Query(max_length=100)] = None,
 ) -> Response:
     """The newest first. A page of `mine` may be shorter than `limit` before the last one."""
-    services = services_of(request)
-    if cursor is not None and await services.store.tasks.get(cursor) is None:
-        raise ProblemDetails(422, "cursor: it is none that was given out here")
-    states = tuple(state) if state else (TaskState.OPEN, TaskState.CLAIMED)
-    if mine and (role is not None or user is not None):
-        raise ProblemDetails(422, "mine says already whose tasks are meant: leave role and user out")
     actor, roles = _subject_and_roles(request)
-    whose: list[dict[str, Any]] = [{"role": role, "user": user}]
-    if mine:
-        whose = [{"user": actor}, *({"role": one} for one in roles), {"for_anybody": True}]
-    found: dict[str, TaskRow] = {}
-    for one in whose:
-        rows = await services.background_jobs.inbox.list(
-            states=states, execution_id=execution_id, limit=limit + 1, beyond=cursor, **one
-        )
-        found.update((row.task_id, row) for row in rows)
-    newest = sorted(found.values(), key=lambda row: (-row.created_at, row.task_id))
-    beyond = newest[limit - 1].task_id if len(newest) > limit else None
-    page = [row for row in newest[:limit] if not mine or row.claimed_by in (None, actor)]
-    return Json(TaskPage(tasks=[task_view(row) for row in page], next=beyond))
+    wanted = TaskFilter(role=role, user=user, execution_id=execution_id, mine=mine)
+    if state:
+        wanted = msgspec.structs.replace(wanted, states=state)
+    tasks = services_of(request).store.tasks
+    return Json(await task_page(tasks, wanted, actor=actor, roles=roles, limit=limit, cursor=cursor))
 
 
 @router.get("/api/tasks/{task_id}", **shows(TaskView, summary="One human task"))
@@ -118,10 +103,3 @@ def _subject_and_roles(request: Request) -> tuple[str, Collection[str]]:
     identity = identity_of(request)
     assert isinstance(identity, Caller)
     return identity.subject, sorted(identity.human_roles)
-
-
-def task_view(row: TaskRow) -> TaskView:
-    plain: dict[str, Any] = {name: getattr(row, name) for name in TaskView.__struct_fields__}
-    for name in ("created_at", "due_at", "ended_at"):
-        plain[name] = rfc3339(plain[name]) if plain[name] is not None else None
-    return TaskView(**{**plain, "state": row.state.value})

@@ -13,12 +13,13 @@ from fastapi import APIRouter, Request, Response
 
 from noetl.base.clock import rfc3339
 from noetl.base.errors import RefusedError
+from noetl.operations.api_shapes import MadeWebhook, WebhookShape, WebhookTarget
+from noetl.operations.webhooks import Webhook, made_webhook, webhook_view
 from noetl.server.access.access import Access, access_of
 from noetl.server.access.audit_writer import ACTOR, address_of
 from noetl.server.access.origins import network_of
 from noetl.server.access.signatures import Signed, claimed, is_signed
 from noetl.server.access.webhook_effects import Delivered, take_effect
-from noetl.server.access.webhooks import Webhook, WebhookTarget
 from noetl.server.bodies import JSON, body_of, read, require, strict_json
 from noetl.server.guarded_router import Json, shows
 from noetl.server.problem_details import ProblemDetails, too_busy, unknown
@@ -41,18 +42,6 @@ class NewWebhook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     correlation: dict[str, str] = {}
 
 
-class WebhookShape(msgspec.Struct, frozen=True, kw_only=True):
-    name: str
-    url: str
-    target: WebhookTarget
-    created_at: str
-    created_by: str
-
-
-class MadeWebhook(WebhookShape, frozen=True, kw_only=True):
-    secret: str
-
-
 class WebhookList(msgspec.Struct, frozen=True):
     webhooks: list[WebhookShape]
 
@@ -60,7 +49,7 @@ class WebhookList(msgspec.Struct, frozen=True):
 @router.get("/api/webhooks", **shows(WebhookList, summary="List webhooks"))
 async def list_webhooks(request: Request) -> Json:
     """All webhooks, without their keys."""
-    return Json(WebhookList([WebhookShape(**_webhook_fields(one)) for one in await access_of(request).webhooks.list()]))
+    return Json(WebhookList([webhook_view(one) for one in await access_of(request).webhooks.list()]))
 
 
 @router.post("/api/webhooks", **shows(MadeWebhook, reads=NewWebhook, status=201, summary="Make a webhook"))
@@ -68,11 +57,8 @@ async def create_webhook(request: Request) -> Json:
     """Make a webhook; its key is in this answer only."""
     new = await read(request, NewWebhook)
     target = WebhookTarget(path=new.path, version=new.version, message=new.message, correlation=new.correlation)
-    try:
-        key, made = await access_of(request).webhooks.create(new.name, target, by=identity_of(request).subject)
-    except RefusedError as problem:
-        raise ProblemDetails(422, str(problem)) from None
-    return Json(MadeWebhook(**_webhook_fields(made), secret=key), 201)
+    key, made = await access_of(request).webhooks.create(new.name, target, by=identity_of(request).subject)
+    return Json(made_webhook(key, made), 201)
 
 
 @router.delete("/api/webhooks/{name}", **shows(status=204, summary="Delete a webhook"))
@@ -123,13 +109,3 @@ def _delivery_id(request: Request) -> str | None:
     if len(given) > 1 or not 1 <= len(given[0]) <= _LONGEST_ID or not given[0].isprintable():
         raise ProblemDetails(400, f"a delivery has one id of 1 to {_LONGEST_ID} printable characters")
     return given[0]
-
-
-def _webhook_fields(hook: Webhook) -> dict[str, Any]:
-    return {
-        "name": hook.name,
-        "url": f"/hooks/{hook.hook_id}",
-        "target": hook.target,
-        "created_at": rfc3339(hook.created_at),
-        "created_by": hook.created_by,
-    }

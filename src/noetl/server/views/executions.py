@@ -5,13 +5,10 @@ from __future__ import annotations
 from noetl.events.envelope import Event
 from noetl.events.executions import ExecutionRequested, PlaybookProcessed, RequestEvaluated
 from noetl.events.steps import StepFailed
-from noetl.operations.api_shapes import ExecutionDetail, ExecutionView
+from noetl.operations.api_shapes import ExecutionDetail
+from noetl.operations.executions import execution_view
 from noetl.server.services import Services
 from noetl.store.contract import ExecutionRow, SingleRow
-
-
-def execution_view(row: ExecutionRow) -> ExecutionView:
-    return ExecutionView(**row.readable())
 
 
 async def detailed(services: Services, row: ExecutionRow) -> ExecutionDetail:

@@ -10,20 +10,11 @@ from noetl.engine.recorded_results import ENOUGH, TELLING, EndedStep, carried_in
 from noetl.engine.scopes import payload_of
 from noetl.events.executions import ExecutionRequested, PlaybookProcessed
 from noetl.events.outcomes import Error
+from noetl.operations.api_shapes import ResultView
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import Services
 from noetl.server.views.executions import newest_event
 from noetl.store.contract import ExecutionRow, SingleRow
-
-
-class ResultView(msgspec.Struct, frozen=True, kw_only=True):
-    """`result` is null for what failed or was cancelled; `step` is told where one was asked for."""
-
-    execution_id: str
-    status: str
-    result: Any
-    error: dict[str, Any] | None
-    step: str | None = None
 
 
 async def result_of(services: Services, row: ExecutionRow) -> ResultView:

@@ -528,7 +528,7 @@ export interface paths {
          * Limit a step of an execution
          * @description From now on, in this execution alone. Runs that wait begin at once where there is room; nothing is stopped.
          */
-        put: operations["limit_step_api_executions__execution_id__limits__step__put"];
+        put: operations["set_step_api_executions__execution_id__limits__step__put"];
         post?: never;
         /**
          * Reset the limits of a step
@@ -875,7 +875,7 @@ export interface paths {
          * @description From now on, on every server, in place of what the playbook says. Those that wait are let in at once where there
          *     is room; nothing that runs is stopped.
          */
-        put: operations["limit_playbook_api_limits__path__put"];
+        put: operations["set_playbook_api_limits__path__put"];
         post?: never;
         /**
          * Reset the limit of a playbook
@@ -2933,7 +2933,10 @@ export interface components {
             lines: components["schemas"]["LogLine"][];
             next: number | null;
         };
-        /** MadeToken */
+        /**
+         * MadeToken
+         * @description `token` is its text, told this once.
+         */
         MadeToken: {
             created_at: string | null;
             expires_at: string | null;
@@ -2946,7 +2949,10 @@ export interface components {
             token_id: string;
             used_at: string | null;
         };
-        /** MadeWebhook */
+        /**
+         * MadeWebhook
+         * @description `secret` is its key, told this once.
+         */
         MadeWebhook: {
             created_at: string;
             created_by: string;
@@ -3638,11 +3644,14 @@ export interface components {
         };
         /**
          * ResultView
-         * @description `result` is null for what failed or was cancelled; `step` is told where one was asked for.
+         * @description What an execution, or one of its steps, gave. `result` is null for what failed or was cancelled; `step` is told
+         *         where one was asked for.
          */
         ResultView: {
+            /** @default null */
             error: Record<string, unknown> | null;
             execution_id: string;
+            /** @default null */
             result: unknown;
             status: string;
             /** @default null */
@@ -3704,7 +3713,10 @@ export interface components {
          * @enum {unknown}
          */
         Role: "admin" | "author" | "nobody" | "operator" | "viewer" | "worker";
-        /** Rotated */
+        /**
+         * Rotated
+         * @description `moved` credentials are under master key `key_id` now.
+         */
         Rotated: {
             key_id: string;
             moved: number;
@@ -5528,7 +5540,7 @@ export interface operations {
             };
         };
     };
-    limit_step_api_executions__execution_id__limits__step__put: {
+    set_step_api_executions__execution_id__limits__step__put: {
         parameters: {
             query?: never;
             header?: never;
@@ -6154,7 +6166,7 @@ export interface operations {
             };
         };
     };
-    limit_playbook_api_limits__path__put: {
+    set_playbook_api_limits__path__put: {
         parameters: {
             query?: never;
             header?: never;

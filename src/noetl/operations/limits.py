@@ -1,57 +1,46 @@
-"""Limits as an operator sees them: what the playbook says, what was set instead, and how many run and wait under each.
+"""Limits: how many executions of a playbook, or runs of a step, go on at once; shown, and changed while they run.
 
-Told from the key-value table, and from the state of an execution; where those come from is not known here.
+What is shown is what the playbook says, what was set instead, and how many run and wait under each.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
+from noetl.base.errors import NotFoundError
 from noetl.control.limits.limit_groups import KIND, LimitGroup
-from noetl.control.limits.playbook_limits import PlaybookLimits
+from noetl.control.limits.playbook_limits import PlaybookLimit, PlaybookLimits
+from noetl.control.outside.report_results import TakesCommands, check, request_result
+from noetl.engine.commands import ChangeLimit
 from noetl.engine.concurrency_limits import LIMIT, RATE
 from noetl.engine.execution import Execution
 from noetl.engine.held_tokens import StepLimits
 from noetl.net.net import Net, Transition
+from noetl.operations.api_shapes import PlaybookLimitView, RateView, StepLimitView
+from noetl.store.contract import Store
 from noetl.store.key_values import KeyValues
 
 _PAGE = 500
 
 
-class PlaybookLimitView(msgspec.Struct, frozen=True, kw_only=True):
-    """`written` is what the playbook said when it was last started, `limit` what was set instead; null: nothing. With a
-    `key` each has its own line, and none while nobody runs."""
-
-    path: str
-    key: Any = None
-    written: int | None = None
-    limit: int | None = None
-    running: int = 0
-    waiting: int = 0
-
-
-class RateView(msgspec.Struct, frozen=True, kw_only=True):
-    """So many runs begin in any `per` seconds. As written it may be templates."""
-
-    limit: Any
-    per: Any
+async def limit_playbook(
+    store: Store, limits: PlaybookLimits, path: str, limit: int | None, *, actor: str, reason: str | None = None
+) -> bool:
+    """From now on, on every server, in place of what the playbook says; None: as it says again. False when it was so
+    already. NotFoundError for a playbook that nobody has registered or run here."""
+    if limit is None and await limits.remove(path):
+        return True
+    if await store.catalog.find(path) is None and not await store.executions(limit=1, path=path):
+        raise NotFoundError(f'no playbook "{path}" is registered or has run here; a step needs an execution')
+    if limit is None:
+        return False
+    return await limits.put(PlaybookLimit(path=path, limit=limit, actor=actor, reason=reason))
 
 
-class StepLimitView(msgspec.Struct, frozen=True, kw_only=True):
-    """`written` and `written_rate` are the playbook's, `limit` and `rate` what was set instead; null: nothing.
-    `running` hold a place, `waiting` wait for one, and `paced` for their moment."""
-
-    step: str
-    key: Any = None
-    written: Any = None
-    limit: int | None = None
-    written_rate: RateView | None = None
-    rate: RateView | None = None
-    running: int = 0
-    waiting: int = 0
-    paced: int = 0
+async def limit_step(target: TakesCommands, execution_id: str, command: ChangeLimit) -> bool:
+    """From now on, in this execution alone. False when it was so already."""
+    told = await target.submit_command(execution_id, command)
+    return check(request_result(told), what=f'the limit of step "{command.step}"')
 
 
 async def playbook_limits(

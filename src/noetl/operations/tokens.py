@@ -12,9 +12,10 @@ import secrets
 import msgspec
 
 from noetl.base.clock import Clock
-from noetl.base.errors import BackendError, RefusedError
-from noetl.server.access.digests import are_same, digest_of, fresh_secret
-from noetl.server.access.identity import GIVEN, Caller, Role
+from noetl.base.errors import BackendError, InvalidError, RefusedError
+from noetl.operations.api_shapes import AccessTokenView, MadeToken, view_of
+from noetl.operations.identity import GIVEN, Caller, Role
+from noetl.secrets.digests import are_same, digest_of, fresh_secret
 from noetl.store.contract import Store
 from noetl.store.key_values import KeyValues
 
@@ -230,31 +231,39 @@ def _parts_of(text: str) -> tuple[str, str]:
     """Name and secret of a chosen token."""
     shape = _SHAPE.fullmatch(text)
     if shape is None:
-        raise RefusedError(
+        raise InvalidError(
             "this is no token: write noetl_, 5 to 16 lower-case letters or digits, _, and 43 characters, which are "
             "32 random bytes in base64 for URLs without padding"
         )
     if len(set(shape[2])) < _LEAST_DISTINCT:
-        raise RefusedError("the secret part of this token could be guessed: make it of 32 random bytes")
+        raise InvalidError("the secret part of this token could be guessed: make it of 32 random bytes")
     return shape[1], shape[2]
 
 
 def _refuse_if_wrong(wanted: Wanted) -> None:
     if wanted.role not in GIVEN:
-        raise RefusedError(f'no token can have the role "{wanted.role}"; there is {", ".join(GIVEN)}')
+        raise InvalidError(f'no token can have the role "{wanted.role}"; there is {", ".join(GIVEN)}')
     for name in (wanted.subject, *wanted.human_roles, *wanted.pools):
         if not _NAME.fullmatch(name):
-            raise RefusedError(f"{name!r} is no name: 1 to 100 letters, digits, spaces and . _ @ + -")
+            raise InvalidError(f"{name!r} is no name: 1 to 100 letters, digits, spaces and . _ @ + -")
     if wanted.role is Role.WORKER and not wanted.pools:
-        raise RefusedError("a worker's token names the pools it serves: give one at least")
+        raise InvalidError("a worker's token names the pools it serves: give one at least")
     if wanted.role is not Role.WORKER and wanted.pools:
-        raise RefusedError(f"pools are for workers' tokens, and this is for the role {wanted.role}")
+        raise InvalidError(f"pools are for workers' tokens, and this is for the role {wanted.role}")
     if wanted.role is Role.WORKER and wanted.human_roles:
-        raise RefusedError("roles of human tasks are for people, and this token is for a worker")
+        raise InvalidError("roles of human tasks are for people, and this token is for a worker")
     if wanted.expires_in_s is not None and wanted.expires_in_s <= 0:
-        raise RefusedError("a token expires later than now")
+        raise InvalidError("a token expires later than now")
 
 
 async def first_token(store: Store, clock: Clock) -> str | None:
     """What a server prints once when it starts on a store that has never had a token, else None."""
     return await AccessTokens(store.key_values, clock).first()
+
+
+def token_view(token: AccessToken) -> AccessTokenView:
+    return view_of(AccessTokenView, token)
+
+
+def made_token(text: str, token: AccessToken) -> MadeToken:
+    return view_of(MadeToken, token, token=text)

@@ -13,27 +13,18 @@ from collections.abc import Callable
 import msgspec
 
 from noetl.base.clock import Clock
-from noetl.base.errors import BackendError, RefusedError
+from noetl.base.errors import BackendError, InvalidError
 from noetl.events.credentials import SealedCredential
+from noetl.operations.api_shapes import MadeWebhook, WebhookShape, WebhookTarget, view_of
+from noetl.secrets.digests import fresh_secret
 from noetl.secrets.encryption import opened, rewrapped, seal
 from noetl.secrets.master_keys import FILE_VARIABLE, VARIABLE, MasterKeys
-from noetl.server.access.digests import fresh_secret
 from noetl.store.key_values import KeyValue, KeyValues
 
 KIND = "webhook"
 _NAME = re.compile(r"[\w.-]{1,100}")
 _HOOK_ID = re.compile(r"[0-9a-f]{32}", re.ASCII)  # 128 bits
 _FIELD = re.compile(r"\w[\w-]*(?:\.\w[\w-]*)*")
-
-
-class WebhookTarget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a delivery does: start the playbook at `path`, or send the message `message`. `correlation` names fields of
-    the body that the message is matched by."""
-
-    path: str | None = None
-    version: str | None = None
-    message: str | None = None
-    correlation: dict[str, str] = {}
 
 
 class Webhook(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,12 +53,12 @@ class Webhooks:
         _refuse_if_wrong(name, target)
         keys = self._keys()
         if not keys:
-            raise RefusedError(
+            raise InvalidError(
                 "a webhook's key is kept sealed, and there is no master key: set "
                 f"{VARIABLE} or {FILE_VARIABLE} where the server runs, or store a first credential there"
             )
         if any(one.name == name for one in await self.list()):
-            raise RefusedError(f'there is a webhook "{name}" already: delete it first, or choose another name')
+            raise InvalidError(f'there is a webhook "{name}" already: delete it first, or choose another name')
         key = fresh_secret()
         kept = self._new_webhook(name, target, key, keys, by=by)
         await self._key_values.put(KIND, kept.hook_id, msgspec.json.encode(kept), over=0, at=kept.created_at)
@@ -138,13 +129,21 @@ def _webhook(kept: StoredWebhook) -> Webhook:
 
 def _refuse_if_wrong(name: str, target: WebhookTarget) -> None:
     if not _NAME.fullmatch(name):
-        raise RefusedError("a webhook's name is 1 to 100 letters, digits and . _ -")
+        raise InvalidError("a webhook's name is 1 to 100 letters, digits and . _ -")
     if (target.path is None) == (target.message is None):
-        raise RefusedError("a webhook starts a playbook or sends a message: name one of them")
+        raise InvalidError("a webhook starts a playbook or sends a message: name one of them")
     if target.message is None and target.correlation:
-        raise RefusedError("a correlation belongs to a message, and this webhook starts a playbook")
+        raise InvalidError("a correlation belongs to a message, and this webhook starts a playbook")
     if target.path is None and target.version is not None:
-        raise RefusedError("a version belongs to a playbook, and this webhook sends a message")
+        raise InvalidError("a version belongs to a playbook, and this webhook sends a message")
     for key, field in target.correlation.items():
         if not key or not _FIELD.fullmatch(field):
-            raise RefusedError(f'"{key}={field}" is no correlation: it is key=field.of.the.body')
+            raise InvalidError(f'"{key}={field}" is no correlation: it is key=field.of.the.body')
+
+
+def webhook_view(hook: Webhook) -> WebhookShape:
+    return view_of(WebhookShape, hook, url=f"/hooks/{hook.hook_id}")
+
+
+def made_webhook(key: str, hook: Webhook) -> MadeWebhook:
+    return view_of(MadeWebhook, hook, url=f"/hooks/{hook.hook_id}", secret=key)

@@ -1,0 +1,63 @@
+"""Credentials: values go in and never come out (reliability.md §2.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from noetl.base.clock import Clock
+from noetl.base.errors import InvalidError, NotFoundError, RefusedError
+from noetl.operations.api_shapes import CredentialView, Rotated, view_of
+from noetl.secrets.credential_types import TYPES
+from noetl.secrets.master_keys import MasterKeys
+from noetl.secrets.vault import Vault
+from noetl.store.contract import Store
+
+
+class CredentialOperations:
+    """The credentials of one store. `keys` are the master keys of this installation, none where only names are
+    needed."""
+
+    def __init__(self, store: Store, keys: MasterKeys, clock: Clock) -> None:
+        self._keys, self._vault = keys, Vault(store.credentials, keys, clock)
+
+    async def list(self) -> list[CredentialView]:
+        return [view_of(CredentialView, one) for one in await self._vault.list()]
+
+    async def set(self, name: str, value: str | dict[str, Any], *, kind: str) -> CredentialView:
+        """A new one, or a new version. InvalidError for an unknown kind, or a value that is not one of its kind."""
+        if kind not in TYPES:
+            raise InvalidError(f'type: "{kind[:200]}" is none of {", ".join(TYPES)}')
+        try:
+            return view_of(CredentialView, await self._vault.set(name, value, kind=kind))
+        except RefusedError as problem:
+            raise InvalidError(str(problem)) from None
+
+    async def delete(self, name: str) -> None:
+        if not await self._vault.delete(name):
+            raise _absent(name)
+
+    async def check(self, name: str, kind: str | None, url: str | None) -> str:
+        """Connect with it, as a task of `kind` would, and do nothing else; what was reached."""
+        from noetl.tools.credential_check import checked, kind_for
+        from noetl.tools.registry import Registry
+
+        if (found := await self._vault.fields(name)) is None:
+            raise _absent(name)
+        credential_type, fields = found
+        inputs = {"url": url} if url is not None else {}
+        return await checked(name, kind or kind_for(credential_type), fields, inputs, Registry())
+
+    async def rotate(self, begun: Callable[[], None] = lambda: None) -> Rotated:
+        """Put all under a new master key. An interrupted rotation is finished first; with a key from the environment
+        the operator adds the new one. `begun` is called once the new key is there and nothing is under it yet."""
+        keys, vault = self._keys, self._vault
+        if await vault.is_rotated() and keys.file is not None:
+            keys = keys.with_new_key()
+            vault = vault.under(keys)
+        begun()
+        return Rotated(moved=await vault.rotate(), key_id=keys.newest_id)
+
+
+def _absent(name: str) -> NotFoundError:
+    return NotFoundError(f'there is no credential "{name}"')

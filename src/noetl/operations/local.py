@@ -1,0 +1,516 @@
+"""The operations on a store of this machine, without a server: the same calls as `noetl.client.AsyncClient` has, with
+the same answers. The command line asks one or the other and does not know which (`cli/connection.py`).
+
+Whoever can write the store needs no token: their name on this machine stands in the log. A call that an AsyncClient
+does not have belongs in `operations/` all the same, and gets a route.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from noetl.base.clock import Clock, SystemClock
+from noetl.base.errors import NotFoundError
+from noetl.operations.api_shapes import (
+    AccessTokenView,
+    AuditPage,
+    Backfilled,
+    CredentialView,
+    DeadLetterView,
+    MadeToken,
+    MadeWebhook,
+    NewTrigger,
+    NoticePage,
+    NoticeView,
+    PlaybookLimitView,
+    Rotated,
+    ScheduleList,
+    ScheduleView,
+    SessionShape,
+    Steered,
+    StepLimitView,
+    StoredMessagePage,
+    TaskPage,
+    TaskView,
+    TimerView,
+    TriggerView,
+    WebhookShape,
+    WebhookTarget,
+)
+from noetl.operations.identity import Role
+from noetl.store.audit import AuditChainCheck, AuditEntry, walked
+from noetl.store.contract import ExecutionRow, ResultStore, Store
+from noetl.store.open_store import open_store
+
+if TYPE_CHECKING:
+    from noetl.control.outside.delivery import MessageDelivery
+    from noetl.control.outside.human_tasks import HumanTasks
+    from noetl.operations.credentials import CredentialOperations
+    from noetl.operations.local_commands import LocalCommands
+    from noetl.operations.notifications import Notifications
+    from noetl.operations.schedules import ScheduleOperations
+    from noetl.operations.tokens import AccessTokens
+    from noetl.operations.triggers import TriggerOperations
+    from noetl.operations.webhooks import Webhooks
+
+_DELIVERY_S, _POLL_S = 3.0, 0.05  # whoever drives executions looks for messages every half second
+
+
+@asynccontextmanager
+async def local_operations(
+    db: str | None, *, actor: str | None = None, roles: Sequence[str] = ()
+) -> AsyncIterator[LocalOperations]:
+    """Opens the store `db`; a file that may only be read will do for those who only look."""
+    store, results = await open_store(db, reading_will_do=True)
+    try:
+        yield LocalOperations(store, results, SystemClock(), actor=actor or user_name(), roles=roles)
+    finally:
+        results.close()
+        await store.close()
+
+
+def user_name() -> str:
+    """Who uses this machine, as it calls them."""
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a user without a name, as in some containers
+        return ""
+
+
+class LocalOperations:
+    """`actor` and `roles` are who asks, for what people do with tasks, timers and limits."""
+
+    def __init__(
+        self, store: Store, results: ResultStore, clock: Clock, *, actor: str = "", roles: Sequence[str] = ()
+    ) -> None:
+        self.store, self.results, self._clock = store, results, clock
+        self._actor, self._roles = actor, tuple(roles)
+
+    # What is imported here needs time at a command's start, so each part comes with its first call.
+
+    @cached_property
+    def _commands(self) -> LocalCommands:
+        from noetl.operations.local_commands import LocalCommands
+
+        return LocalCommands(self.store, self.results, self._clock)
+
+    @cached_property
+    def _deliveries(self) -> MessageDelivery:
+        from noetl.control.outside.delivery import MessageDelivery
+
+        return MessageDelivery(self._commands, self.store, self._clock)
+
+    @cached_property
+    def _inbox(self) -> HumanTasks:
+        from noetl.control.outside.human_tasks import HumanTasks
+
+        return HumanTasks(self._commands, self.store, self._clock)
+
+    @cached_property
+    def _schedules(self) -> ScheduleOperations:
+        from noetl.operations.schedules import ScheduleOperations
+
+        return ScheduleOperations(self.store, self._clock)
+
+    @cached_property
+    def _tokens(self) -> AccessTokens:
+        from noetl.operations.tokens import AccessTokens
+
+        return AccessTokens(self.store.key_values, self._clock)
+
+    # executions
+
+    async def pause(self, execution_id: str, reason: str | None = None) -> Steered:
+        return await self._steer(execution_id, "pause", reason)
+
+    async def resume(self, execution_id: str, reason: str | None = None) -> Steered:
+        return await self._steer(execution_id, "resume", reason)
+
+    async def cancel(self, execution_id: str, reason: str | None = None, *, compensate: bool = False) -> Steered:
+        return await self._steer(execution_id, "compensate" if compensate else "cancel", reason)
+
+    async def _steer(self, execution_id: str, action: str, reason: str | None) -> Steered:
+        from noetl.operations.executions import steered
+
+        row = await self._execution(execution_id)
+        return await steered(self.store, row, action, await self._commands.steer(row, action, reason))
+
+    async def _execution(self, execution_id: str) -> ExecutionRow:
+        if (row := await self.store.execution(execution_id)) is None:
+            raise NotFoundError(f'there is no execution "{execution_id}" here')
+        return row
+
+    # schedules
+
+    async def schedules(self) -> ScheduleList:
+        return await self._schedules.list()
+
+    async def schedule(self, path: str, *, count: int = 5) -> ScheduleView:
+        return await self._schedules.get(path, count)
+
+    async def pause_schedule(self, path: str) -> ScheduleView:
+        return await self._schedules.pause(path)
+
+    async def resume_schedule(self, path: str) -> ScheduleView:
+        return await self._schedules.resume(path)
+
+    async def backfill(
+        self, path: str, since: str, until: str | None = None, *, limit: int = 5, dry_run: bool = False
+    ) -> Backfilled:
+        return await self._schedules.backfill(path, since, until, limit=limit, dry_run=dry_run)
+
+    # triggers
+
+    @cached_property
+    def _triggers(self) -> TriggerOperations:
+        from noetl.operations.triggers import TriggerOperations
+        from noetl.tools.kinds import load_kinds
+
+        return TriggerOperations(self.store, self._clock, load_kinds)
+
+    async def triggers(self) -> list[TriggerView]:
+        return await self._triggers.all()
+
+    async def trigger(self, name: str) -> TriggerView:
+        return await self._triggers.get(name)
+
+    async def make_trigger(self, new: NewTrigger) -> TriggerView:
+        made = await self._triggers.create(new, by=self._audit_name)
+        await self._note("trigger create", new.name)
+        return made
+
+    async def pause_trigger(self, name: str) -> TriggerView:
+        return await self._triggers.pause(name)
+
+    async def resume_trigger(self, name: str) -> TriggerView:
+        return await self._triggers.resume(name)
+
+    async def delete_trigger(self, name: str) -> None:
+        await self._triggers.delete(name)
+        await self._note("trigger delete", name)
+
+    async def dead_letters(self, name: str) -> list[DeadLetterView]:
+        return await self._triggers.dead_letters(name)
+
+    async def retry_dead_letters(self, name: str, item: str | None = None) -> int:
+        return await self._triggers.retry(name, item)
+
+    async def discard_dead_letters(self, name: str, item: str | None = None) -> int:
+        return await self._triggers.discard(name, item)
+
+    # messages, signals, events, timers
+
+    async def send_message(
+        self,
+        name: str,
+        correlation: Mapping[str, Any] | None = None,
+        payload: Any = None,
+        *,
+        message_id: str | None = None,
+        ttl: float | None = None,
+    ) -> dict[str, Any]:
+        """It is stored; whoever drives the execution that waits for it takes it within a moment."""
+        from noetl.control.background.presence import is_anybody_there
+        from noetl.control.outside.delivery import MESSAGE_TTL_S, keep, new_message
+        from noetl.store.waits import MESSAGE, parts_of
+
+        message = new_message(
+            name,
+            dict(correlation or {}),
+            payload,
+            message_id=message_id,
+            ttl_s=MESSAGE_TTL_S if ttl is None else ttl,
+            now=self._clock.now(),
+        )
+        is_new = await keep(self.store, message)
+        waits = await self.store.waits.waiting(MESSAGE, name, parts_of(message.correlation))
+        until = time.monotonic() + _DELIVERY_S
+        while (
+            (taken_by := await self._taken_by(message.message_id)) is None
+            and waits
+            and await is_anybody_there(self.store.key_values, now=self._clock.now())
+            and time.monotonic() < until
+        ):
+            await asyncio.sleep(_POLL_S)
+        return {"message_id": message.message_id, "delivered_to": taken_by, "known": not is_new}
+
+    async def _taken_by(self, message_id: str) -> str | None:
+        row = await self.store.waits.message(message_id)
+        return row.taken_by if row is not None else None
+
+    async def messages(
+        self, *, name: str | None = None, limit: int = 200, cursor: str | None = None
+    ) -> StoredMessagePage:
+        from noetl.operations.messages import message_page
+
+        return await message_page(self.store.waits, now=self._clock.now(), name=name, limit=limit, cursor=cursor)
+
+    async def delete_message(self, message_id: str) -> None:
+        from noetl.operations.messages import delete_message
+
+        await delete_message(self.store.waits, message_id, now=self._clock.now())
+        await self._note("message delete", message_id)
+
+    async def delete_messages(self, name: str) -> int:
+        if number := await self.store.waits.remove_named(name, now=self._clock.now()):
+            await self._note("message delete", f"name {name}")
+        return number
+
+    async def send_signal(
+        self, name: str, data: Any = None, *, execution_id: str | None = None, signal_id: str | None = None
+    ) -> list[str]:
+        return await self._deliveries.send_signal(name, data, execution_id=execution_id, signal_id=signal_id)
+
+    async def inject(self, execution_id: str, name: str, data: Any = None, *, key: str | None = None) -> bool:
+        return await self._deliveries.inject(execution_id, name, data, event_key=key)
+
+    async def timers(self, execution_id: str | None = None) -> list[TimerView]:
+        from noetl.operations.timers import running_timers
+
+        return await running_timers(self.store, execution_id)
+
+    async def cancel_timer(self, timer_id: str) -> bool:
+        if (execution_id := await self.store.timed(timer_id)) is None:
+            raise NotFoundError(f'there is no timer "{timer_id}" here')
+        return await self._deliveries.cancel_timer(execution_id, timer_id, actor=self._actor)
+
+    # human tasks
+
+    async def who_am_i(self) -> SessionShape:
+        return SessionShape(subject=self._actor, role=Role.ADMIN, human_roles=self._roles)
+
+    async def task_page(self, **filters: Any) -> TaskPage:
+        from noetl.operations.human_tasks import TaskFilter, task_page
+        from noetl.store.human_tasks import TaskState
+
+        limit, cursor = filters.pop("limit", 100), filters.pop("cursor", None)
+        if states := filters.pop("state", None):
+            filters["states"] = [TaskState(state) for state in states]
+        wanted = TaskFilter(**filters)
+        return await task_page(
+            self.store.tasks, wanted, actor=self._actor, roles=self._roles, limit=limit, cursor=cursor
+        )
+
+    async def task(self, task_id: str) -> TaskView:
+        from noetl.operations.human_tasks import task_view
+
+        return task_view(await self._inbox.get(task_id))
+
+    async def claim_task(self, task_id: str, *, version: int | None = None) -> TaskView:
+        from noetl.operations.human_tasks import task_view
+
+        return task_view(await self._inbox.claim(task_id, actor=self._actor, roles=self._roles, version=version))
+
+    async def release_task(self, task_id: str, *, version: int | None = None) -> TaskView:
+        from noetl.operations.human_tasks import task_view
+
+        return task_view(await self._inbox.release(task_id, actor=self._actor, roles=self._roles, version=version))
+
+    async def complete_task(self, task_id: str, values: Mapping[str, Any], *, version: int | None = None) -> TaskView:
+        from noetl.operations.human_tasks import task_view
+
+        done = await self._inbox.complete(task_id, dict(values), actor=self._actor, roles=self._roles, version=version)
+        return task_view(done)
+
+    # limits
+
+    async def playbook_limits(self, path: str | None = None) -> list[PlaybookLimitView]:
+        from noetl.control.limits.playbook_limits import PlaybookLimits
+        from noetl.operations.limits import playbook_limits
+
+        return await playbook_limits(self.store.key_values, PlaybookLimits(self.store.key_values, self._clock), path)
+
+    async def limit_playbook(self, path: str, limit: int, *, reason: str | None = None) -> bool:
+        return await self._limit_playbook(path, limit, reason)
+
+    async def reset_playbook_limit(self, path: str) -> bool:
+        return await self._limit_playbook(path, None, None)
+
+    async def _limit_playbook(self, path: str, limit: int | None, reason: str | None) -> bool:
+        from noetl.control.limits.playbook_limits import PlaybookLimits
+        from noetl.operations.limits import limit_playbook
+
+        limits = PlaybookLimits(self.store.key_values, self._clock)
+        return await limit_playbook(self.store, limits, path, limit, actor=self._actor, reason=reason)
+
+    async def step_limits(self, execution_id: str) -> list[StepLimitView]:
+        from noetl.engine.evolve import replayed
+        from noetl.events.envelope import with_stored_values
+        from noetl.net.encoding import from_json
+        from noetl.operations.limits import step_limits
+
+        row = await self._execution(execution_id)
+        events = [with_stored_values(one, self.results.load) for one in await self.store.events(execution_id)]
+        net = from_json(await self.store.net(row.net_hash))
+        return step_limits(net, replayed(execution_id, row.trace_id, events))
+
+    async def limit_step(self, execution_id: str, step: str, **settings: Any) -> bool:
+        from noetl.engine.commands import ChangeLimit
+        from noetl.events.control import StepRate
+        from noetl.operations.limits import limit_step
+
+        if (rate := settings.get("rate")) is not None:
+            settings["rate"] = StepRate(limit=rate["limit"], per_s=rate["per"])
+        command = ChangeLimit(at=self._clock.now(), step=step, actor=self._actor, **settings)
+        return await limit_step(self._commands, execution_id, command)
+
+    # administration
+
+    async def set_credential(self, name: str, value: Any, *, kind: str = "text") -> CredentialView:
+        return await self._credentials(create=True).set(name, value, kind=kind)
+
+    async def credentials(self) -> list[CredentialView]:
+        return await self._credentials().list()
+
+    async def delete_credential(self, name: str) -> None:
+        await self._credentials().delete(name)
+
+    async def rotate_credentials(self) -> Rotated:
+        return await self._credentials().rotate()
+
+    async def check_credential(self, name: str, kind: str | None, url: str | None) -> str:
+        """Here alone: a server gives no credential out."""
+        return await self._credentials().check(name, kind, url)
+
+    def _credentials(self, *, create: bool = False) -> CredentialOperations:
+        import os
+
+        from noetl.operations.credentials import CredentialOperations
+        from noetl.secrets.master_keys import load_master_keys
+
+        return CredentialOperations(self.store, load_master_keys(os.environ, create=create), self._clock)
+
+    async def tokens(self) -> list[AccessTokenView]:
+        from noetl.operations.tokens import token_view
+
+        return [token_view(token) for token in await self._tokens.list()]
+
+    async def make_token(self, subject: str, role: str, **more: Any) -> MadeToken:
+        from noetl.operations.tokens import made_token
+
+        text, token = await self._tokens.create(_wanted_token(subject, role, more))
+        await self._note("token create", token.token_id)
+        return made_token(text, token)
+
+    async def adopt_token(self, text: str, subject: str, role: str, **more: Any) -> AccessTokenView:
+        """Here alone: a token that its operator has chosen, stored before any server starts."""
+        from noetl.operations.tokens import token_view
+
+        token = await self._tokens.adopt(text, _wanted_token(subject, role, more))
+        await self._note("token create", token.token_id)
+        return token_view(token)
+
+    async def revoke_token(self, token_id: str) -> AccessTokenView:
+        from noetl.operations.tokens import token_view
+
+        if (token := await self._tokens.revoke(token_id)) is None:
+            raise NotFoundError(f'there is no token "{token_id}"')
+        await self._note("token revoke", token.token_id)
+        return token_view(token)
+
+    async def webhooks(self) -> list[WebhookShape]:
+        from noetl.operations.webhooks import webhook_view
+
+        return [webhook_view(hook) for hook in await self._webhooks().list()]
+
+    async def make_webhook(self, name: str, **target: Any) -> MadeWebhook:
+        from noetl.operations.webhooks import made_webhook
+
+        key, hook = await self._webhooks(create=True).create(name, WebhookTarget(**target), by=self._audit_name)
+        await self._note("webhook create", name)
+        return made_webhook(key, hook)
+
+    async def delete_webhook(self, name: str) -> None:
+        if not await self._webhooks().delete(name):
+            raise NotFoundError(f'there is no webhook "{name}"')
+        await self._note("webhook delete", name)
+
+    def _webhooks(self, *, create: bool = False) -> Webhooks:
+        import os
+
+        from noetl.operations.webhooks import Webhooks
+        from noetl.secrets.master_keys import load_master_keys
+
+        return Webhooks(self.store.key_values, lambda: load_master_keys(os.environ, create=create), self._clock)
+
+    @cached_property
+    def _notifications(self) -> Notifications:
+        from noetl.control.notifications.rules import NotificationRules
+        from noetl.operations.notifications import Notifications
+
+        rules = NotificationRules(self.store.key_values, self._clock)
+        return Notifications(self.store.notices, rules, None, self._clock)
+
+    async def notices(
+        self,
+        *,
+        states: Sequence[str] = (),
+        execution_id: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> NoticePage:
+        from noetl.store.notices import NoticeState
+
+        chosen = [NoticeState(one) for one in states]
+        return await self._notifications.page(states=chosen, execution_id=execution_id, limit=limit, cursor=cursor)
+
+    async def notice(self, notice_id: str) -> NoticeView:
+        return await self._notifications.get(notice_id)
+
+    async def retry_notice(self, notice_id: str) -> NoticeView:
+        return await self._notifications.retry(notice_id)
+
+    async def retry_notices(self) -> int:
+        return await self._notifications.retry_all()
+
+    async def notification_rules(self) -> list[dict[str, Any]]:
+        return [msgspec.to_builtins(one) for one in await self._notifications.rules.all()]
+
+    async def set_notification_rule(self, name: str, rule: dict[str, Any]) -> dict[str, Any]:
+        made: dict[str, Any] = msgspec.to_builtins(await self._notifications.put_rule(name, rule))
+        await self._note("notification rule set", name)
+        return made
+
+    async def delete_notification_rule(self, name: str) -> None:
+        await self._notifications.rules.delete(name)
+        await self._note("notification rule delete", name)
+
+    async def audit(self, *, limit: int = 100, before: int | None = None) -> AuditPage:
+        from noetl.operations.audit import audit_page
+
+        return await audit_page(self.store.audit, limit=limit, before=before)
+
+    async def verify_audit(self, *, holds: str | None = None) -> AuditChainCheck:
+        return await walked(self.store.audit, looking_for=holds)
+
+    @property
+    def _audit_name(self) -> str:
+        return f"cli {self._actor}".rstrip()
+
+    async def _note(self, action: str, what: str) -> None:
+        """Write down what was done; on a server its gate does."""
+        entry = AuditEntry(
+            at=self._clock.now(),
+            actor=self._audit_name,
+            action=action,
+            object=what,
+            address="this machine",
+            outcome="done",
+        )
+        await self.store.audit.append([entry])
+
+
+def _wanted_token(subject: str, role: str, more: dict[str, Any]) -> Any:
+    from noetl.operations.identity import Role
+    from noetl.operations.tokens import Wanted
+
+    return Wanted(subject=subject, role=Role(role), **more)

@@ -1,0 +1,66 @@
+"""One port for what people ask: a server's client and a local store have the same calls, and commands hold no rules."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from noetl.client import AsyncClient
+from noetl.operations.local import LocalOperations
+
+SOURCE = Path(__file__).parents[2] / "src" / "noetl"
+
+# What only a store of this machine can do: a server gives no credential out, and takes no token that was chosen.
+LOCAL_ALONE = {"adopt_token", "check_credential"}
+
+# The one place that chooses between a server and a store, for asking and for reading what was recorded.
+CHOOSES = {"connection.py", "queries.py", "live_completion.py"}
+
+
+def calls(kind: type) -> Iterator[str]:
+    for name, member in inspect.getmembers(kind):
+        if not name.startswith("_") and inspect.iscoroutinefunction(member):
+            yield name
+
+
+@pytest.mark.parametrize("name", sorted(set(calls(LocalOperations)) - LOCAL_ALONE))
+def test_a_call_on_a_local_store_is_a_call_of_the_client(name: str) -> None:
+    here, there = getattr(LocalOperations, name), getattr(AsyncClient, name, None)
+
+    assert there is not None, f"AsyncClient has no {name}: whoever uses a server cannot ask for it"
+    assert inspect.signature(here) == inspect.signature(there)
+
+
+def imported(path: Path) -> set[str]:
+    """Modules that a module imports when it runs; those of its annotations aside."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            node.body = []
+    return {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module is not None}
+
+
+@pytest.mark.parametrize("path", sorted((SOURCE / "cli").glob("*.py")), ids=lambda path: path.name)
+def test_no_command_opens_a_store_and_talks_to_a_server(path: Path) -> None:
+    """A command that does both has two implementations of what it asks for, and they drift."""
+    if path.name in CHOOSES:
+        return
+    modules = imported(path)
+
+    opens = {name for name in modules if name in ("noetl.store.open_store", "noetl.control.executions")}
+    talks = {name for name in modules if name.startswith("noetl.client")}
+    assert not (opens and talks), f"{path.name} opens a store and talks to a server: ask through cli/connection.py"
+
+
+@pytest.mark.parametrize("path", sorted((SOURCE / "server" / "routes").glob("*.py")), ids=lambda path: path.name)
+def test_shapes_that_a_client_reads_are_stated_once(path: Path) -> None:
+    """A class of a route with the name of a shared shape would be a second statement of it."""
+    assert not classes(path) & classes(SOURCE / "operations" / "api_shapes.py")
+
+
+def classes(path: Path) -> set[str]:
+    return {node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef)}
