@@ -218,10 +218,12 @@ def test_a_name_that_is_neither_file_nor_playbook_is_told(tmp_path: Path) -> Non
     assert not (tmp_path / "s.db").exists()
 
 
-def test_a_run_that_needs_no_template_engine_does_not_import_one(file: Path) -> None:
+def test_a_run_loads_nothing_that_its_playbook_does_not_use(file: Path) -> None:
     code = (
         "import sys; from noetl.cli.main import run; code = run(sys.argv[1:]);"
-        "heavy = [m for m in ('jinja2', 'rich', 'noetl.language.proving') if m in sys.modules]; print(code, heavy)"
+        "unused = ('jinja2', 'rich', 'html', 'noetl.language.proving', 'noetl.language.reading.v2_case',"
+        " 'noetl.templates.sql.lexer');"
+        "print(code, [module for module in unused if module in sys.modules])"
     )
 
     done = subprocess.run(

@@ -10,7 +10,6 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Callable, Iterator
-from html import escape
 from string import punctuation
 from urllib.parse import quote, quote_plus
 
@@ -30,6 +29,12 @@ _QUERY = "".join(sign for sign in punctuation if sign not in '"#<>')
 
 _ESCAPES = msgspec.json.Encoder()
 _TO_URL_ALPHABET = bytes.maketrans(b"+/", b"-_")
+
+
+def _html_escaped(text: str, *, quote: bool) -> str:
+    from html import escape  # with a table of all entities, which runs without secrets never need
+
+    return escape(text, quote=quote)
 
 
 def forms_of(secret: str) -> set[str]:
@@ -75,7 +80,7 @@ _UNSAFE = re.compile(r"[^\w@%+=:,./-]", re.ASCII)
 
 
 def _html(text: str, apostrophe: str, quote: str) -> str:
-    return escape(text, quote=False).replace("'", apostrophe).replace('"', quote)
+    return _html_escaped(text, quote=False).replace("'", apostrophe).replace('"', quote)
 
 
 _TEXT_FORMS: tuple[Callable[[str], str], ...] = (
@@ -88,8 +93,8 @@ _TEXT_FORMS: tuple[Callable[[str], str], ...] = (
     _lower_percents,
     lambda text: _ascii_json(text).replace("/", "\\/"),
     lambda text: repr(text)[1:-1],
-    lambda text: escape(text, quote=True),
-    lambda text: escape(text, quote=False),
+    lambda text: _html_escaped(text, quote=True),
+    lambda text: _html_escaped(text, quote=False),
     lambda text: _html(text, "&#39;", "&#34;"),
     lambda text: _html(text, "&#39;", "&quot;"),
     lambda text: _html(text, "&apos;", "&quot;"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from functools import cache
 
 import msgspec
 
@@ -10,7 +11,6 @@ from noetl.net.net import Net
 
 _encoder = msgspec.json.Encoder()
 _canonical = msgspec.json.Encoder(order="sorted")
-_decoder = msgspec.json.Decoder(Net)
 
 
 def to_json(net: Net) -> bytes:
@@ -19,7 +19,13 @@ def to_json(net: Net) -> bytes:
 
 
 def from_json(text: bytes | str) -> Net:
-    return _decoder.decode(text)
+    return _decoder().decode(text)
+
+
+@cache
+def _decoder() -> msgspec.json.Decoder[Net]:
+    """Made when it is first used: that takes as long as importing the package, and a run that begins reads no net."""
+    return msgspec.json.Decoder(Net)
 
 
 def content_hash(net: Net) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from difflib import get_close_matches
 from typing import Any
 
 from noetl.base.errors import TemplateError
@@ -73,6 +72,8 @@ def _no_method(value: Any, name: str, known: dict[str, Method]) -> str:
         return f"{message}: templates read data and never change it"
     if name == "format":
         return f"{message}: use '%.2f' % value, or join text with ~"
+    from difflib import get_close_matches  # only who made a mistake waits for it
+
     near = get_close_matches(name, known, n=1)
     if near:
         return f'{message}: did you mean "{near[0]}"?'

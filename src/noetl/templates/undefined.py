@@ -7,7 +7,6 @@ unless the template asks whether it is defined or gives it a default.
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -33,6 +32,8 @@ class UndefinedNameError(KeyError):
     def message(self) -> str:
         """What to say of it: made only when it is said, since tools ask for many names that are not there."""
         known = sorted({name for names in self._known for name in names})
+        from difflib import get_close_matches  # only who made a mistake waits for it
+
         near = get_close_matches(self._name, known, n=1, cutoff=0.6)
         way_out = f'did you mean "{near[0]}"?' if near else "declare it under workload, or test it with is defined"
         return f'nothing is called "{clipped(self._name)}" here: {way_out}'

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from difflib import get_close_matches
 
 from noetl.base.errors import TemplateError
 from noetl.templates.undefined import clipped
@@ -31,6 +30,8 @@ _WAYS_OUT = {
 def unknown(kind: str, name: str, known: Collection[str]) -> TemplateError:
     """The error for a `kind` ("filter", "test", "function") that is not on the allow-list."""
     way_out = _WAYS_OUT.get(name)
+    from difflib import get_close_matches  # only who made a mistake waits for it
+
     near = get_close_matches(name, known, n=1, cutoff=0.7)
     if way_out is None and near:
         way_out = f'did you mean "{near[0]}"?'

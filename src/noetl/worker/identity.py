@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 from pathlib import Path
-from secrets import token_hex
 
 _DEAD = ("Z", "X")  # states of a process that has ended and has not been taken note of
 
@@ -16,7 +15,7 @@ def own_worker_id() -> str:
 
 def own_instance() -> str:
     """What tells this process from others on hosts of the same name, also from one that had its number before."""
-    return f"{os.getpid()}:{started_at(os.getpid()) or 0}:{token_hex(8)}"
+    return f"{os.getpid()}:{started_at(os.getpid()) or 0}:{os.urandom(8).hex()}"
 
 
 def is_gone(worker_id: str) -> bool:

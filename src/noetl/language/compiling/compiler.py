@@ -23,8 +23,7 @@ from noetl.language.compiling.python_code import check_python_code
 from noetl.language.compiling.scope_names import check_scope_names
 from noetl.language.compiling.shadowed_arcs import check_shadows
 from noetl.language.compiling.spec_keys import check_spec_keys
-from noetl.language.compiling.sql_fragments import check_sql_fragments
-from noetl.language.compiling.sql_text import check_sql_text
+from noetl.language.compiling.sql_fragments import check_sql_fragments, has_sql
 from noetl.language.compiling.step_names import check_step_names
 from noetl.language.compiling.step_results import check_step_results
 from noetl.language.compiling.targets import check_targets
@@ -41,6 +40,16 @@ from noetl.language.reading.playbook import Playbook
 from noetl.net.debug import DebugMap
 from noetl.net.kinds import Kinds
 from noetl.net.net import Net
+
+
+def check_sql_text(playbook: Playbook, compilation: Compilation) -> Playbook:
+    """The pass of that name; most playbooks have no SQL, and do without its lexer."""
+    if not has_sql(playbook, compilation):
+        return playbook
+    from noetl.language.compiling.sql_text import check_sql_text
+
+    return check_sql_text(playbook, compilation)
+
 
 PASSES: tuple[Pass, ...] = (
     check_step_names,

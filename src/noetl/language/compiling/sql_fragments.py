@@ -7,7 +7,7 @@ at run time.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from noetl.base.source import is_template
 from noetl.language.compiling.parsed_templates import parsed
@@ -18,9 +18,6 @@ from noetl.language.reading.nodes import Mapping, Node, Scalar, scalars
 from noetl.language.reading.playbook import Playbook, TaskSyntax
 from noetl.net.transfer_ends import ENDS, SQL_KEYS
 from noetl.net.transfer_ends import KIND as TRANSFER
-from noetl.templates.sql.impossible import KEYCHAIN, impossible
-from noetl.templates.sql.plan import bound_lists
-from noetl.templates.sql.segments import has_blocks
 
 _MARKED = re.compile(r"\|\s*sql\s*-?\}\}\s*\Z")
 _JOINED = re.compile(
@@ -34,6 +31,14 @@ _BIND = "let templates stand where values stand: those are bound"
 def check_sql_fragments(playbook: Playbook, compilation: Compilation) -> Playbook:
     """E_TEMPLATE and W_SQL_FRAGMENT; each place once, wherever a workbook's task is used."""
     written = {scalar: None for task, _ in every_task(playbook) for scalar in sql_texts(task, compilation)}
+    if written:
+        _check_texts(written, playbook, compilation)
+    return playbook
+
+
+def _check_texts(written: Iterable[Scalar], playbook: Playbook, compilation: Compilation) -> None:
+    from noetl.templates.sql.impossible import KEYCHAIN, impossible  # most playbooks have no SQL
+
     for scalar in written:
         text = scalar.value if isinstance(scalar.value, str) else ""
         template = parsed(text) if is_template(text) else None
@@ -57,10 +62,12 @@ def check_sql_fragments(playbook: Playbook, compilation: Compilation) -> Playboo
                 "this SQL is wholly made by a template and runs as it comes out",
                 "write the SQL here and let templates fill in values, or mark it {{ … | sql }}",
             )
-    return playbook
 
 
 def _note_joined(scalar: Scalar, text: str, playbook: Playbook, compilation: Compilation) -> None:
+    from noetl.templates.sql.plan import bound_lists
+    from noetl.templates.sql.segments import has_blocks
+
     lists = frozenset() if has_blocks(text) else bound_lists(text)
     for joined in _JOINED.finditer(text):
         if joined.start(1) not in lists:
@@ -78,6 +85,11 @@ def _note_bodies(scalar: Scalar, text: str, playbook: Playbook, compilation: Com
             message = "nothing can be bound within $$: the task fails with sql.fragment unless this gives a plain name"
             hint = "read the value outside, e.g. SELECT set_config('app.x', '{{ … }}', true), or mark it {{ … | sql }}"
             compilation.note("W_SQL_FRAGMENT", place, message, hint)
+
+
+def has_sql(playbook: Playbook, compilation: Compilation) -> bool:
+    """Whether some task of the playbook runs SQL."""
+    return any(True for task, _ in every_task(playbook) for _ in sql_texts(task, compilation))
 
 
 def sql_texts(task: TaskSyntax, compilation: Compilation) -> Iterator[Scalar]:
