@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from noetl.base.errors import BackendError
-from noetl.events.encoding import decode_payload
+from noetl.events.encoding import decode_payload, encode_payload
 from noetl.events.envelope import SCHEMA, Event
 from noetl.events.payloads import EventSource
 from noetl.store.row_codecs import event_values
@@ -49,7 +49,8 @@ async def test_a_file_of_an_earlier_program_is_migrated_with_all_its_logs(tmp_pa
     migrate(old, known_migrations()[:BEFORE_CHECKSUMS], "old")
     logs = [one for path in FILES for one in json.loads(path.read_text())]
     for one in logs:
-        rows = [event_values(_event(plain))[:13] for plain in one["events"]]
+        events = [_event(plain) for plain in one["events"]]
+        rows = [event_values(event, encode_payload(event.payload))[:13] for event in events]
         old.executemany(f"INSERT INTO event VALUES ({', '.join('?' * 13)})", rows)
     old.close()
 

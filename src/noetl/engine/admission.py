@@ -24,7 +24,7 @@ from noetl.engine.pools import pool_of
 from noetl.engine.rates import rate_of, slowed_down
 from noetl.engine.scopes import admission_names, admission_scope
 from noetl.engine.waits.times import length
-from noetl.events.control import TokenHeld
+from noetl.events.control import RateLimit, TokenHeld
 from noetl.events.outcomes import Error
 from noetl.events.steps import StepDenied, StepFailed, StepScheduled, StepStarted
 from noetl.events.tokens import TokenClaimed, TokenDropped
@@ -44,10 +44,20 @@ class Ruling(msgspec.Struct, frozen=True, kw_only=True):
     meta: dict[str, Any] = {}
 
 
+class Admitted(msgspec.Struct, frozen=True):
+    """A token that may run: as which step run, by which ruling, in which slots and under which rate."""
+
+    step_run_id: str
+    ruling: Ruling
+    slots: tuple[str, ...]
+    rate: RateLimit | None
+
+
 def admit(plan: Plan, execution: Execution, token: Token, at: float) -> Decision:
     """Schedule the token's step, hold the token back, or drop it: denied, broken, or past a budget (ROUTE-10)."""
     draft = Draft(execution, at, token.event_id)
-    about: dict[str, Any] = {"step": token.step, "step_run_id": run_id_of(token.token_id)}
+    step_run_id = run_id_of(token.token_id)
+    about: dict[str, Any] = {"step": token.step, "step_run_id": step_run_id}
     step = plan.step(token.step)
     if token.failure is not None:
         return _failed_join(draft, token, token.failure, about)
@@ -70,11 +80,11 @@ def admit(plan: Plan, execution: Execution, token: Token, at: float) -> Decision
         rate = rate_of(step, token, scope, at, wanted)
         if (decision := slowed_down(draft, execution, token, rate, about)) is not None:
             return decision
-        scheduled = _schedule(plan, step, token, ruling, scope, at)
+        admitted = Admitted(step_run_id, ruling, tuple([place.slot for place in places]), rate)
+        scheduled = _schedule(plan, step, token, admitted, scope, at)
     except (TemplateError, ToolError) as problem:
         error = Error(kind=problem.kind, message=f'admission of step "{token.step}": {problem}')
         return _dropped(draft, token, about, "failed", error)
-    scheduled = msgspec.structs.replace(scheduled, slots=tuple(place.slot for place in places), rate=rate)
     if step.loop is not None:
         looped = msgspec.structs.replace(scheduled, order_id=None, looped=True)
         names = admission_names(plan, execution, token)
@@ -82,14 +92,14 @@ def admit(plan: Plan, execution: Execution, token: Token, at: float) -> Decision
     return _scheduled(draft, scheduled, about, token.priority)
 
 
-def _schedule(plan: Plan, step: Transition, token: Token, ruling: Ruling, scope: Scope, at: float) -> StepScheduled:
+def _schedule(plan: Plan, step: Transition, token: Token, admitted: Admitted, scope: Scope, at: float) -> StepScheduled:
     timeout_s, deadline_s = _limits(step, scope, at)
     return StepScheduled(
         token_id=token.token_id,
-        order_id=None if plan.in_place(token.step) else order_id_of(run_id_of(token.token_id)),
+        order_id=None if plan.in_place(token.step) else order_id_of(admitted.step_run_id),
         task=step.tasks[0].name if step.tasks else None,
         args=_args(step, token, scope, at),
-        token_meta=ruling.meta,
+        token_meta=admitted.ruling.meta,
         timeout_s=timeout_s,
         deadline_s=deadline_s,
         boundary_s=length("timeout.duration", step.timeout.duration, scope, at) if step.timeout is not None else None,
@@ -97,6 +107,8 @@ def _schedule(plan: Plan, step: Transition, token: Token, ruling: Ruling, scope:
         handles=handled_events(step),
         keeps_tasks=plan.keeps_tasks(token.step),
         pool=pool_of(plan, step, scope, at),
+        slots=admitted.slots,
+        rate=admitted.rate,
     )
 
 
@@ -179,9 +191,11 @@ def _dropped(draft: Draft, token: Token, about: dict[str, Any], reason: str, err
 
 def _limits(step: Transition, scope: Scope, now: float) -> tuple[float | None, float | None]:
     """How long the step run may take, rendered once and recorded (WRK-07)."""
+    if step.lifecycle is None:
+        return None, None
 
     def limit(name: str) -> float | None:
-        written = getattr(step.lifecycle, name) if step.lifecycle else None
+        written = getattr(step.lifecycle, name)
         return length(name, written, scope, now) if written is not None else None
 
     return limit("timeout_s"), limit("deadline_s")

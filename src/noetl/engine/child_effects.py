@@ -23,15 +23,14 @@ _INTERRUPTED = "the step that waited for it was interrupted"
 _TIMED_OUT = "the step that waited for it has timed out"
 
 _RUN_ENDS = (TokenDropped, StepFailed, HandlerFailed, AsyncDone, CompensationUnknown)
-# Most events concern no child. One isinstance over all types is what they cost.
-_CONCERNING = (PlaybookPaused, PlaybookResumed, PlaybookCancelled, StepTimeout, HandlerStarted, *_RUN_ENDS)
+# Most events concern no child. One look at their class is what they cost.
+_CONCERNING = frozenset({PlaybookPaused, PlaybookResumed, PlaybookCancelled, StepTimeout, HandlerStarted, *_RUN_ENDS})
 
 
-def child_effects(events: Iterable[Event]) -> Iterator[Effect]:
+def child_effects(events: Iterable[Event]) -> list[Effect]:
     """What these events mean for children, in their order."""
-    for event in events:
-        if isinstance(event.payload, _CONCERNING):
-            yield from _effects_of(event)
+    concerning = [event for event in events if type(event.payload) in _CONCERNING]
+    return [effect for event in concerning for effect in _effects_of(event)]
 
 
 def _effects_of(event: Event) -> Iterator[Effect]:

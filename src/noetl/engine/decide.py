@@ -34,7 +34,7 @@ from noetl.engine.commands import (
 from noetl.engine.compensation import before_the_end, compensate
 from noetl.engine.completion import finish
 from noetl.engine.control import control
-from noetl.engine.decision import Decision, Draft
+from noetl.engine.decision import NOTHING, Decision, Draft
 from noetl.engine.event_listeners import deliver_events, only_listeners, stop_listening
 from noetl.engine.execution import Due, Execution
 from noetl.engine.handlers import handle
@@ -107,6 +107,8 @@ def advance(plan: Plan, execution: Execution, command: Command) -> Decision:
 
 def _to_rest(plan: Plan, execution: Execution, command: Command) -> Decision:
     decision = first = with_attributes(plan, decide(plan, execution, command))
+    if not decision.events:
+        return decision
     fires = not isinstance(command, ClaimOrder)  # whoever claims an order has it, whatever else is due
     events, effects = list(decision.events), list(decision.effects)
     unsettled = Unsettled()
@@ -116,16 +118,17 @@ def _to_rest(plan: Plan, execution: Execution, command: Command) -> Decision:
         decision = unsettled.next(plan, execution, command.at)
         if not decision.events:
             decision = _proceed(plan, execution, command.at, fires=fires)
-        decision = with_attributes(plan, decision)
-        events += decision.events
-        effects += decision.effects
+        if decision.events:
+            decision = with_attributes(plan, decision)
+            events += decision.events
+            effects += decision.effects
     effects += child_effects(events)
     return msgspec.structs.replace(first, events=tuple(events), effects=tuple(effects))
 
 
 def _proceed(plan: Plan, execution: Execution, at: float, *, fires: bool) -> Decision:
     if not execution.is_open or execution.seq == 0:
-        return Decision()
+        return NOTHING
     if execution.error is not None and execution.tokens and plan.net.executor.fail_fast:
         return _stop_others(execution, at)
     item = next(iter(execution.agenda.items()), None)
@@ -140,11 +143,11 @@ def _proceed(plan: Plan, execution: Execution, at: float, *, fires: bool) -> Dec
         pending = before_the_end(plan, execution, at)
         return finish(execution, at) if pending is None else pending
     if execution.paused or execution.delayed or execution.waits:
-        return Decision()  # something will come
+        return NOTHING  # something will come
     if execution.listeners and only_listeners(execution):
         return stop_listening(plan, execution, at)
     is_stuck = not execution.runs and not execution.agenda
-    return unstuck(plan, execution, at) if is_stuck else Decision()
+    return unstuck(plan, execution, at) if is_stuck else NOTHING
 
 
 def _stop_others(execution: Execution, at: float) -> Decision:

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from noetl.base.ids import derived_after
+from noetl.base.ids import SEPARATOR, after_cause
 from noetl.engine.execution import Execution, StepRun
 from noetl.engine.waits.state import OpenHumanTask
 from noetl.events.envelope import Event
@@ -123,6 +123,9 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[Refusal, ...] = ()
 
 
+NOTHING = Decision()  # what most looks at a state come to
+
+
 class Draft:
     """Events being written for one cause. Their ids follow from it, so that a repeated decision collides (O-05)."""
 
@@ -130,6 +133,7 @@ class Draft:
         self._execution = execution
         self.at = at
         self._cause = cause
+        self._prefix = f"{execution.execution_id}{SEPARATOR}{cause}{SEPARATOR}"  # of what its events are named by
         self.events: list[Event] = []
         self.effects: list[Effect] = []
 
@@ -153,7 +157,7 @@ class Draft:
             step, step_run_id = step or run.step, step_run_id or run.step_run_id
         if event_id is None:
             before = run.event_id if run is not None else self._cause or execution.execution_id
-            event_id = derived_after(before, execution.execution_id, self._cause, payload.event_type, ordinal)
+            event_id = after_cause(before, f"{self._prefix}{payload.event_type}{SEPARATOR}{ordinal}")
         event = Event(
             execution_id=execution.execution_id,
             trace_id=execution.trace_id,

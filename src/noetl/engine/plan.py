@@ -43,6 +43,7 @@ class Plan:
         self.names = known_names(net)
         self.net_hash = content_hash(net)
         self._steps = {step.name: step for step in net.transitions}
+        self.step_names = frozenset(self._steps)
         self._side_runs = {step.name: leaves_side_runs(step) for step in net.transitions}
         self._in_place = {step.name: _decided_in_place(step) for step in net.transitions}
         self.attributes = {step.name: found for step in net.transitions if (found := _attributes(step))}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from noetl.base.ids import derived
 from noetl.engine.admission import admit, denied
 from noetl.engine.case_evolution import is_free
-from noetl.engine.decision import Decision, Draft
+from noetl.engine.decision import NOTHING, Decision, Draft
 from noetl.engine.event_listeners import deliver_events
 from noetl.engine.event_rules import heard_as, hears
 from noetl.engine.evolve import evolve
@@ -25,6 +25,8 @@ from noetl.events.tokens import TokenConsumed, TokenCreated, TokenDropped
 
 _UNPARKING = (CtxPatched, PlaybookResumed)
 _MOVING = (TokenConsumed, TokenDropped, TokenHeld, JoinFilled, JoinUnfilled)
+# Every event comes by here and few are one of these, so they are told apart by one look at their class.
+_NOTED = frozenset({*_UNPARKING, *_MOVING, TokenCreated})
 
 
 class Unsettled:
@@ -37,14 +39,20 @@ class Unsettled:
 
     def apply(self, execution: Execution, event: Event) -> None:
         """Let the event change the state, and note what it may have set free."""
+        if execution.listeners:
+            self._note_listeners(execution, event)
+        if type(event.payload) in _NOTED:
+            self._apply_noted(execution, event)
+        else:
+            evolve(execution, event)
+
+    def _apply_noted(self, execution: Execution, event: Event) -> None:
         payload = event.payload
         if isinstance(payload, _UNPARKING):
             self._parked = True
         # Before the event is applied: afterwards the token may be gone, and its groups with it.
         token = execution.tokens.get(payload.token_id) if isinstance(payload, _MOVING) else None
         touched = list(around(execution.forks, token.fork)) if token is not None else []
-        if execution.listeners:
-            self._note_listeners(execution, event)
         evolve(execution, event)
         # The other way round: its group may be opened by this very event.
         if isinstance(payload, TokenCreated):
@@ -71,6 +79,8 @@ class Unsettled:
 
     def next(self, plan: Plan, execution: Execution, at: float) -> Decision:
         """The first thing that can be decided among what was noted; nothing when all of it rests."""
+        if not (self._forks or self._parked or self._heard):
+            return NOTHING
         # Joins before parked tokens before listeners: a join that can fire does so before anything else moves, as the
         # proofs of `noetl check` assume.
         while self._forks:

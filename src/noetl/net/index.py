@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from noetl.net.net import Net, Transition
+from noetl.net.secret_reads import Reads
 
 _KEPT = 64
 _recent: OrderedDict[int, NetIndex] = OrderedDict()
@@ -18,6 +19,7 @@ class NetIndex:
         self.net = net
         self.steps: dict[str, Transition] = {step.name: step for step in net.transitions}
         self.names = frozenset(self.steps)
+        self.keychain_reads: dict[int, Reads] = {}  # by the id of a task, which lives as long as the net
 
 
 def index_of(net: Net) -> NetIndex:

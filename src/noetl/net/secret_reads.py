@@ -68,7 +68,7 @@ def auths_in(inputs: Any) -> Iterator[Any]:
     if not isinstance(inputs, Mapping):
         return
     for place in (inputs, inputs.get("source"), inputs.get("target")):
-        if isinstance(place, Mapping) and place.get("auth") is not None:
+        if place is not None and isinstance(place, Mapping) and place.get("auth") is not None:
             yield place["auth"]
 
 

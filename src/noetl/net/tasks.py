@@ -10,7 +10,17 @@ from noetl.net.task import Task
 
 def tasks_of(step: Transition) -> Iterator[Task]:
     """In document order, hooks after the task they belong to."""
+    if _has_only_tasks(step):
+        return iter(step.tasks)
     return with_hooks((*_own(step), *_side_tasks(step)))
+
+
+def _has_only_tasks(step: Transition) -> bool:
+    """Whether nothing stands around its tasks. Most steps are so, and every start and every order asks for the tasks
+    of some: generators would cost ten times as much."""
+    if step.sink is not None or step.case is not None or step.compensation is not None or step.handlers is not None:
+        return False
+    return not [task for task in step.tasks if task.repeat or task.policy is not None]
 
 
 def pipeline_of(step: Transition) -> Iterator[Task]:

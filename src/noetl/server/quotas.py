@@ -17,13 +17,13 @@ from pathlib import Path
 
 from noetl.base.clock import Clock
 from noetl.base.settings import default_db
-from noetl.events.encoding import encode_payload
 from noetl.server.access.limits import Buckets, RequestRate
 from noetl.server.configuration import MIB, Quotas
 from noetl.server.problem_details import ProblemDetails
 from noetl.store.contract import Commit, ResultStore, Store
 from noetl.store.open_store import MEMORY, is_database
 from noetl.store.results.files import FileResults
+from noetl.store.row_codecs import payload_bodies
 
 _DAY_S = 86_400.0
 _LOOK_EVERY_S = 5.0
@@ -74,7 +74,7 @@ class Usage:
             execution_id = commit.execution.execution_id
             if (subject := self._owners.get(execution_id)) is None:
                 continue
-            self.stored[subject] += sum(len(encode_payload(event.payload)) for event in commit.events)
+            self.stored[subject] += sum(map(len, payload_bodies(commit)))
             if commit.execution.finished_at is not None:
                 self._close(execution_id, subject)
 

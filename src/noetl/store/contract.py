@@ -107,11 +107,13 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
     one: the compiled playbook, kept once per content hash. `waits` are those it opens or changes; `closed_waits` name
     those that are over; `taken_messages` were delivered by it, each to one wait only (MSG-02). `room`: it takes orders
     of these pools, and is refused where that would make too many. `notices` tell of its events; one that is there
-    already stays as it is."""
+    already stays as it is. `bodies` are the payloads of its events as they are stored, where they are encoded already:
+    each is measured, weighed and written, and encoding is the largest part of that."""
 
     after: int
     execution: ExecutionRow
     events: tuple[Event, ...]
+    bodies: tuple[bytes, ...] = ()
     orders: tuple[OrderRow, ...] = ()
     net: bytes | None = None
     waits: tuple[WaitRow, ...] = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import msgspec
 
@@ -15,13 +15,13 @@ from noetl.store.waits import MESSAGE, SIGNAL, WaitRow, canonical
 KINDS = (MESSAGE, SIGNAL)  # what somebody outside may end by its name
 
 
-_OUTSIDE = (OpenWait, CloseWait, ChangeTask)
+_OUTSIDE = frozenset({OpenWait, CloseWait, ChangeTask})
 Rows = tuple[tuple[WaitRow, ...], tuple[str, ...], tuple[TaskRow, ...]]
 
 
-def outside_rows(execution_id: str, effects: Iterable[Effect]) -> Rows:
+def outside_rows(execution_id: str, effects: Sequence[Effect]) -> Rows:
     """Waits that are open after these effects, the ids of those that are over, and the tasks they change."""
-    if not any(isinstance(effect, _OUTSIDE) for effect in effects):
+    if not [effect for effect in effects if type(effect) in _OUTSIDE]:
         return (), (), ()
     waits: dict[str, WaitRow] = {}
     closed: dict[str, None] = {}

@@ -5,7 +5,7 @@ changed in the store is noticed when it is read, and not believed (reliability.m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 from zlib import crc32
 
@@ -15,7 +15,7 @@ from noetl.base.errors import BackendError, UnreadableError
 from noetl.events.encoding import decode_payload, encode_payload
 from noetl.events.envelope import Event
 from noetl.events.payloads import EventSource
-from noetl.store.contract import ExecutionRow, OrderRow, OrderState
+from noetl.store.contract import Commit, ExecutionRow, OrderRow, OrderState
 from noetl.store.human_tasks import TaskRow
 from noetl.store.notices import NoticeRow, NoticeState
 from noetl.store.waits import KeptRow, MessageRow, WaitRow
@@ -49,15 +49,27 @@ def event_of(execution_id: str, row: Sequence[Any]) -> Event:
         raise UnreadableError(f"event {seq} of execution {execution_id} cannot be read: {problem}") from problem
 
 
-def event_values(event: Event) -> tuple[Any, ...]:
-    body = encode_payload(event.payload)
+def payload_bodies(commit: Commit) -> Iterable[bytes]:
+    """The payloads of its events as JSON text."""
+    return commit.bodies or (encode_payload(event.payload) for event in commit.events)
+
+
+def event_rows(commits: Iterable[Commit]) -> list[tuple[Any, ...]]:
+    return [
+        event_values(event, body)
+        for commit in commits
+        for event, body in zip(commit.events, payload_bodies(commit), strict=True)
+    ]
+
+
+def event_values(event: Event, body: bytes) -> tuple[Any, ...]:
     return (
         event.execution_id,
         event.seq,
         event.event_id,
         event.event_type,
         event.ts,
-        event.source.value,
+        event.source._value_,  # `value` is a property in Python: two calls for each event
         event.parent_id,
         event.step,
         event.step_run_id,
@@ -94,7 +106,7 @@ def order_of(row: Sequence[Any]) -> OrderRow:
 
 def order_values(order: OrderRow) -> tuple[Any, ...]:
     lease = (order.lease_owner, order.lease_epoch, order.lease_until)
-    about = (order.state.value, order.pool, order.priority)
+    about = (order.state._value_, order.pool, order.priority)
     return (order.order_id, order.execution_id, order.step_run_id, *about, *lease)
 
 

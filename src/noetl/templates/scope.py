@@ -23,7 +23,7 @@ class Scope:
     iteration or what a loop came to, is read under that name where nothing else has it. `known` are the names that the
     playbook can define at some time; with None, any name may be."""
 
-    __slots__ = ("_bare", "_known", "_loop", "_namespaces", "_results", "_steps")
+    __slots__ = ("_bare", "_known", "_loop", "_namespaces", "_steps", "_tasks")
 
     def __init__(
         self,
@@ -37,11 +37,11 @@ class Scope:
     ) -> None:
         self._loop = loop
         self._known = known
-        self._results = [layer for layer in (steps, tasks) if isinstance(layer, Mapping)]
         self._namespaces = namespaces
-        fields = (namespaces.get(name) for name in ("args", "ctx", "workload"))
-        self._steps = steps
-        self._bare = [layer for layer in (iteration, tasks, steps, *fields) if layer is not None]
+        self._steps, self._tasks = steps, tasks
+        given = namespaces.get
+        layers = (iteration, tasks, steps, given("args"), given("ctx"), given("workload"))
+        self._bare = [layer for layer in layers if layer is not None]
 
     def lookup(self, name: str) -> Any:
         """The value of a bare name. KeyError when nothing gives it one, UndefinedNameError when nothing ever can."""
@@ -66,7 +66,8 @@ class Scope:
 
     def context(self) -> dict[str, Any]:
         """All that code may read without a template, as plain data: namespaces and results by name (O-11)."""
-        results = {name: _plain(layer[name]) for layer in self._results for name in layer}
+        layers = [layer for layer in (self._steps, self._tasks) if isinstance(layer, Mapping)]
+        results = {name: _plain(layer[name]) for layer in layers for name in layer}
         return {name: _plain(self._namespaces.get(name)) for name in _CONTEXT} | {"results": results}
 
     def _undefined(self, name: str) -> KeyError:

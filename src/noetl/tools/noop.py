@@ -10,6 +10,8 @@ from noetl.tools.contract import ToolContext, ToolResult
 
 
 class NoopTool:
+    is_instant = True
+
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
         return ToolResult(result=noop_result(inputs))
 

@@ -85,8 +85,11 @@ async def attempt(
 
 async def _once(tool: Tool, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult | ToolError:
     limit_s = None if getattr(tool, "waits", False) else timeout_s(context.spec.get("timeout"))
+    clock = asyncio.timeout(limit_s)
     try:
-        async with asyncio.timeout(limit_s) as clock:
+        if getattr(tool, "is_instant", False):
+            return await tool.run(inputs, context)  # it awaits nothing, so no timer could end it
+        async with clock:
             return await tool.run(inputs, context)
     except ToolError as problem:
         return problem

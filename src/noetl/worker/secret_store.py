@@ -18,8 +18,9 @@ from noetl.engine.pipeline.keychain_view import KeychainView
 from noetl.engine.pipeline.pipeline_scope import PipelineScope
 from noetl.events.orders import Order
 from noetl.events.secret_materials import Ask, Material, secrets_in
+from noetl.net.index import index_of
 from noetl.net.net import Net
-from noetl.net.secret_reads import Reads, auths_in, credential_name, keychain_reads
+from noetl.net.secret_reads import auths_in, credential_name, keychain_reads
 from noetl.net.task import Task
 from noetl.worker.control_plane import ControlPlane
 
@@ -35,7 +36,7 @@ class SecretStore:
         self._order, self._control_plane, self._mask = order, control_plane, mask
         self._clock, self._worker_id = clock, worker_id
         self._declared = [entry.name for entry in net.keychain]
-        self._reads: dict[int, Reads] = {}  # by the task itself: the net holds it as long as the order runs
+        self._reads = index_of(net).keychain_reads
         self._held: dict[str, Material] = {}
 
     async def scope_with_secrets(self, task: Task, around: PipelineScope) -> PipelineScope:

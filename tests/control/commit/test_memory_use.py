@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
-from noetl.control.commit import sharing
+from noetl.control.commit import memory_use, sharing
 from noetl.control.commit.memory_use import Bounds, KeptBytes
+from noetl.events.events import Payload
+from noetl.store import row_codecs
+from noetl.store.sqlite.store import SqliteStore
 from tests.control.control_plane import CHAIN, ControlPlane
 from tests.engine_script import net_of
 
@@ -73,3 +77,25 @@ async def test_a_server_keeps_hardly_anything_of_executions_that_are_over(monkey
     assert again.execution.status == "completed", "the log has it"
     assert hot._kept is not None
     assert hot._kept.bytes == sum(hot._kept._weights.values())
+
+
+async def test_a_payload_is_encoded_once_for_all_who_need_its_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it is decided: who weighs it in memory and who writes it to the store take that text."""
+
+    def refuse(payload: Payload) -> bytes:
+        raise AssertionError(f"{payload.event_type} is encoded again")
+
+    store = SqliteStore.open(tmp_path / "s.db")
+    control_plane = ControlPlane(store, shared=True)
+    monkeypatch.setattr(row_codecs, "encode_payload", refuse)
+    monkeypatch.setattr(memory_use, "encode_payload", refuse)
+    try:
+        await control_plane.start()
+        order = await control_plane.claim()
+        await control_plane.turn(control_plane.done(order, {"n": 1}), capacity=0)
+
+        assert await store.events("x1") == control_plane.heard
+    finally:
+        await store.close()

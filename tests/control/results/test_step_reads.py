@@ -49,6 +49,8 @@ async def last_order(step: str) -> Order:
         ('  - {step: last, tool: {kind: http, url: x, headers: {"{{ start.n }}": y}}}', {"start"}),
         ("  - {step: last, tool: {kind: python, code: 'result = fetched'}}", {"fetched"}),
         ("  - {step: last, tool: {kind: python, args: {a: '{{ start }}'}, code: 'result = a'}}", {"start"}),
+        ('  - {step: last, tool: {kind: python, code: "x = 1\\nfetched"}}', {"fetched"}),
+        ("""  - {step: last, tool: {kind: http, url: x, params: {a: '{{ "\\t" ~ start.n }}'}}}""", {"start"}),
         ("  - {step: last, tool: {kind: python, script: {uri: /s.py}}}", {"start", "fetched"}),
         ("  - {step: last, tool: {kind: mcp, server: x, tool: y}}", {"start", "fetched"}),
         (JUDGED, {"start", "fetched"}),

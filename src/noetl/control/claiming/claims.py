@@ -10,8 +10,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
-import msgspec
-
 from noetl.base.clock import Clock
 from noetl.base.errors import BackendError, UnreadableError
 from noetl.control.claiming.leases import GIVEN_BACK, OrderLeases
@@ -196,9 +194,9 @@ class Claims:
         )
         verdict = self._decisions.decide(batch, ready.execution_id, command).verdict
         if verdict is ReportResult.ACCEPTED:
-            order = order_for(loaded.plan, loaded.execution, ready.order_id, self._decisions.terms)
-            until = command.at + order.terms.ttl_s
-            claimed.append(msgspec.structs.replace(order, lease_until=until))  # the scopes as of this moment
+            # The scopes as of this moment.
+            terms = self._decisions.terms
+            claimed.append(order_for(loaded.plan, loaded.execution, ready.order_id, terms, at=command.at))
         return verdict
 
     async def seek(self) -> list[OrderRow]:

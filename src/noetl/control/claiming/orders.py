@@ -87,9 +87,11 @@ def order_rows(
     return tuple(rows.values())
 
 
-def order_for(plan: Plan, execution: Execution, order_id: str, usual: LeaseTerms = _USUAL) -> Order:
+def order_for(
+    plan: Plan, execution: Execution, order_id: str, usual: LeaseTerms = _USUAL, *, at: float | None = None
+) -> Order:
     """The order a worker runs: the scopes as of now, as far as the step can read them, and where its pipeline stands
-    (WRK-04).
+    (WRK-04). Its lease begins `at` that moment, where one is given.
 
     Mappings that events change in place are copied one level deep; below it, changes copy what they change.
     """
@@ -97,6 +99,7 @@ def order_for(plan: Plan, execution: Execution, order_id: str, usual: LeaseTerms
     assert run is not None, "an order that was just claimed has its step run"
     assert lease is not None
     span = lease if isinstance(lease, Range) else None
+    terms = terms_of(plan, run.step, usual)
     order = Order(
         order_id=order_id,
         execution_id=execution.execution_id,
@@ -115,6 +118,7 @@ def order_for(plan: Plan, execution: Execution, order_id: str, usual: LeaseTerms
         expiries=expiries_of(execution, run),
         vars=dict(run.vars),
         iterations=None if span is None else iterations_of(plan, run, span),
-        terms=terms_of(plan, run.step, usual),
+        terms=terms,
+        lease_until=at + terms.ttl_s if at is not None else 0.0,
     )
     return order if run.side_run is None else msgspec.structs.replace(order, **side_run_of(execution, run))

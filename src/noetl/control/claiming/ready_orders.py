@@ -117,10 +117,10 @@ class ReadyOrders:
 
     def take(self, pools: Collection[str] | None = None, kinds: Needs | None = None) -> Ready | None:
         """The next order of these pools (None: of any) for who runs these kinds (None: all), if there is one."""
-        own = (lane for lane in self._lines if (pools is None or lane[0] in pools) and _covers(kinds, lane[1]))
-        lane = max(own, key=lambda lane: self._lines[lane].highest, default=None)
-        if lane is None:
+        own = [lane for lane in self._lines if (pools is None or lane[0] in pools) and _covers(kinds, lane[1])]
+        if not own:
             return None
+        lane = own[0] if len(own) == 1 else max(own, key=lambda lane: self._lines[lane].highest)
         line = self._lines.pop(lane)  # pools take turns as well
         ready = line.take()
         if line:

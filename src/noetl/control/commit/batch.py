@@ -11,11 +11,12 @@ from noetl.base.errors import BackendError
 from noetl.control.claiming.lease_terms import terms_of
 from noetl.control.claiming.local_worker import LocalWorker
 from noetl.control.claiming.orders import order_rows
-from noetl.control.commit.loaded_executions import LoadedExecution, LoadedExecutions
+from noetl.control.commit.loaded_executions import DecidedEvents, LoadedExecution, LoadedExecutions
 from noetl.control.notifications.notices import NoticeWriter
 from noetl.engine.commands import Command, DeliverMessage, RecordReport
 from noetl.engine.decision import CloseOrder, Decision, EndExecution
 from noetl.engine.plan import Plan
+from noetl.events.encoding import encode_payload
 from noetl.events.envelope import Event
 from noetl.events.large_values import set_apart
 from noetl.events.orders import LeaseTerms, Order
@@ -34,7 +35,7 @@ class CommitBatch:
 
     def __init__(self) -> None:
         self._decisions: dict[str, list[Decision]] = {}
-        self._stored: dict[str, list[Event]] = {}  # their events as the log is to have them
+        self._events: dict[str, DecidedEvents] = {}
         self._taken: dict[str, list[str]] = {}  # messages, by the execution that they were delivered to
         self._stopped: dict[str, list[str]] = {}
         self.touched: set[str] = set()
@@ -52,7 +53,7 @@ class CommitBatch:
         """What was decided upon these executions is not to be stored."""
         self.touched.difference_update(execution_ids)
         for execution_id in execution_ids:
-            for known in (self._decisions, self._stored, self._taken, self._stopped):
+            for known in (self._decisions, self._events, self._taken, self._stopped):
                 known.pop(execution_id, None)
         # Claims for waiting workers are decisions too; they are undone with the execution they belong to.
         for hand, orders in self.given.items():
@@ -63,19 +64,22 @@ class CommitBatch:
         # Nothing to store. An empty commit would only raise conflicts.
         if not decision.events:
             return
-        self._stored.setdefault(execution_id, []).extend(_stored(event, plan) for event in decision.events)
+        decided = self._events.get(execution_id)
+        if decided is None:
+            decided = self._events[execution_id] = DecidedEvents()
+        _note(decided, decision.events, plan)
         self._decisions.setdefault(execution_id, []).append(decision)
         if isinstance(command, DeliverMessage):
             self._taken.setdefault(execution_id, []).append(command.message_id)
         # The worker that reports knows that its order ends. Others have to be told.
         reported = command.report.order_id if isinstance(command, RecordReport) else None
-        closed = (effect for effect in decision.effects if isinstance(effect, CloseOrder))
-        if stopped := [one.order_id for one in closed if one.order_id != reported]:
-            self._stopped.setdefault(execution_id, []).extend(stopped)
+        for effect in decision.effects:
+            if isinstance(effect, CloseOrder) and effect.order_id != reported:
+                self._stopped.setdefault(execution_id, []).append(effect.order_id)
 
-    def events(self, execution_id: str) -> list[Event]:
-        """What was decided upon it, whole."""
-        return [event for decision in self._decisions.get(execution_id, ()) for event in decision.events]
+    def decided(self, execution_id: str) -> DecidedEvents:
+        """What was decided upon it."""
+        return self._events[execution_id]
 
     @property
     def stopped(self) -> list[str]:
@@ -89,7 +93,7 @@ class CommitBatch:
             _commit(
                 loaded[execution_id],
                 own,
-                self._stored[execution_id],
+                self._events[execution_id],
                 self._taken.get(execution_id, ()),
                 now,
                 terms,
@@ -104,7 +108,7 @@ class CommitBatch:
 
     def _notices(self, loaded: LoadedExecution, notices: NoticeWriter) -> tuple[NoticeRow, ...]:
         execution = loaded.execution
-        events = self.events(execution.execution_id)
+        events = self._events[execution.execution_id].events
         return notices.rows(loaded.plan.net, execution, events, created_at=loaded.created_at)
 
     def ended_executions(self) -> list[str]:
@@ -112,13 +116,28 @@ class CommitBatch:
         return [
             execution_id
             for execution_id, own in self._decisions.items()
-            if any(isinstance(effect, EndExecution) for decision in own for effect in decision.effects)
+            if [1 for decision in own for effect in decision.effects if type(effect) is EndExecution]
         ]
 
 
+def _note(decided: DecidedEvents, events: tuple[Event, ...], plan: Plan) -> None:
+    """The events as they are and as the log has them. What is too large goes to the results store first: here, so that
+    whatever the payload is and whoever made it, no event names what is not there (RES-01, RES-03)."""
+    bodies = [encode_payload(event.payload) for event in events]
+    sizes_bytes = list(map(len, bodies))
+    stored = list(events)
+    if max(sizes_bytes) > plan.inline_bytes:
+        for place, size_bytes in enumerate(sizes_bytes):
+            if size_bytes > plan.inline_bytes:
+                stored[place] = _stored(events[place], plan)
+                bodies[place] = encode_payload(stored[place].payload)
+    decided.events += events
+    decided.sizes_bytes += sizes_bytes
+    decided.stored += stored
+    decided.bodies += bodies
+
+
 def _stored(event: Event, plan: Plan) -> Event:
-    """The event as the log has it. What is too large goes to the results store first: here, so that whatever the
-    payload is and whoever made it, no event names what is not there (RES-01, RES-03)."""
     try:
         payload = set_apart(event.payload, plan.inline_bytes, plan.keep)
     except BackendError as problem:
@@ -129,7 +148,7 @@ def _stored(event: Event, plan: Plan) -> Event:
 def _commit(
     loaded: LoadedExecution,
     decisions: list[Decision],
-    events: list[Event],
+    decided: DecidedEvents,
     taken: Sequence[str],
     now: float,
     terms: LeaseTerms,
@@ -153,7 +172,8 @@ def _commit(
             parent_execution_id=execution.parent_execution_id,
             wake_at=execution.wake_at,
         ),
-        events=tuple(events),
+        events=tuple(decided.stored),
+        bodies=tuple(decided.bodies),
         orders=order_rows(execution.execution_id, effects, now=now, ttl_of=partial(_ttl_of, loaded, terms)),
         net=loaded.plan.net_json() if loaded.committed == 0 else None,
         waits=waits,

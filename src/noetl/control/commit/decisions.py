@@ -221,7 +221,7 @@ class Decisions:
         for commit in commits:
             row = commit.execution
             # Memory is as far as the log only now; a failed commit must leave `committed` where it was.
-            self.loaded.stored(row.execution_id, batch.events(row.execution_id), row.last_seq, now)
+            self.loaded.stored(row.execution_id, batch.decided(row.execution_id), row.last_seq, now)
         return commits
 
     def perform(self, batch: CommitBatch, commits: Sequence[Commit]) -> None:

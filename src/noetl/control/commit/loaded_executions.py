@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 import msgspec
 
 from noetl.base.errors import RefusedError, ToolError, UnreadableError
-from noetl.control.commit.memory_use import KeptBytes, weight_of
+from noetl.control.commit.memory_use import KeptBytes, weight_of, weight_of_sizes
 from noetl.control.commit.plans import Plans
 from noetl.control.commit.sharing import SharingPolicy
 from noetl.control.commit.snapshots import Snapshot, copied
@@ -30,6 +30,16 @@ class Ending(asyncio.Event):
     """The end of an execution, and how many wait for it."""
 
     waiting = 0
+
+
+class DecidedEvents(msgspec.Struct):
+    """What was decided upon an execution, in order: each event whole, how large its payload is, and what the log is to
+    have of both, where large values are set apart."""
+
+    events: list[Event] = []
+    sizes_bytes: list[int] = []
+    stored: list[Event] = []
+    bodies: list[bytes] = []
 
 
 class LoadedExecution(msgspec.Struct):
@@ -141,13 +151,14 @@ class LoadedExecutions:
         self._values.check()
         return told
 
-    def stored(self, execution_id: str, events: Sequence[Event], seq: int, now: float) -> None:
+    def stored(self, execution_id: str, decided: DecidedEvents, seq: int, now: float) -> None:
         """What was decided upon it is in the log."""
         loaded = self._loaded[execution_id]
         loaded.committed, loaded.seen_at = seq, now
-        self._grow(loaded, events)
+        if self._kept is not None:
+            self._grow(loaded, weight_of_sizes(decided.sizes_bytes))
         if loaded.base is not None:
-            loaded.base.add(events)
+            loaded.base.add(decided.events)
 
     def possibly_moved(self, execution_ids: Iterable[str], now: float) -> list[str]:
         """Those in memory that others may have moved since they were compared with the log."""
@@ -193,7 +204,7 @@ class LoadedExecutions:
             self._stale.add(execution.execution_id)
             raise UnreadableError(f"execution {execution.execution_id} cannot be read: {problem!r}") from problem
         loaded.committed = execution.seq
-        self._grow(loaded, tail)
+        self._grow(loaded, weight_of(tail) if self._kept is not None else 0)
         if loaded.base is not None:
             loaded.base.add(tail)
         if self.followed is not None:
@@ -246,10 +257,10 @@ class LoadedExecutions:
         # A stale one stays until it is read again: only that offers its orders to workers once more.
         return loaded is not None and (bool(loaded.ended.waiting) or execution_id in self._stale)
 
-    def _grow(self, loaded: LoadedExecution, events: Sequence[Event]) -> None:
+    def _grow(self, loaded: LoadedExecution, weight: int) -> None:
         if self._kept is not None:
             execution = loaded.execution
-            self._kept.add(execution.execution_id, weight_of(events), is_over=not execution.is_open)
+            self._kept.add(execution.execution_id, weight, is_over=not execution.is_open)
 
     def _keep(self, loaded: LoadedExecution, parent: str | None, weight: int = 0) -> LoadedExecution:
         execution_id = loaded.execution.execution_id

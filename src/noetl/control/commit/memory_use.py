@@ -6,7 +6,7 @@ which is there for little; a Python object takes a few times as much.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 import msgspec
@@ -33,7 +33,12 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
 
 def weight_of(events: Iterable[Event]) -> int:
     """About how many bytes a state takes that has seen these."""
-    return sum(_EVENT_BYTES + _TIMES_STORED * len(encode_payload(event.payload)) for event in events)
+    return weight_of_sizes([len(encode_payload(event.payload)) for event in events])
+
+
+def weight_of_sizes(payload_bytes: Sequence[int]) -> int:
+    """The same where it is known how large their payloads are."""
+    return _EVENT_BYTES * len(payload_bytes) + _TIMES_STORED * sum(payload_bytes)
 
 
 class IsKept(Protocol):

@@ -23,6 +23,7 @@ from noetl.tools.python.context_reads import reads_context
 from noetl.tools.registry import BUILT_IN
 
 _WORD = re.compile(r"\w+")
+_encoder = msgspec.json.Encoder()
 _PYTHON = "python"  # of the built-in kinds, the one that looks up names by itself: those in its code
 
 _known: WeakKeyDictionary[Plan, dict[str, tuple[str, ...] | None]] = WeakKeyDictionary()
@@ -47,11 +48,16 @@ def _reads(plan: Plan, step: str) -> tuple[str, ...] | None:
 def _steps_read_by(step: Transition, plan: Plan) -> tuple[str, ...] | None:
     if any(map(_looks_up_more, tasks_of(step))):
         return None
-    return tuple(sorted(word for word in _words_in(texts_in(msgspec.to_builtins(step))) if plan.has_step(word)))
+    return tuple(sorted(plan.step_names.intersection(_words_in(step))))
 
 
-def _words_in(texts: Iterable[str]) -> set[str]:
-    return {word for text in texts for word in _WORD.findall(text)}
+def _words_in(step: Transition) -> Iterable[str]:
+    """The words of all its texts, keys too."""
+    body = _encoder.encode(step).decode()
+    if "\\" not in body:
+        return _WORD.findall(body)  # all texts at once
+    # An escape, such as that of a new line, would run into the word behind it: text by text.
+    return (word for text in texts_in(msgspec.json.decode(body)) for word in _WORD.findall(text))
 
 
 def _looks_up_more(task: Task) -> bool:

@@ -121,8 +121,11 @@ class ExecutionSecrets:
             )
 
     def _family(self, root: str) -> Family:
-        family = self._families.setdefault(root, Family(Mask(), set(), set()))
-        self._families.move_to_end(root)
+        family = self._families.get(root)
+        if family is not None:
+            self._families.move_to_end(root)
+            return family
+        family = self._families[root] = Family(Mask(), set(), set())
         if len(self._families) > _MOST_FAMILIES:
             self._families.popitem(last=False)  # it is read from the record when it is asked for again
         return family

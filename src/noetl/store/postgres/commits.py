@@ -10,7 +10,7 @@ from typing import Any
 from noetl.base.crash_points import crash_point
 from noetl.store.contract import Commit, ConflictError, StoreSpace, TakenError
 from noetl.store.postgres.queries import QUERIES
-from noetl.store.row_codecs import event_values, execution_values, notice_values, order_values, task_values, wait_values
+from noetl.store.row_codecs import event_rows, execution_values, notice_values, order_values, task_values, wait_values
 
 _NET, _WAIT, _TASK, _NOTICE, _PAIR = 2, 7, 8, 15, 2
 
@@ -26,7 +26,7 @@ class Written:
 
     def __init__(self, commits: Sequence[Commit]) -> None:
         self._commits = sorted(commits, key=lambda commit: commit.execution.execution_id)
-        self._events = [event_values(event) for commit in self._commits for event in commit.events]
+        self._events = event_rows(self._commits)
 
     async def write(self, connection: Any) -> None:
         """All of it or nothing. The usual commit is a single statement, which is a transaction of its own."""

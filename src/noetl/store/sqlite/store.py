@@ -28,7 +28,7 @@ from noetl.store.rebuild import derived_rows
 from noetl.store.requests import Requests
 from noetl.store.row_codecs import (
     event_of,
-    event_values,
+    event_rows,
     execution_of,
     execution_values,
     notice_values,
@@ -120,8 +120,7 @@ class SqliteStore(SqliteHistory):
             for commit in commits:
                 self._move(commit)
             try:
-                rows = [event_values(event) for commit in commits for event in commit.events]
-                self._db.executemany(QUERIES["insert_event"], rows)
+                self._db.executemany(QUERIES["insert_event"], event_rows(commits))
             except sqlite3.IntegrityError as problem:
                 whose = commits[0].execution.execution_id if len(commits) == 1 else f"one of {len(commits)}"
                 # Another process appended the same position, or this commit repeats one: the caller reads the log

@@ -13,7 +13,7 @@ CALL, SINK = "call", "sink"
 
 def has_case(step: Transition) -> bool:
     """Whether the step's runs are case runs, and not plain pipelines."""
-    return bool(step.case or step.sink or any(task.repeat for task in step.tasks))
+    return bool(step.case or step.sink or [task for task in step.tasks if task.repeat])
 
 
 def call_of(step: Transition) -> Task | None:
