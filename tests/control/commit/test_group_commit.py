@@ -15,7 +15,7 @@ from noetl.engine.commands import PauseExecution
 from noetl.events.control import PlaybookPaused
 from noetl.events.orders import ReportResult
 from noetl.store.contract import Commit, ConflictError, TakenError
-from tests.control.control_plane import CHAIN, ControlPlane, Counting
+from tests.control.control_plane import CHAIN, FORK, ControlPlane, Counting
 from tests.engine_script import net_of
 from tests.narrowing import payloads
 
@@ -402,3 +402,48 @@ async def test_reports_of_one_turn_are_stored_together_and_claim_what_they_make_
     assert answer.verdicts == (ReportResult.ACCEPTED,) * 3
     assert [order.step for order in answer.orders] == ["b"] * 3
     assert [len(commits) for commits in control_plane.store.commits] == [3]
+
+
+async def test_an_execution_that_reports_much_at_once_does_not_hold_up_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each commit takes its share of it and whatever the others have; what they reported is answered in order."""
+    monkeypatch.setattr(group_commit, "MOST_EVENTS", 1)
+    control_plane = ControlPlane(shared=True)
+    await control_plane.start(FORK, execution_id="busy")
+    for n in range(2):
+        await control_plane.start(execution_id=f"x{n}")
+    orders = (await control_plane.turn(capacity=5)).orders
+    own = [order for order in orders if order.execution_id == "busy"]
+    others = [order for order in orders if order.execution_id != "busy"]
+    control_plane.store.commits.clear()
+
+    answer, *quick = await asyncio.gather(
+        control_plane.turn(*map(control_plane.done, own), capacity=0),
+        *(control_plane.turn(control_plane.done(order), capacity=1) for order in others),
+    )
+
+    assert answer.verdicts == (ReportResult.ACCEPTED,) * 3
+    assert [[order.step for order in one.orders] for one in quick] == [["b"], ["b"]]
+    whose = [{commit.execution.execution_id for commit in commits} for commits in control_plane.store.commits]
+    assert whose == [{"busy", "x0", "x1"}, {"busy"}, {"busy"}]
+    ended = [event.step for event in await control_plane.store.events("busy") if event.event_type == "step.done"]
+    assert [step for step in ended if step != "start"] == [order.step for order in own]
+
+
+async def test_what_is_asked_for_together_is_decided_in_its_order_also_where_a_part_has_to_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The worker claims last: by then its slots are free, and what its reports made ready is there."""
+    monkeypatch.setattr(group_commit, "MOST_EVENTS", 1)
+    control_plane = ControlPlane(shared=True)
+    await control_plane.start(FORK, execution_id="busy")
+    await control_plane.start(execution_id="x0")
+    orders = (await control_plane.turn(capacity=4)).orders
+    last = [order for order in orders if order.execution_id == "x0"]
+    own = [order for order in orders if order.execution_id == "busy"]
+
+    answer = await control_plane.turn(*map(control_plane.done, [*own, *last]), capacity=4)
+
+    assert answer.verdicts == (ReportResult.ACCEPTED,) * 4
+    assert [order.step for order in answer.orders] == ["b"]

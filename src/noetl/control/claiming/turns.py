@@ -30,8 +30,9 @@ class Turns:
         """Where executions are isolated, every report is decided for itself: what is contested by another server does
         not hold up the rest."""
         if self._policy.isolates_executions:
-            recorded = [partial(self._record_safely, report) for report in turn.reports]
-            *decisions, orders = await self._group_commit.decide_each([*recorded, partial(self._claims.claim, turn)])
+            recorded = [(report.execution_id, partial(self._record_safely, report)) for report in turn.reports]
+            claimed = (None, partial(self._claims.claim, turn))
+            *decisions, orders = await self._group_commit.decide_each([*recorded, claimed])
             # After all of them: what could be stored is stored. The worker repeats the turn, and duplicates are
             # recognised by report id.
             for one in (*decisions, orders):

@@ -77,6 +77,11 @@ class CommitBatch:
             if isinstance(effect, CloseOrder) and effect.order_id != reported:
                 self._stopped.setdefault(execution_id, []).append(effect.order_id)
 
+    def event_count(self, execution_id: str) -> int:
+        """How many events it has of this execution so far."""
+        decided = self._events.get(execution_id)
+        return len(decided.events) if decided is not None else 0
+
     def decided(self, execution_id: str) -> DecidedEvents:
         """What was decided upon it."""
         return self._events[execution_id]

@@ -35,6 +35,9 @@ _T = TypeVar("_T")
 _TRIES = 5  # without a pause, before a decision fails
 _MOST_TRIES = 30  # with growing pauses in between
 _FIRST_S, _LONGEST_S = 0.001, 0.2
+# Of one execution in one batch, after which its further reports wait for the next one. A loop reports thousands of
+# iterations at once, and everybody in the batch would wait for all of them; a crowd of small executions has no limit.
+MOST_EVENTS = 256
 
 
 class DecideAgainError(Exception):
@@ -104,11 +107,16 @@ class GroupCommit:
         self._queue(PendingDecision(decide, answer))
         return await answer
 
-    async def decide_each(self, decides: Sequence[Decide]) -> list[Any]:
-        """Have several things decided in their order, in one round, each for itself: what became of each, or the
-        problem that kept it from being."""
-        answers = [asyncio.get_running_loop().create_future() for _ in decides]
-        self._queue(*(PendingDecision(decide, answer) for decide, answer in zip(decides, answers, strict=True)))
+    async def decide_each(self, decides: Sequence[tuple[str | None, Decide]]) -> list[Any]:
+        """Have several things decided in their order, each for itself: what became of each, or the problem that kept
+        it from being. Each comes with the execution it is about, if there is one. They share a round, unless one of
+        these executions has had its share of it: then the rest of them comes in the next."""
+        loop, group = asyncio.get_running_loop(), object()
+        requests, answers = [], []
+        for subject, decide in decides:
+            answers.append(loop.create_future())
+            requests.append(PendingDecision(decide, answers[-1], subject=subject, group=group))
+        self._queue(*requests)
         return await asyncio.gather(*answers, return_exceptions=True)
 
     def _queue(self, *requests: PendingDecision) -> None:
@@ -140,6 +148,8 @@ class GroupCommit:
                 await self._commit_batch([*requests, *map(PendingDecision, self.further())])
                 for request in requests:
                     request.resolve_answer()
+                if self._waiting:
+                    await asyncio.sleep(0)  # whoever has come meanwhile joins the next batch
         except BaseException:  # the program is ending
             # Nobody will answer these any more: cancel them, or their callers wait for ever.
             for request in requests + self._waiting:
@@ -240,11 +250,15 @@ class GroupCommit:
                 await self._commit_batch([request])
 
     async def _decided(self, batch: CommitBatch, requests: list[PendingDecision]) -> list[PendingDecision]:
-        """Make every decision of the batch; returns those that did not raise."""
+        """Make every decision of the batch; returns those that did not raise and were not held back."""
         decided: list[PendingDecision] = []
+        held_back: list[PendingDecision] = []
         pending = deque(requests)
         while pending:
             request = pending.popleft()
+            if _is_to_wait(request, batch, held_back):
+                held_back.append(request)
+                continue
             request.problem, request.touched, request.tries = None, set(), request.tries + 1
             batch.touching = request.touched
             try:
@@ -268,6 +282,9 @@ class GroupCommit:
                 # Read what `_undo` forgot before the next decision looks at it.
                 if request.touched or broken:
                     await self._memory.refresh()
+        for request in held_back:
+            request.is_queued = True
+        self._waiting[:0] = held_back  # before all that has come since
         return decided
 
     def _undo(
@@ -282,6 +299,13 @@ class GroupCommit:
         batch.drop(spoiled)
         self._memory.forget(spoiled)
         return broken
+
+
+def _is_to_wait(request: PendingDecision, batch: CommitBatch, held_back: list[PendingDecision]) -> bool:
+    """Whether its execution has had its share of this batch, or something waits that was asked for before it."""
+    if request.group is not None and any(one.group is request.group for one in held_back):
+        return True
+    return request.subject is not None and batch.event_count(request.subject) >= MOST_EVENTS
 
 
 async def _fetch_missing(away: ResultNotLoadedError, requests: list[PendingDecision]) -> bool:

@@ -12,10 +12,19 @@ Decide = Callable[[CommitBatch], Awaitable[Any]]
 
 
 class PendingDecision:
-    """What one caller wants decided. `answer` is set when the caller waits in the queue."""
+    """What one caller wants decided. `answer` is set when the caller waits in the queue. `subject` is the execution it
+    is about, where that is known beforehand; `group` is shared by what is to be decided in the order it was asked
+    for."""
 
-    def __init__(self, decide: Decide, answer: asyncio.Future[Any] | None = None) -> None:
-        self.decide, self.answer = decide, answer
+    def __init__(
+        self,
+        decide: Decide,
+        answer: asyncio.Future[Any] | None = None,
+        *,
+        subject: str | None = None,
+        group: object = None,
+    ) -> None:
+        self.decide, self.answer, self.subject, self.group = decide, answer, subject, group
         self.touched: set[str] = set()
         self.result: Any = None
         self.problem: BaseException | None = None
