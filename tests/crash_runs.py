@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Sequence
 
 from noetl.base.clock import ManualClock
-from noetl.control.executions import Executions
+from noetl.control.assembly import assemble
+from noetl.control.commit.effects import Listeners
 from noetl.control.nested.playbook_lookup import StoreLibrary
 from noetl.engine.execution import Execution
 from noetl.net.net import Net
@@ -15,6 +16,8 @@ from noetl.store.memory import MemoryStore
 from noetl.store.results.files import MemoryResults
 from noetl.store.wakeups.memory import MemoryWakeups
 from noetl.tools.registry import Registry
+from noetl.worker.leases import HeldLeases
+from noetl.worker.slots import WorkerHandle
 from noetl.worker.worker import Worker
 from tests.playbook_runs import Scripted
 
@@ -41,10 +44,12 @@ async def drive(
 ) -> Execution:
     """Start `net` as execution x1 on `store`, or take up x1 as another worker would; with its children, to the end."""
     dispatch, clock = MemoryWakeups(), ManualClock()
-    executions = Executions(store, MemoryResults(), dispatch, clock, library=library)
-    tools, worker_id = Registry({"python": scripted}), "second" if resumed else "first"
-    worker = Worker(executions, dispatch, tools, clock=clock, worker_id=worker_id)
-    executions.stop = worker.stop
+    handle = WorkerHandle("second" if resumed else "first", dispatch.notify_workers, HeldLeases(clock))
+    listeners = Listeners(stop=handle.stop)
+    executions, for_workers, *_ = assemble(
+        store, MemoryResults(), dispatch, clock, library=library, listeners=listeners
+    )
+    worker = Worker(for_workers, dispatch, Registry({"python": scripted}), handle, clock=clock)
     serving = asyncio.create_task(worker.serve())
     try:
         async with asyncio.timeout(60):

@@ -72,7 +72,7 @@ def left_waiting(db: str, playbook: str | Path, payload: dict[str, Any] | None =
     async def begun() -> str:
         async with driving(db) as driver:
             execution_id = await driver.start(playbook, payload)
-            while not driver._executions.is_holding:
+            while not driver._executions.may_be_moved_by_others:
                 await asyncio.sleep(0.01)
             return execution_id
 

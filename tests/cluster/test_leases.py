@@ -12,9 +12,10 @@ import pytest
 
 from noetl.base.clock import ManualClock
 from noetl.base.errors import BackendError
-from noetl.control.background.garbage_collection import sweeper
+from noetl.control.assembly import assemble
 from noetl.control.claiming.lease_terms import terms_of
-from noetl.control.executions import Executions
+from noetl.control.claiming.local_control_plane import LocalControlPlane
+from noetl.control.commit.sharing import SharedExecutions
 from noetl.engine.lost_leases import MOST_LEASES
 from noetl.events.calls import PlaybookCall
 from noetl.events.orders import LeaseTerms, Report, ReportResult, Timed, Turn, TurnAnswer
@@ -44,7 +45,7 @@ workflow:
 
 
 async def swept(control_plane: ControlPlane) -> None:
-    await sweeper(control_plane.executions, control_plane.store.key_values, control_plane.clock).sweep()
+    await control_plane.background_jobs.sweeper.sweep()
 
 
 @pytest.mark.req("WRK-03")
@@ -55,10 +56,10 @@ async def test_an_order_whose_answer_was_lost_is_given_again_by_any_server(backe
         [lost] = (await first.turn()).orders
 
         assert not (await second.turn()).orders, "who does not say what it holds is given nothing of its own"
-        answer = await second.executions.turn(Turn(worker_id="w1", capacity=2, holding={}))
+        answer = await second.for_workers.turn(Turn(worker_id="w1", capacity=2, holding={}))
         assert [(one.order_id, one.lease_epoch) for one in answer.orders] == [(lost.order_id, 1)]
         for turn in (Turn(worker_id="w1", capacity=2, holding={lost.order_id: 1}), Turn(worker_id="w2", holding={})):
-            assert not (await second.executions.turn(turn)).orders
+            assert not (await second.for_workers.turn(turn)).orders
 
 
 @pytest.mark.req("WRK-03")
@@ -71,7 +72,7 @@ async def test_an_order_in_an_answer_on_its_way_does_not_hide_a_lost_one(backend
         known = {(await first.turn()).orders[0].order_id, (await first.turn()).orders[0].order_id}
 
         for capacity in (1, 2, 3):
-            answer = await second.executions.turn(Turn(worker_id="w1", capacity=capacity, holding={}))
+            answer = await second.for_workers.turn(Turn(worker_id="w1", capacity=capacity, holding={}))
             assert known <= {one.order_id for one in answer.orders}
             assert len(answer.orders) == max(2, capacity), "others are for whoever has room for them"
 
@@ -83,7 +84,7 @@ async def test_what_a_worker_held_that_leaves_is_given_to_another_at_once(backen
         await first.start()
         [order] = (await first.turn()).orders
 
-        await second.executions.give_back("w1")
+        await second.for_workers.give_back("w1")
 
         [taken] = (await second.turn(worker_id="w2")).orders
         assert (taken.order_id, taken.lease_epoch) == (order.order_id, 2)
@@ -98,7 +99,7 @@ async def test_workers_that_leave_politely_are_not_counted_as_lost() -> None:
     for number in range(MOST_LEASES + 3):
         await swept(control_plane)
         [order] = (await control_plane.turn(worker_id=f"w{number}")).orders
-        await control_plane.executions.give_back(f"w{number}")
+        await control_plane.for_workers.give_back(f"w{number}")
 
     assert order.lease_epoch == MOST_LEASES + 3
 
@@ -113,7 +114,7 @@ async def test_a_step_says_how_long_its_lease_lasts() -> None:
     [row] = await control_plane.store.held_by("w1")
     assert row.lease_until == control_plane.clock.now() + 90
     control_plane.clock.advance(80)
-    await control_plane.executions.renew("w1", {order.order_id: 1}, {order.order_id: order.terms.ttl_s})
+    await control_plane.for_workers.renew("w1", {order.order_id: 1}, {order.order_id: order.terms.ttl_s})
     [row] = await control_plane.store.held_by("w1")
     assert row.lease_until == control_plane.clock.now() + 90
 
@@ -175,14 +176,14 @@ async def test_duplicated_late_and_reordered_reports_count_once() -> None:
 class Flaky:
     """An office whose answers are lost, though it has done what was asked."""
 
-    def __init__(self, executions: Executions) -> None:
-        self._executions, self.lost = executions, 0
+    def __init__(self, control_plane: LocalControlPlane) -> None:
+        self._control_plane, self.lost = control_plane, 0
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._executions, name)
+        return getattr(self._control_plane, name)
 
     async def turn(self, turn: Turn) -> TurnAnswer:
-        answer = await self._executions.turn(turn)
+        answer = await self._control_plane.turn(turn)
         if self.lost:
             self.lost -= 1
             raise BackendError("the connection was lost")
@@ -195,7 +196,7 @@ async def test_a_worker_beside_its_server_outlives_the_store_and_gets_what_it_mi
     async def sleep(pause_s: float) -> None:
         pauses.append(pause_s)
 
-    flaky = Flaky(control_plane.executions)
+    flaky = Flaky(control_plane.for_workers)
     patient = RetryingControlPlane(flaky, leases, sleep=sleep)
     await control_plane.start()
     flaky.lost = 1
@@ -246,10 +247,10 @@ class Shelf:
 @pytest.mark.req("TOOL-11", "O-02")
 async def test_a_child_that_is_waited_for_here_is_cancelled_when_another_server_ends_its_step() -> None:
     store, clock = MemoryStore(), ManualClock()
-    first = Executions(store, MemoryResults(), MemoryWakeups(), clock, library=Shelf(), shared=True)
-    second = Executions(store, MemoryResults(), MemoryWakeups(), clock, library=Shelf(), shared=True)
-    await first.start(net_of(CALLING), execution_id="x1", trace_id="t", payload={})
-    [order] = (await first.turn(Turn(worker_id="w1", capacity=1))).orders
+    first = assemble(store, MemoryResults(), MemoryWakeups(), clock, library=Shelf(), sharing=SharedExecutions())
+    second = assemble(store, MemoryResults(), MemoryWakeups(), clock, library=Shelf(), sharing=SharedExecutions())
+    await first.executions.start(net_of(CALLING), execution_id="x1", trace_id="t", payload={})
+    [order] = (await first.for_workers.turn(Turn(worker_id="w1", capacity=1))).orders
     call = PlaybookCall(
         worker_id="w1",
         execution_id="x1",
@@ -259,10 +260,10 @@ async def test_a_child_that_is_waited_for_here_is_cancelled_when_another_server_
         task_run_id="run-1",
         path="tests/child",
     )
-    waiting = asyncio.create_task(first.call(call))
+    waiting = asyncio.create_task(first.for_workers.call(call))
     while not (children := await store.children("x1")):
         await asyncio.sleep(0)
-    sweep = sweeper(first, store.key_values, clock)
+    sweep = first.background_jobs.sweeper
     await sweep.sweep()
     assert not waiting.done()
 
@@ -275,7 +276,7 @@ async def test_a_child_that_is_waited_for_here_is_cancelled_when_another_server_
         entries=(Timed(clock.now(), failed),),
     )
     clock.advance(2)
-    assert (await second.turn(Turn(worker_id="w1", reports=(report,)))).verdicts == (ReportResult.ACCEPTED,)
+    assert (await second.for_workers.turn(Turn(worker_id="w1", reports=(report,)))).verdicts == (ReportResult.ACCEPTED,)
     await sweep.sweep()
 
     assert (await waiting).status == "cancelled"
@@ -294,9 +295,9 @@ class Full(MemoryResults):
 @pytest.mark.req("RES-01")
 async def test_a_large_value_that_cannot_be_stored_costs_others_of_the_same_round_nothing() -> None:
     store, clock = Counting(), ManualClock()
-    executions = Executions(store, Full(), MemoryWakeups(), clock, shared=True)
+    executions, for_workers, *_ = assemble(store, Full(), MemoryWakeups(), clock, sharing=SharedExecutions())
     await executions.start(net_of(CHAIN), execution_id="x1", trace_id="t", payload={})
-    [order] = (await executions.turn(Turn(worker_id="w1", capacity=1))).orders
+    [order] = (await for_workers.turn(Turn(worker_id="w1", capacity=1))).orders
     large = StepDone(result=TaskResult(result="x" * 200_000))
     report = Report(
         order_id=order.order_id,
@@ -308,7 +309,7 @@ async def test_a_large_value_that_cannot_be_stored_costs_others_of_the_same_roun
     begun = len(store.commits)
 
     spoiled, started = await asyncio.gather(
-        executions.turn(Turn(worker_id="w1", reports=(report,))),
+        for_workers.turn(Turn(worker_id="w1", reports=(report,))),
         executions.start(net_of(CHAIN), execution_id="x2", trace_id="t", payload={}),
         return_exceptions=True,
     )
@@ -322,7 +323,7 @@ async def test_a_large_value_that_cannot_be_stored_costs_others_of_the_same_roun
 async def test_an_order_that_is_given_again_after_it_was_run_is_not_run_again() -> None:
     """Its end is said and not yet heard when another turn, whose answer was lost, is asked for again."""
     control_plane, leases = ControlPlane(shared=True), HeldLeases()
-    flaky = Flaky(control_plane.executions)
+    flaky = Flaky(control_plane.for_workers)
 
     async def sleep(pause_s: float) -> None:
         leases.drop(order.order_id)  # it ends meanwhile

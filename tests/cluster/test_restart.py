@@ -10,7 +10,8 @@ import pytest
 
 from noetl.base.clock import SystemClock
 from noetl.base.ids import uuid7
-from noetl.control.executions import Executions
+from noetl.control.assembly import assemble
+from noetl.control.commit.sharing import SharedExecutions
 from noetl.store.open_store import open_store
 from noetl.store.wakeups.memory import MemoryWakeups
 from tests.cluster.backends import Postgres
@@ -27,13 +28,14 @@ async def _waiting(db: str, number: int) -> None:
     """So many executions that wait for tomorrow."""
     store, results = await open_store(db)
     try:
-        executions = Executions(store, results, MemoryWakeups(), SystemClock(), shared=True)
+        control = assemble(store, results, MemoryWakeups(), SystemClock(), sharing=SharedExecutions())
+        executions = control.executions
         net = net_of(ALARM.replace("duration: 1 ", "duration: 1d "))
         for _ in range(number // AT_ONCE):
             ids = [uuid7(time.time()) for _ in range(AT_ONCE)]
             begun = (executions.start(net, execution_id=one, trace_id=one, payload={}) for one in ids)
             await asyncio.gather(*begun)
-        await executions.close()
+        await control.close()
     finally:
         await store.close()
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from noetl.base.clock import ManualClock
-from noetl.control.executions import Executions
+from noetl.control.assembly import assemble
+from noetl.control.claiming.local_worker import LocalWorkers
+from noetl.control.claiming.worker_abilities import WorkerAbilities
+from noetl.control.commit.effects import Listeners, Stop
+from noetl.control.commit.sharing import OwnExecutions, SharedExecutions
 from noetl.events.envelope import Event
 from noetl.events.orders import Entry, Order, Report, Timed, Turn, TurnAnswer
 from noetl.events.outcomes import TaskResult
@@ -45,14 +49,32 @@ class Counting(MemoryStore):
 class ControlPlane:
     """A control plane with everything beside it that a test looks at."""
 
-    def __init__(self, store: Any = None, *, shared: bool = False, clock: ManualClock | None = None) -> None:
+    def __init__(
+        self,
+        store: Any = None,
+        *,
+        shared: bool = False,
+        clock: ManualClock | None = None,
+        stop: Stop | None = None,
+        local_worker: LocalWorkers | None = None,
+        ability_of: Callable[[str], WorkerAbilities] | None = None,
+    ) -> None:
         self.store = store if store is not None else Counting()
         self.clock = clock or ManualClock()
         self.heard: list[Event] = []
         self.wakeups = MemoryWakeups()
-        self.executions = Executions(
-            self.store, MemoryResults(), self.wakeups, self.clock, watch=self.heard.extend, shared=shared
+        self.assembly = assemble(
+            self.store,
+            MemoryResults(),
+            self.wakeups,
+            self.clock,
+            sharing=SharedExecutions() if shared else OwnExecutions(),
+            listeners=Listeners(watch=self.heard.extend, stop=stop),
+            local_worker=local_worker,
+            ability_of=ability_of,
         )
+        self.executions, self.for_workers = self.assembly.executions, self.assembly.for_workers
+        self.pools, self.background_jobs = self.assembly.pools, self.assembly.background_jobs
 
     async def start(self, text: str = CHAIN, *, execution_id: str = "x1") -> None:
         await self.executions.start(net_of(text), execution_id=execution_id, trace_id="t1", payload={})
@@ -61,7 +83,7 @@ class ControlPlane:
         self, *reports: Report, capacity: int = 1, worker_id: str = "w1", pools: tuple[str, ...] = ("default",)
     ) -> TurnAnswer:
         turn = Turn(worker_id=worker_id, reports=reports, capacity=capacity, pools=pools)
-        return await self.executions.turn(turn)
+        return await self.for_workers.turn(turn)
 
     async def claim(self) -> Order:
         [order] = (await self.turn()).orders

@@ -159,7 +159,7 @@ async def test_nobody_prolongs_the_lease_of_another() -> None:
     order = await control_plane.claim()
     control_plane.clock.advance(20)
 
-    assert await control_plane.executions.renew("w2", {order.order_id: 1}) == {order.order_id}
+    assert await control_plane.for_workers.renew("w2", {order.order_id: 1}) == {order.order_id}
     control_plane.clock.advance(20)
     assert len(await control_plane.store.claimable(now=control_plane.clock.now(), limit=9)) == 1
 
@@ -170,7 +170,7 @@ async def test_a_renewed_lease_lasts_and_a_lost_one_is_told() -> None:
     order = await control_plane.claim()
     control_plane.clock.advance(20)
 
-    lost = await control_plane.executions.renew("w1", {order.order_id: 1, "gone": 1})
+    lost = await control_plane.for_workers.renew("w1", {order.order_id: 1, "gone": 1})
 
     assert lost == {"gone"}
     control_plane.clock.advance(20)

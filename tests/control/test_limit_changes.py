@@ -146,7 +146,7 @@ workflow:
 async def test_limits_of_steps_are_told_with_who_runs_and_waits_and_are_read_again_from_the_log(tmp_path: Path) -> None:
     control_plane = ControlPlane(SqliteStore.open(tmp_path / "s.db"), shared=True)
     await control_plane.start(STEPS, "x1")
-    await control_plane.executions.submit_command("x1", ChangeLimit(at=control_plane.clock.now(), step="nap", limit=2))
+    await control_plane.executions.submit("x1", ChangeLimit(at=control_plane.clock.now(), step="nap", limit=2))
 
     nap, call = step_limits(net_of(STEPS), (await control_plane.executions.execution("x1")).execution)
     assert (nap.written, nap.limit, nap.running, nap.waiting) == (1, 2, 2, 1)

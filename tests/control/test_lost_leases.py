@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from noetl.control.background.garbage_collection import sweeper
 from noetl.engine.commands import ClaimOrder, LoseOrder
 from noetl.engine.lost_leases import MOST_LEASES
 from noetl.events.loops import IterationDone, IterationFailed, IterationStarted
@@ -127,7 +126,7 @@ def test_a_lease_that_was_taken_meanwhile_is_not_lost() -> None:
 @pytest.mark.req("WRK-03", "O-06")
 async def test_a_lease_that_runs_out_is_given_to_another_worker_and_the_fifth_loss_ends_the_step() -> None:
     control_plane = ControlPlane(shared=True)
-    sweep = sweeper(control_plane.executions, control_plane.store.key_values, control_plane.clock).sweep
+    sweep = control_plane.background_jobs.sweeper.sweep
     await control_plane.start()
     epochs: list[int] = []
     for _ in range(MOST_LEASES):
@@ -168,6 +167,6 @@ async def test_orders_of_a_cancelled_execution_are_never_given_out_again() -> No
     await control_plane.executions.cancel("x1", "enough")
     control_plane.clock.advance(31)
 
-    await sweeper(control_plane.executions, control_plane.store.key_values, control_plane.clock).sweep()
+    await control_plane.background_jobs.sweeper.sweep()
 
     assert (await control_plane.turn(worker_id="w2")).orders == ()

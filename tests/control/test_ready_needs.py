@@ -82,9 +82,8 @@ def test_a_worker_carries_every_label_with_its_value(
 
 async def test_a_suspect_waits_for_a_worker_that_can_run_it() -> None:
     """An order that was lost with two workers goes out alone; one who cannot run it does not stand in its way."""
-    control_plane = ControlPlane(shared=True)
     able = {"able": WorkerAbilities(kinds=PYTHON), "other": WorkerAbilities(kinds=frozenset({"http"}))}
-    control_plane.executions.knows_workers(lambda worker_id: able[worker_id])
+    control_plane = ControlPlane(shared=True, ability_of=lambda worker_id: able[worker_id])
     await control_plane.start()
     for _ in range(2):
         assert len((await control_plane.turn(worker_id="able")).orders) == 1
@@ -98,9 +97,8 @@ async def test_a_suspect_waits_for_a_worker_that_can_run_it() -> None:
 
 async def test_a_worker_of_this_server_is_given_what_the_others_left() -> None:
     """Whoever cannot run an order does not keep it from whoever comes next, in the same round or later."""
-    control_plane = ControlPlane(shared=True)
     able = {"able": WorkerAbilities(kinds=PYTHON), "other": WorkerAbilities(kinds=frozenset({"http"}))}
-    control_plane.executions.knows_workers(lambda worker_id: able[worker_id])
+    control_plane = ControlPlane(shared=True, ability_of=lambda worker_id: able[worker_id])
     for number in range(5):
         await control_plane.start(execution_id=f"x{number}")
 
@@ -109,4 +107,4 @@ async def test_a_worker_of_this_server_is_given_what_the_others_left() -> None:
     )
     assert left.orders == ()
     assert len(taken.orders) == 5
-    assert control_plane.executions.waiting_needs == {}
+    assert control_plane.assembly.decisions.ready.needed == {}

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from noetl.control.background.garbage_collection import sweeper
 from noetl.control.commit import sharing
 from noetl.control.commit.memory_use import Bounds
 from noetl.engine.commands import PauseExecution, ResumeExecution
@@ -25,7 +24,7 @@ backends = pytest.mark.parametrize("backend", BACKENDS)
 
 
 async def sweep(control_plane: ControlPlane) -> None:
-    await sweeper(control_plane.executions, control_plane.store.key_values, control_plane.clock).sweep()
+    await control_plane.background_jobs.sweeper.sweep()
 
 
 @backends

@@ -10,15 +10,18 @@ from typing import Any
 import pytest
 
 from noetl.base.clock import ManualClock
+from noetl.control.assembly import assemble
 from noetl.control.background import garbage_collection
-from noetl.control.background.garbage_collection import sweeper
-from noetl.control.executions import Executions
+from noetl.control.commit.effects import Listeners
+from noetl.control.commit.sharing import SharedExecutions
 from noetl.events.orders import LeaseTerms
 from noetl.store.contract import ResultStore, Store
 from noetl.store.results.files import MemoryResults
 from noetl.store.wakeups.memory import MemoryWakeups
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.registry import Registry
+from noetl.worker.leases import HeldLeases
+from noetl.worker.slots import WorkerHandle
 from noetl.worker.worker import Worker
 from tests.control.servers import BACKENDS, connections
 from tests.engine_script import net_of
@@ -61,17 +64,19 @@ class Server:
     def __init__(self, name: str, store: Store, results: ResultStore, clock: ManualClock, tool: Counting) -> None:
         wakeups = MemoryWakeups()
         self.store = store
-        self.executions = Executions(store, results, wakeups, clock, shared=True)
-        worker = Worker(self.executions, wakeups, Registry({"python": tool}), clock=clock, worker_id=name, slots=3)
-        self.executions.stop = worker.stop
-        sweep = sweeper(self.executions, store.key_values, clock)
-        self._tasks = [asyncio.create_task(worker.serve()), asyncio.create_task(sweep.serve())]
+        handle = WorkerHandle(name, wakeups.notify_workers, HeldLeases(clock))
+        self.executions, for_workers, background_jobs, *_ = self._control = assemble(
+            store, results, wakeups, clock, sharing=SharedExecutions(), listeners=Listeners(stop=handle.stop)
+        )
+        worker = Worker(for_workers, wakeups, Registry({"python": tool}), handle, clock=clock, slots=3)
+        serving = (worker.serve(), background_jobs.sweeper.serve())
+        self._tasks = [asyncio.create_task(one) for one in serving]
 
     async def stop(self) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.wait(self._tasks)
-        await self.executions.close()
+        await self._control.close()
 
 
 @pytest.fixture(autouse=True)

@@ -70,8 +70,8 @@ async def test_a_pause_outlives_the_process() -> None:
 
 @pytest.mark.req("SRV-11")
 async def test_who_is_at_work_on_a_cancelled_execution_is_told_to_stop() -> None:
-    control_plane, stopped = ControlPlane(), list[str]()
-    control_plane.executions.stop = stopped.extend
+    stopped = list[str]()
+    control_plane = ControlPlane(stop=stopped.extend)
     await control_plane.start(FORK)
     order = await control_plane.claim()
 
@@ -84,8 +84,8 @@ async def test_who_is_at_work_on_a_cancelled_execution_is_told_to_stop() -> None
 
 
 async def test_an_order_that_ends_by_its_own_report_is_not_stopped() -> None:
-    control_plane, stopped = ControlPlane(), list[str]()
-    control_plane.executions.stop = stopped.extend
+    stopped = list[str]()
+    control_plane = ControlPlane(stop=stopped.extend)
     await control_plane.start(FORK)
     order = await control_plane.claim()
 
@@ -95,8 +95,8 @@ async def test_an_order_that_ends_by_its_own_report_is_not_stopped() -> None:
 
 
 async def test_a_withdrawn_order_is_closed_in_the_store_and_its_report_refused() -> None:
-    control_plane, stopped = ControlPlane(), list[str]()
-    control_plane.executions.stop = stopped.extend
+    stopped = list[str]()
+    control_plane = ControlPlane(stop=stopped.extend)
     await control_plane.start(
         """
 workflow:
@@ -112,7 +112,7 @@ workflow:
 
     assert stopped == [b.order_id]
     assert (await control_plane.turn(control_plane.done(b), capacity=0)).verdicts == (ReportResult.CANCELLED,)
-    assert await control_plane.executions.renew("w1", {b.order_id: 1}) == {b.order_id}
+    assert await control_plane.for_workers.renew("w1", {b.order_id: 1}) == {b.order_id}
 
 
 async def test_a_control_that_cannot_be_stored_has_not_happened() -> None:
@@ -192,7 +192,7 @@ async def test_what_another_process_has_decided_is_noticed_when_a_lease_is_lost(
     await second.executions.take_up("x1", is_gone=lambda owner: True)
     await second.executions.control("x1", CancelExecution(at=1.0))
 
-    assert await first.executions.renew("w1", {order.order_id: 1}) == {order.order_id}
+    assert await first.for_workers.renew("w1", {order.order_id: 1}) == {order.order_id}
 
     async with asyncio.timeout(60):
         assert (await first.executions.ended_execution("x1")).status == "cancelled"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from noetl.base.clock import ManualClock
-from noetl.control.background.background_jobs import BackgroundJobs
-from noetl.control.executions import Executions
+from noetl.control.assembly import assemble
+from noetl.control.commit.effects import Listeners
+from noetl.control.commit.sharing import OwnExecutions, SharedExecutions
 from noetl.events.envelope import Event
 from noetl.store.contract import Store
 from noetl.store.memory import MemoryStore
@@ -58,10 +59,16 @@ class ControlPlane:
         self.store = store or MemoryStore()
         self.clock = clock or ManualClock()
         self.events: list[Event] = []
-        self.executions = Executions(
-            self.store, MemoryResults(), MemoryWakeups(), self.clock, watch=self.events.extend, shared=shared
+        self.assembly = assemble(
+            self.store,
+            MemoryResults(),
+            MemoryWakeups(),
+            self.clock,
+            sharing=SharedExecutions() if shared else OwnExecutions(),
+            listeners=Listeners(watch=self.events.extend),
         )
-        self.background_jobs = BackgroundJobs(self.executions, self.store, self.clock, everywhere=shared)
+        self.executions, self.for_workers = self.assembly.executions, self.assembly.for_workers
+        self.background_jobs = self.assembly.background_jobs
         self.deliveries, self.inbox = self.background_jobs.deliveries, self.background_jobs.inbox
         self.timer_queue, self.message_queue = self.background_jobs.timer_queue, self.background_jobs.message_queue
 

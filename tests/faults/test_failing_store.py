@@ -13,10 +13,10 @@ import pytest
 
 from noetl.base.clock import ManualClock
 from noetl.base.errors import BackendError, NoetlError
-from noetl.control.background.garbage_collection import sweeper
+from noetl.control.assembly import assemble
+from noetl.control.claiming.local_control_plane import LocalControlPlane
 from noetl.control.claiming.pools import Pool
-from noetl.control.executions import Executions
-from noetl.control.schedule.timers import TimerQueue
+from noetl.control.commit.sharing import SharedExecutions
 from noetl.events.loops import IterationDone, IterationStarted
 from noetl.events.orders import Entry, Order, Report, Timed, Turn
 from noetl.events.outcomes import TaskResult
@@ -77,9 +77,9 @@ class Failing:
 class Server:
     def __init__(self, store: Any, clock: ManualClock) -> None:
         self.store = store
-        self.executions = Executions(store, MemoryResults(), MemoryWakeups(), clock, shared=True)
-        self.sweeper = sweeper(self.executions, store.key_values, clock)
-        self.timer_queue = TimerQueue(self.executions, store, clock)
+        assembly = assemble(store, MemoryResults(), MemoryWakeups(), clock, sharing=SharedExecutions())
+        self.executions, self.for_workers, self.pools = assembly.executions, assembly.for_workers, assembly.pools
+        self.sweeper, self.timer_queue = assembly.background_jobs.sweeper, assembly.background_jobs.timer_queue
 
 
 class Yard:
@@ -110,8 +110,8 @@ class Yard:
         self._turns += 1
         server = self.servers[self._turns % 2]
         try:
-            await self._take_turn(server.executions)
-            await server.executions.renew("w", self._held)
+            await self._take_turn(server.for_workers)
+            await server.for_workers.renew("w", self._held)
             await server.timer_queue.wake_due()
             await server.store.next_due()
         except NoetlError:
@@ -119,10 +119,10 @@ class Yard:
         finally:
             await server.sweeper.sweep()
 
-    async def _take_turn(self, executions: Executions) -> None:
+    async def _take_turn(self, for_workers: LocalControlPlane) -> None:
         reports = tuple(self._reports)
         turn = Turn(worker_id="w", capacity=2, reports=reports, holding=self._held)
-        answer = await executions.turn(turn)
+        answer = await for_workers.turn(turn)
         assert len(answer.verdicts) == len(reports)
         for report in reports:
             self._held.pop(report.order_id, None)
@@ -157,7 +157,7 @@ def _opened(backend: str, folder: Path) -> Store:
 
 async def _driven(store: Store, failing: Failing) -> None:
     yard = Yard(failing)
-    await yard.servers[0].executions.pools.put(Pool(name="default", capacity=10))
+    await yard.servers[0].pools.put(Pool(name="default", capacity=10))
     for execution_id in EXECUTIONS:
         await yard.start(execution_id)
     for _ in range(PATIENCE):

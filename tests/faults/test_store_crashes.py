@@ -13,8 +13,9 @@ import pytest
 
 from noetl.base.clock import ManualClock, SystemClock
 from noetl.base.crash_points import STORE_POINTS, VARIABLE
+from noetl.control.assembly import assemble
 from noetl.control.background.retention import BATCH
-from noetl.control.executions import Executions
+from noetl.control.commit.sharing import SharedExecutions
 from noetl.events.orders import Order, Report, Timed, Turn
 from noetl.events.outcomes import TaskResult
 from noetl.events.steps import StepDone
@@ -76,15 +77,15 @@ async def _filled(db: str) -> None:
     """Executions that ended long ago, each with a stored result of its own; some that are open, with theirs."""
     store, _ = await open_store(db, results="results")
     clock = ManualClock(1_000_000.0)
-    executions = Executions(store, FileResults(Path("results")), MemoryWakeups(), clock, shared=True)
+    control = assemble(store, FileResults(Path("results")), MemoryWakeups(), clock, sharing=SharedExecutions())
     net = net_of(WORK)
     for number in range(OVER + OPEN):
         name = f"over{number}" if number < OVER else f"open{number - OVER}"
-        await executions.start(net, execution_id=name, trace_id=name, payload={"large": f"{name}{LARGE}"})
+        await control.executions.start(net, execution_id=name, trace_id=name, payload={"large": f"{name}{LARGE}"})
     orders: tuple[Order, ...] = ()
-    while orders := (await executions.turn(Turn(worker_id="w", capacity=500, reports=_ends(orders)))).orders:
+    while orders := (await control.for_workers.turn(Turn(worker_id="w", capacity=500, reports=_ends(orders)))).orders:
         pass
-    await executions.close()
+    await control.close()
     await store.close()
     for path in Path("results").rglob("*.json"):
         os.utime(path, (1_000_000, 1_000_000))

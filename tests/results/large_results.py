@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from noetl.control.executions import Executions
+from noetl.control.assembly import Assembly
 from noetl.events.orders import Order, Report, Timed
 from noetl.events.outcomes import TaskResult
 from noetl.events.steps import StepDone
@@ -14,8 +14,8 @@ from tests.engine_script import net_of
 LARGE = "x" * 200_000
 
 
-async def start(executions: Executions, execution_id: str, text: str = CHAIN, **payload: Any) -> None:
-    await executions.start(net_of(text), execution_id=execution_id, trace_id="t", payload=payload)
+async def start(control: Assembly, execution_id: str, text: str = CHAIN, **payload: Any) -> None:
+    await control.executions.start(net_of(text), execution_id=execution_id, trace_id="t", payload=payload)
 
 
 def done(order: Order, result: Any = 1) -> Report:

@@ -14,7 +14,8 @@ import pytest
 
 from noetl.base.clock import ManualClock
 from noetl.base.errors import BackendError
-from noetl.control.executions import Executions
+from noetl.control.assembly import Assembly, assemble
+from noetl.control.commit.sharing import SharedExecutions
 from noetl.events.executions import ExecutionRequested
 from noetl.events.loops import IterationDone, IterationStarted
 from noetl.events.orders import Order, Report, ReportResult, Timed, Turn
@@ -59,24 +60,24 @@ def objects() -> Iterator[ObjectServer]:
 
 
 @asynccontextmanager
-async def conducting(store: Store, results: ResultStore) -> AsyncIterator[Executions]:
-    executions = Executions(store, results, MemoryWakeups(), ManualClock(), shared=True)
+async def conducting(store: Store, results: ResultStore) -> AsyncIterator[Assembly]:
+    control = assemble(store, results, MemoryWakeups(), ManualClock(), sharing=SharedExecutions())
     try:
-        yield executions
+        yield control
     finally:
-        await executions.close()
+        await control.close()
         results.close()
 
 
 @asynccontextmanager
-async def outside(objects: ObjectServer, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Executions, Watched]]:
+async def outside(objects: ObjectServer, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Assembly, Watched]]:
     store = Watched(lambda: {path.rpartition("/")[2].removesuffix(".json") for path in objects.objects})
-    async with conducting(store, ObjectResults(objects.named(monkeypatch))) as executions:
-        yield executions, store
+    async with conducting(store, ObjectResults(objects.named(monkeypatch))) as control:
+        yield control, store
 
 
-async def claim(executions: Executions) -> Order:
-    [order] = (await executions.turn(Turn(worker_id="w1", capacity=1))).orders
+async def claim(control: Assembly) -> Order:
+    [order] = (await control.for_workers.turn(Turn(worker_id="w1", capacity=1))).orders
     return order
 
 
@@ -89,15 +90,15 @@ async def reached(objects: ObjectServer) -> None:
 async def test_a_slow_store_holds_up_who_needs_it_and_nobody_else(
     objects: ObjectServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with outside(objects, monkeypatch) as (executions, store):
-        await start(executions, "x2")
-        order = await claim(executions)
+    async with outside(objects, monkeypatch) as (control, store):
+        await start(control, "x2")
+        order = await claim(control)
         objects.hold()
-        held = asyncio.create_task(start(executions, "x1", large=LARGE))
+        held = asyncio.create_task(start(control, "x1", large=LARGE))
         await reached(objects)
 
-        told = await executions.turn(Turn(worker_id="w1", reports=(done(order),), capacity=1))
-        await start(executions, "x3")
+        told = await control.for_workers.turn(Turn(worker_id="w1", reports=(done(order),), capacity=1))
+        await start(control, "x3")
 
         assert told.verdicts == (ReportResult.ACCEPTED,)
         assert [one.step for one in told.orders] == ["b"]
@@ -113,17 +114,17 @@ async def test_a_slow_store_holds_up_who_needs_it_and_nobody_else(
 async def test_a_report_that_is_stored_apart_holds_up_no_other_turn(
     objects: ObjectServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with outside(objects, monkeypatch) as (executions, store):
-        await start(executions, "x1")
-        await start(executions, "x2")
-        orders = {order.execution_id: order for order in [await claim(executions), await claim(executions)]}
+    async with outside(objects, monkeypatch) as (control, store):
+        await start(control, "x1")
+        await start(control, "x2")
+        orders = {order.execution_id: order for order in [await claim(control), await claim(control)]}
         objects.hold()
         held = asyncio.create_task(
-            executions.turn(Turn(worker_id="w1", reports=(done(orders["x1"], LARGE),), capacity=0))
+            control.for_workers.turn(Turn(worker_id="w1", reports=(done(orders["x1"], LARGE),), capacity=0))
         )
         await reached(objects)
 
-        other = await executions.turn(Turn(worker_id="w2", reports=(done(orders["x2"]),), capacity=1))
+        other = await control.for_workers.turn(Turn(worker_id="w2", reports=(done(orders["x2"]),), capacity=1))
 
         assert other.verdicts == (ReportResult.ACCEPTED,)
         assert [one.execution_id for one in other.orders] == ["x2"]
@@ -141,14 +142,18 @@ async def test_what_a_decision_reads_is_brought_at_once_and_decided_upon_again(
     async with outside(objects, monkeypatch) as (first, store):
         await start(first, "x1", LOOP)
         ran: list[Report] = []
-        while orders := (await first.turn(Turn(worker_id="w1", capacity=9))).orders:
+        while orders := (await first.for_workers.turn(Turn(worker_id="w1", capacity=9))).orders:
             for order in orders:
                 ran += looped(order)
-        second = Executions(store, ObjectResults("s3://bucket"), MemoryWakeups(), ManualClock(), shared=True)
+        second = assemble(
+            store, ObjectResults("s3://bucket"), MemoryWakeups(), ManualClock(), sharing=SharedExecutions()
+        )
         for report in ran:
-            assert (await second.turn(Turn(worker_id="w1", reports=(report,)))).verdicts == (ReportResult.ACCEPTED,)
+            assert (await second.for_workers.turn(Turn(worker_id="w1", reports=(report,)))).verdicts == (
+                ReportResult.ACCEPTED,
+            )
 
-        [order] = (await second.turn(Turn(worker_id="w1", capacity=1))).orders
+        [order] = (await second.for_workers.turn(Turn(worker_id="w1", capacity=1))).orders
 
         assert order.step == "b"
         assert not store.dangling
@@ -171,15 +176,17 @@ async def test_an_execution_that_refers_to_what_a_slow_store_has_is_claimed_when
     async with outside(objects, monkeypatch) as (first, store):
         await start(first, "x1", large=LARGE)
         await start(first, "x2")
-        second = Executions(store, ObjectResults("s3://bucket"), MemoryWakeups(), ManualClock(), shared=True)
+        second = assemble(
+            store, ObjectResults("s3://bucket"), MemoryWakeups(), ManualClock(), sharing=SharedExecutions()
+        )
         objects.hold()
 
-        at_once = (await second.turn(Turn(worker_id="w1", capacity=5))).orders
+        at_once = (await second.for_workers.turn(Turn(worker_id="w1", capacity=5))).orders
 
         assert [one.execution_id for one in at_once] == ["x2"]
         objects.let_go()
         async with asyncio.timeout(60):
-            while not (later := (await second.turn(Turn(worker_id="w1", capacity=5))).orders):
+            while not (later := (await second.for_workers.turn(Turn(worker_id="w1", capacity=5))).orders):
                 await asyncio.sleep(0.01)
         assert [(one.execution_id, one.workload.get("large")) for one in later] == [("x1", LARGE)]
         await second.close()
@@ -204,23 +211,23 @@ class Flaky(MemoryResults):
 @pytest.mark.req("RES-01")
 async def test_while_the_store_is_away_nothing_is_lost_and_its_execution_goes_on_when_it_is_back() -> None:
     store, results = MemoryStore(), Flaky()
-    async with conducting(store, results) as executions:
-        await start(executions, "x1")
-        order = await claim(executions)
+    async with conducting(store, results) as control:
+        await start(control, "x1")
+        order = await claim(control)
         results.is_away = True
         turn = Turn(worker_id="w1", reports=(done(order, LARGE),), capacity=1)
 
         with pytest.raises(BackendError, match="away"):
-            await executions.turn(turn)
+            await control.for_workers.turn(turn)
         with pytest.raises(BackendError, match="away"):
-            await start(executions, "x2", large=LARGE)
+            await start(control, "x2", large=LARGE)
         assert await store.execution("x2") is None
         results.is_away = False
 
-        answer = await executions.turn(turn)
+        answer = await control.for_workers.turn(turn)
         assert answer.verdicts == (ReportResult.ACCEPTED,)
-        assert (await claim(executions)).step == "b"
-        await start(executions, "x2", large=LARGE)
+        assert (await claim(control)).step == "b"
+        await start(control, "x2", large=LARGE)
         [requested] = [one.payload for one in await store.events("x2") if isinstance(one.payload, ExecutionRequested)]
         assert requested.apart
 
@@ -232,9 +239,9 @@ async def test_what_is_gone_is_missing_as_it_is_anywhere() -> None:
         await start(first, "x1", large=LARGE)
         results._bodies.clear()
         async with conducting(store, results) as second:
-            assert (await second.turn(Turn(worker_id="w1", capacity=1))).orders == ()
+            assert (await second.for_workers.turn(Turn(worker_id="w1", capacity=1))).orders == ()
             with pytest.raises(BackendError, match=r"result\.missing"):
-                await second.execution("x1")
+                await second.executions.execution("x1")
 
 
 EMBEDDED = """
@@ -284,15 +291,15 @@ class HeldDisk(FileResults):
 @pytest.mark.req("RES-01")
 async def test_a_large_file_is_written_beside_what_a_server_does(tmp_path: Path) -> None:
     store, results = MemoryStore(), HeldDisk(tmp_path)
-    async with conducting(store, results) as executions:
-        held = asyncio.create_task(start(executions, "x1", large="x" * 3_000_000))
+    async with conducting(store, results) as control:
+        held = asyncio.create_task(start(control, "x1", large="x" * 3_000_000))
         assert await asyncio.to_thread(results.came.wait, 60)
 
-        await start(executions, "x2")
+        await start(control, "x2")
 
-        assert (await claim(executions)).execution_id == "x2"
+        assert (await claim(control)).execution_id == "x2"
         assert not held.done()
         results.free.set()
         await held
         async with conducting(store, results) as other:
-            assert len((await other.execution("x1")).execution.workload["large"]) == 3_000_000
+            assert len((await other.executions.execution("x1")).execution.workload["large"]) == 3_000_000

@@ -10,7 +10,7 @@ import pytest
 
 from noetl.base.clock import ManualClock
 from noetl.base.errors import BackendError, ToolError
-from noetl.control.executions import Executions
+from noetl.control.assembly import assemble
 from noetl.events.references import Reference
 from noetl.store.open_store import open_store
 from noetl.store.results.files import FileResults, MemoryResults
@@ -135,7 +135,7 @@ workflow: [{step: start, tool: {name: t, kind: python, code: x}}]
 @pytest.mark.req("RES-06", "EVT-07")
 async def test_an_execution_whose_own_values_are_gone_is_refused_and_nothing_is_guessed(db: Path) -> None:
     store, results = await open_store(str(db))
-    executions = Executions(store, results, MemoryWakeups(), ManualClock())
+    executions = assemble(store, results, MemoryWakeups(), ManualClock()).executions
     await executions.start(net_of(SET), execution_id="x1", trace_id="t", payload={"given": "g" * 600})
     executions.release("x1")
     for path in db.with_name(db.name + ".results").rglob("*.json"):

@@ -71,7 +71,7 @@ async def test_a_report_of_five_megabytes_is_stored_by_reference() -> None:
     [done] = [event.payload.result for event in events if isinstance(event.payload, StepDone)]
     assert done.ref is not None
     assert done.ref.size == len(FIVE_MB) + 2
-    assert control_plane.executions.load(done.ref) == FIVE_MB
+    assert control_plane.for_workers.load(done.ref) == FIVE_MB
     [following] = answer.orders
     assert following.ctx == {"big": FIVE_MB}
     assert following.results["start"] == done, "the state has the reference, not the value"
@@ -153,7 +153,7 @@ async def test_a_report_that_names_the_next_step_is_kept_as_refused_and_starts_n
     order = await control_plane.claim()
     before = [event.event_type for event in await stored(control_plane)]
 
-    answer = await control_plane.executions.turn(read_turn(forged_next(control_plane.done(order))))
+    answer = await control_plane.for_workers.turn(read_turn(forged_next(control_plane.done(order))))
 
     assert answer.verdicts == (ReportResult.REFUSED,)
     events = await stored(control_plane)

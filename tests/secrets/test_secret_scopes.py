@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from noetl.control.executions import Executions
+from noetl.control.assembly import assemble
 from noetl.control.secrets.release import SecretRefusedError, SecretRelease
 from noetl.engine.pipeline.progress import task_run_id
 from noetl.events.orders import Order
@@ -33,7 +33,8 @@ class Desk(ControlPlane):
         super().__init__()
         self.vault = new_vault()
         desk = SecretRelease(lambda: new_keychain(vault=self.vault))
-        self.executions = Executions(self.store, MemoryResults(), MemoryWakeups(), self.clock, secret_release=desk)
+        self.assembly = assemble(self.store, MemoryResults(), MemoryWakeups(), self.clock, secret_release=desk)
+        self.executions, self.for_workers = self.assembly.executions, self.assembly.for_workers
 
     async def begin(self, text: str, payload: dict[str, Any] | None = None) -> None:
         for name in NAMES:
@@ -48,7 +49,7 @@ class Desk(ControlPlane):
                 execution_id="x1", order_id=order.order_id, lease_epoch=order.lease_epoch, worker_id="w1", name=name
             )
             with suppress(SecretRefusedError):
-                await self.executions.secret(ask)
+                await self.for_workers.secret(ask)
                 found.add(name)
         return found
 

@@ -161,7 +161,7 @@ def _approved_here(db: str) -> str:
     async def begun() -> str:
         async with driving(db) as driver:
             execution_id = await driver.start(playbook(PAYMENT), {"amount": 10})
-            while not driver._executions.is_holding:
+            while not driver._executions.may_be_moved_by_others:
                 await asyncio.sleep(0.01)
             return execution_id
 

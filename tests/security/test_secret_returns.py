@@ -221,7 +221,7 @@ async def test_a_secret_that_was_read_before_an_interruption_is_masked_after_it(
     text = playbook(WAITS.replace("FILE", place).replace("SIZE", str(size)))
     async with driving(db) as driver:
         execution_id = await driver.start(text)
-        while not driver._executions.is_holding:
+        while not driver._executions.may_be_moved_by_others:
             await asyncio.sleep(0.01)
     async with driving(db) as driver:
         await driver.take_up(execution_id)

@@ -20,8 +20,10 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 
 from noetl.base.errors import BackendError, NoetlError, RefusedError
-from noetl.control.background.garbage_collection import sweeper
+from noetl.control.assembly import assemble
 from noetl.control.claiming.pools import EVERY
+from noetl.control.commit.effects import Listeners
+from noetl.control.commit.sharing import SharedExecutions
 from noetl.control.executions import Executions
 from noetl.events.orders import Turn, TurnAnswer
 from noetl.events.worker_protocol import read_turn
@@ -43,6 +45,7 @@ from noetl.worker.remote_values import RemoteValues
 from noetl.worker.report_queue import SHARED_PENDING
 from noetl.worker.retry_delay import RetryingControlPlane
 from noetl.worker.server_clock import ServerClock
+from noetl.worker.slots import WorkerHandle
 from noetl.worker.wakeup_poll import WakeupPoll
 from noetl.worker.worker import Worker
 from tests.simulation import invariants
@@ -129,26 +132,33 @@ class SimulatedServer:
         store: Any = SimulatedStore(world)
         self._roster = self._stubs.roster = Roster(store.key_values, world.clock)
         self._stubs.store = store
-        self.executions = Executions(store, world.results, self._stubs.dispatch, world.clock, shared=True)
-        self._stubs.executions = self.executions
-        world.run(self.node, sweeper(self.executions, store.key_values, world.clock).serve())
+        leases = HeldLeases(world.clock, world.loop.time)
+        self._handle = WorkerHandle(name, self._stubs.dispatch.notify_workers, leases)
+        self.executions, self.for_workers, background_jobs, *_ = assemble(
+            store,
+            world.results,
+            self._stubs.dispatch,
+            world.clock,
+            sharing=SharedExecutions(),
+            listeners=Listeners(stop=self._handle.stop),
+        )
+        self._stubs.executions, self._stubs.for_workers = self.executions, self.for_workers
+        world.run(self.node, background_jobs.sweeper.serve())
         if works:
             self._work(name)
         address.node, address.handle = self.node, self.handle
 
     def _work(self, name: str) -> None:
-        world, leases = self._world, HeldLeases(self._world.clock, self._world.loop.time)
+        world = self._world
         worker = Worker(
-            RetryingControlPlane(self.executions, leases),
+            RetryingControlPlane(self.for_workers, self._handle.leases),
             self._stubs.dispatch,
             Registry({"python": SimulatedTool(world, name)}),
+            self._handle,
             clock=world.clock,
-            worker_id=name,
             slots=2,
-            leases=leases,
             most_pending=SHARED_PENDING,
         )
-        self.executions.stop = worker.stop
         world.worker_ids.append(name)
         world.run(self.node, self._registered_work(name, worker))
 
@@ -185,7 +195,7 @@ class SimulatedServer:
         if path == "/api/orders/heartbeat":
             beat = msgspec.json.decode(body, type=routes.Beat)
             await routes.check_worker(self._request(token), beat.worker_id)
-            lost = await self.executions.renew(beat.worker_id, beat.leases, beat.ttls)
+            lost = await self.for_workers.renew(beat.worker_id, beat.leases, beat.ttls)
             return msgspec.json.encode(routes.Beaten(lost=sorted(lost)))
         assert path == "/api/orders/turn", path
         asked = read_turn(body)
@@ -348,15 +358,15 @@ class World:
             clock=clock,
             register=register,
         )
+        wakeups = WakeupPoll(control_plane)
         worker = Worker(
             control_plane,
-            WakeupPoll(control_plane),
+            wakeups,
             Registry({"python": SimulatedTool(self, worker_id)}),
+            WorkerHandle(worker_id, wakeups.notify_workers, leases),
             clock=clock,
-            worker_id=worker_id,
             slots=self.dice.randint(1, 3),
             pools=("default",),
-            leases=leases,
             prepare=control_plane.prepare,
             settle=control_plane.settled,
             most_pending=SHARED_PENDING,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from noetl.base.clock import ManualClock
-from noetl.control.executions import Executions
+from noetl.control.assembly import assemble
 from noetl.engine.commands import PauseExecution
 from noetl.events.orders import Order, Report, ReportResult, Timed, Turn
 from noetl.events.steps import StepDone
@@ -34,7 +34,8 @@ class World:
 
     def __init__(self, store: Store) -> None:
         self.store, self.clock = store, ManualClock()
-        self.executions = Executions(store, MemoryResults(), MemoryWakeups(), self.clock)
+        control = assemble(store, MemoryResults(), MemoryWakeups(), self.clock)
+        self.executions, self.for_workers = control.executions, control.for_workers
         self.held: dict[str, Order] = {}
 
     async def make(self) -> None:
@@ -55,7 +56,7 @@ class World:
         )
 
     async def claim(self) -> Order:
-        [order] = (await self.executions.turn(Turn(worker_id="w1", capacity=1))).orders
+        [order] = (await self.for_workers.turn(Turn(worker_id="w1", capacity=1))).orders
         return order
 
     def end(self, order: Order) -> Report:
@@ -68,7 +69,7 @@ class World:
         )
 
     async def done(self, order: Order) -> ReportResult:
-        return (await self.executions.turn(Turn(worker_id="w1", reports=(self.end(order),)))).verdicts[0]
+        return (await self.for_workers.turn(Turn(worker_id="w1", reports=(self.end(order),)))).verdicts[0]
 
 
 async def rows(store: Store) -> tuple[list[ExecutionRow], list[OrderRow]]:

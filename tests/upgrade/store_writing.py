@@ -12,13 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from noetl.base.clock import ManualClock
-from noetl.control.executions import Executions
-from noetl.control.schedule.timers import TimerQueue
+from noetl.control.assembly import assemble
+from noetl.control.commit.sharing import SharedExecutions
 from noetl.events.orders import Turn
 from noetl.operations.embedded import compiled
 from noetl.store.results.files import MemoryResults
 from noetl.store.wakeups.memory import MemoryWakeups
 from noetl.tools.registry import Registry
+from noetl.worker.leases import HeldLeases
+from noetl.worker.slots import WorkerHandle
 from noetl.worker.worker import Worker
 
 PLAYBOOK = """
@@ -52,21 +54,22 @@ async def opened(kind: str, place: str) -> Any:
 async def write(kind: str, place: str) -> None:
     """An execution that is over, one that waits in a timer, and one whose order is held by a worker that is gone."""
     store, clock, wakeups, net = await opened(kind, place), ManualClock(AT), MemoryWakeups(), compiled(PLAYBOOK)
-    executions = Executions(store, MemoryResults(), wakeups, clock, shared=True)
-    worker = Worker(executions, wakeups, Registry(), clock=clock, worker_id="elsewhere:1:1")
+    control = assemble(store, MemoryResults(), wakeups, clock, sharing=SharedExecutions())
+    executions, handle = control.executions, WorkerHandle("elsewhere:1:1", wakeups.notify_workers, HeldLeases(clock))
+    worker = Worker(control.for_workers, wakeups, Registry(), handle, clock=clock)
     serving = asyncio.create_task(worker.serve())
     await executions.start(net, execution_id="over", trace_id="t", payload={"n": 3, "rest": 1})
     await executions.start(net, execution_id="timed", trace_id="t", payload={"n": 5})
     while any([(await store.execution(one)).wake_at is None for one in ("over", "timed")]):
         await asyncio.sleep(0.01)
     clock.advance(2)
-    await TimerQueue(executions, store, clock).wake_due()
+    await control.background_jobs.timer_queue.wake_due()
     while (await store.execution("over")).finished_at is None:
         await asyncio.sleep(0.01)
     serving.cancel()
     await asyncio.wait({serving})
     await executions.start(net, execution_id="held", trace_id="t", payload={"n": 7, "rest": 1})
-    answer = await executions.turn(Turn(worker_id="elsewhere:2:2", capacity=1))
+    answer = await control.for_workers.turn(Turn(worker_id="elsewhere:2:2", capacity=1))
     assert [order.execution_id for order in answer.orders] == ["held"]
     await store.close()
 

@@ -13,9 +13,8 @@ from typing import Any, cast
 import pytest
 
 from noetl.base.clock import ManualClock
-from noetl.control.background.garbage_collection import sweeper
-from noetl.control.executions import Executions
-from noetl.control.schedule.timers import TimerQueue
+from noetl.control.assembly import assemble
+from noetl.control.commit.sharing import SharedExecutions
 from noetl.engine.evolve import replayed
 from noetl.events.encoding import encode_payload
 from noetl.store.contract import Store
@@ -26,6 +25,8 @@ from noetl.store.results.files import MemoryResults
 from noetl.store.sqlite.migration import known_migrations as known_to_sqlite
 from noetl.store.wakeups.memory import MemoryWakeups
 from noetl.tools.registry import Registry
+from noetl.worker.leases import HeldLeases
+from noetl.worker.slots import WorkerHandle
 from noetl.worker.worker import Worker
 from tests.cluster.checkers import fenced_changes_nothing, lost_leases, no_gaps, one_end_each
 from tests.contracts.stores import fresh_url
@@ -85,9 +86,10 @@ async def _served(db: str, clock: ManualClock) -> AsyncIterator[tuple[Store, Any
     """The store with a server and a worker of today, and what to call for a moment to pass."""
     store, _ = await open_store(db)
     wakeups = MemoryWakeups()
-    executions = Executions(store, MemoryResults(), wakeups, clock, shared=True)
-    timer_queue, sweeps = TimerQueue(executions, store, clock), sweeper(executions, store.key_values, clock)
-    worker = Worker(executions, wakeups, Registry(), clock=clock, worker_id="today:1:1")
+    control = assemble(store, MemoryResults(), wakeups, clock, sharing=SharedExecutions())
+    timer_queue, sweeps = control.background_jobs.timer_queue, control.background_jobs.sweeper
+    handle = WorkerHandle("today:1:1", wakeups.notify_workers, HeldLeases(clock))
+    worker = Worker(control.for_workers, wakeups, Registry(), handle, clock=clock)
     serving = asyncio.create_task(worker.serve())
 
     async def moment() -> None:

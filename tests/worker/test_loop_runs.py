@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from noetl.base.clock import ManualClock
-from noetl.control.executions import Executions
+from noetl.control.assembly import assemble
+from noetl.control.commit.effects import Listeners
 from noetl.events.loops import IterationDone, IterationStarted
 from noetl.events.tasks import TaskProcessed, TaskStarted
 from noetl.operations.embedded import run_net
@@ -17,6 +18,8 @@ from noetl.store.memory import MemoryStore
 from noetl.store.results.files import MemoryResults
 from noetl.store.wakeups.memory import MemoryWakeups
 from noetl.tools.registry import Registry
+from noetl.worker.leases import HeldLeases
+from noetl.worker.slots import WorkerHandle
 from noetl.worker.worker import Worker
 from tests.engine_script import net_of
 from tests.narrowing import payloads
@@ -474,13 +477,13 @@ def test_an_iteration_that_was_refused_runs_no_further_task() -> None:
 async def drive(text: str, *workers: tuple[str, Scripted]) -> list[Any]:
     """A run with several workers on one control plane; its events."""
     dispatch, clock, events = MemoryWakeups(), ManualClock(), list[Any]()
-    executions = Executions(MemoryStore(), MemoryResults(), dispatch, clock, watch=events.extend)
-    serving = [
-        asyncio.create_task(
-            Worker(executions, dispatch, Registry({"python": tool}), clock=clock, worker_id=name, slots=1).serve()
-        )
-        for name, tool in workers
-    ]
+    listeners = Listeners(watch=events.extend)
+    executions, for_workers, *_ = assemble(MemoryStore(), MemoryResults(), dispatch, clock, listeners=listeners)
+    serving = []
+    for name, tool in workers:
+        handle = WorkerHandle(name, dispatch.notify_workers, HeldLeases(clock))
+        worker = Worker(for_workers, dispatch, Registry({"python": tool}), handle, clock=clock, slots=1)
+        serving.append(asyncio.create_task(worker.serve()))
     async with asyncio.timeout(60):
         await executions.start(net_of(text), execution_id="x1", trace_id="t1", payload={})
         await executions.ended_execution("x1")

@@ -103,7 +103,7 @@ async def test_an_answer_that_was_lost_on_its_way_changes_nothing_twice() -> Non
             async def run(self, inputs: Any, context: Any) -> Any:
                 if context.task == "a" and not answered:
                     answered.append(1)
-                    turn, losing = server.executions.turn, pytest.MonkeyPatch()
+                    turn, losing = server.for_workers.turn, pytest.MonkeyPatch()
 
                     async def twice(told: Any) -> Any:
                         if told.reports and not told.capacity:
@@ -111,7 +111,7 @@ async def test_an_answer_that_was_lost_on_its_way_changes_nothing_twice() -> Non
                             await turn(told)
                         return await turn(told)
 
-                    losing.setattr(server.executions, "turn", twice)
+                    losing.setattr(server.for_workers, "turn", twice)
                 return await super().run(inputs, context)
 
         async with working(server, Losing(a=1, b=2, c=3), concurrency=1):

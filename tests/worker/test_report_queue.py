@@ -8,6 +8,7 @@ from typing import Any, cast
 from noetl.events.orders import Report, Turn, TurnAnswer
 from noetl.worker.control_plane import ControlPlane
 from noetl.worker.report_queue import ReportQueue
+from noetl.worker.slots import WorkerHandle
 
 
 class Closed:
@@ -30,7 +31,7 @@ def end() -> Report:
 async def test_what_was_said_before_a_slot_was_cancelled_arrives_and_takes_no_further_order() -> None:
     """An interrupted run records what its tasks gave; what it cannot run any more it leaves for others."""
     control_plane = Closed()
-    post = ReportQueue(cast("ControlPlane", cast("Any", control_plane)), "w")
+    post = ReportQueue(cast("ControlPlane", cast("Any", control_plane)), WorkerHandle("w", lambda _: None))
     slots = [asyncio.ensure_future(post.claim(end())) for _ in range(2)]
     await asyncio.sleep(0)
     for slot in slots:
@@ -46,7 +47,7 @@ async def test_what_was_said_before_a_slot_was_cancelled_arrives_and_takes_no_fu
 
 async def test_a_cancelled_slot_claims_nothing() -> None:
     control_plane = Closed()
-    post = ReportQueue(cast("ControlPlane", cast("Any", control_plane)), "w")
+    post = ReportQueue(cast("ControlPlane", cast("Any", control_plane)), WorkerHandle("w", lambda _: None))
     first = asyncio.ensure_future(post.claim(None))
     await asyncio.sleep(0)
     await asyncio.sleep(0)

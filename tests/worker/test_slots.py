@@ -11,7 +11,7 @@ from noetl.base.clock import SystemClock
 from noetl.events.orders import Turn, TurnAnswer
 from noetl.store.wakeups.memory import MemoryWakeups
 from noetl.tools.registry import Registry
-from noetl.worker.slots import Slots
+from noetl.worker.slots import Slots, WorkerHandle
 from noetl.worker.worker import Worker
 from tests.worker.accepting_control_plane import AcceptingControlPlane
 
@@ -133,7 +133,9 @@ class ForgetfulBell(MemoryWakeups):
 async def test_a_slot_that_asks_for_work_while_it_is_wanted_back_ends_without_a_ring() -> None:
     """A worker of one slot: the child has ended, and the slot that was lent to it still reports that and asks on."""
     control_plane = NothingToDo()
-    service = Worker(control_plane, ForgetfulBell(), Registry(), clock=SystemClock(), worker_id="w", slots=1)
+    bell = ForgetfulBell()
+    handle = WorkerHandle("w", bell.notify_workers)
+    service = Worker(control_plane, bell, Registry(), handle, clock=SystemClock(), slots=1)
     async with asyncio.timeout(60):
         serving = asyncio.create_task(service.serve())
         await _quiet()

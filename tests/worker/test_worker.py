@@ -17,6 +17,7 @@ from noetl.tools.registry import Registry
 from noetl.worker import worker as service
 from noetl.worker.identity import is_gone, own_worker_id
 from noetl.worker.leases import HeldLeases
+from noetl.worker.slots import WorkerHandle
 from noetl.worker.worker import Worker
 from tests.engine_script import net_of
 from tests.playbook_runs import Scripted
@@ -60,7 +61,8 @@ def _order(number: int) -> Order:
 
 async def serve(desk: Desk, tool: Scripted, *, slots: int = 1, leases: HeldLeases | None = None) -> None:
     tools = Registry({"python": tool})
-    worker = Worker(desk, MemoryWakeups(), tools, clock=ManualClock(), worker_id="w", slots=slots, leases=leases)
+    handle = WorkerHandle("w", lambda _: None, leases)
+    worker = Worker(desk, MemoryWakeups(), tools, handle, clock=ManualClock(), slots=slots)
     serving = asyncio.create_task(worker.serve())
     async with asyncio.timeout(60):
         await desk.quiet.wait()
@@ -189,12 +191,13 @@ async def test_a_slot_whose_order_is_stopped_takes_the_next(yields: bool) -> Non
         async def run(self, inputs: Any, context: Any) -> Any:
             begun.append(context.task)
             if len(begun) == 1:
-                worker.stop(["o0", "o0"])
+                handle.stop(["o0", "o0"])
                 if yields:
                     await asyncio.Event().wait()
             return await super().run(inputs, context)
 
-    worker = Worker(desk, MemoryWakeups(), Registry({"python": Waiting()}), clock=ManualClock(), worker_id="w", slots=1)
+    handle = WorkerHandle("w", lambda _: None)
+    worker = Worker(desk, MemoryWakeups(), Registry({"python": Waiting()}), handle, clock=ManualClock(), slots=1)
     serving = asyncio.create_task(worker.serve())
     async with asyncio.timeout(60):
         await desk.quiet.wait()
@@ -227,12 +230,13 @@ async def test_a_worker_that_ends_while_an_order_turns_out_to_be_lost_ends(stopp
                     await asyncio.Event().wait()
 
     desk = SlowDesk(1, ReportResult.CANCELLED)
-    worker = Worker(desk, MemoryWakeups(), Registry({"python": Endless()}), clock=ManualClock(), worker_id="w", slots=1)
+    handle = WorkerHandle("w", lambda _: None)
+    worker = Worker(desk, MemoryWakeups(), Registry({"python": Endless()}), handle, clock=ManualClock(), slots=1)
     serving = asyncio.create_task(worker.serve())
     async with asyncio.timeout(60):
         await begun.wait()
         if stopped:
-            worker.stop(["o0"])
+            handle.stop(["o0"])
             await asyncio.sleep(0)
         serving.cancel()
         for _ in range(5):
@@ -271,7 +275,8 @@ async def test_several_slots_take_several_orders() -> None:
             return await super().run(inputs, context)
 
     desk = Desk(3)
-    worker = Worker(desk, MemoryWakeups(), Registry({"python": Meeting()}), clock=ManualClock(), worker_id="w", slots=3)
+    handle = WorkerHandle("w", lambda _: None)
+    worker = Worker(desk, MemoryWakeups(), Registry({"python": Meeting()}), handle, clock=ManualClock(), slots=3)
     serving = asyncio.create_task(worker.serve())
     async with asyncio.timeout(60):
         while sum(1 for report in desk.reports if report.entries[-1].entry.event_type == "step.done") < 3:
@@ -311,12 +316,11 @@ async def test_an_order_that_comes_again_under_a_later_lease_while_it_runs_does_
     """The server was away for longer than a lease lasts, and gives the order to the same worker once more."""
     desk = Desk(2)
     desk.waiting[1] = msgspec.structs.replace(desk.waiting[0], lease_epoch=2)
-    worker = Worker(
-        desk, MemoryWakeups(), Registry({"python": Scripted()}), clock=ManualClock(), worker_id="w", slots=2
-    )
+    handle = WorkerHandle("w", lambda _: None)
+    worker = Worker(desk, MemoryWakeups(), Registry({"python": Scripted()}), handle, clock=ManualClock(), slots=2)
     serving = asyncio.create_task(worker.serve())
     async with asyncio.timeout(60):
-        while not desk.reports or worker.leases.held():
+        while not desk.reports or handle.leases.held():
             await asyncio.sleep(0)
 
     assert not serving.done()

@@ -19,7 +19,8 @@ from fastapi import FastAPI, Request, Response
 from noetl.base.clock import SystemClock
 from noetl.base.errors import ToolError
 from noetl.base.ids import uuid7
-from noetl.control.executions import Executions
+from noetl.control.assembly import assemble
+from noetl.control.commit.effects import Listeners
 from noetl.control.secrets.release import SecretRelease
 from noetl.events.calls import PlaybookCall
 from noetl.events.envelope import Event
@@ -53,12 +54,12 @@ class WireServer:
         self.results = MemoryResults()
         self.wakeups = MemoryWakeups()
         self.keychain: Any = None
-        self.executions = Executions(
+        self.executions, self.for_workers, *_ = assemble(
             MemoryStore(),
             self.results,
             self.wakeups,
             SystemClock(),
-            watch=self.events.extend,
+            listeners=Listeners(watch=self.events.extend),
             secret_release=SecretRelease(lambda: self.keychain),
         )
 
@@ -91,7 +92,7 @@ class WireServer:
 
 
 def app_of(server: WireServer) -> Any:
-    app, executions = FastAPI(), server.executions
+    app, executions, for_workers = FastAPI(), server.executions, server.for_workers
 
     async def faulty(scope: Any, receive: Any, send: Any) -> None:
         request = Request(scope)
@@ -129,29 +130,29 @@ def app_of(server: WireServer) -> Any:
             server.waiting -= 1
 
     async def answered(request: Request, told: Turn, wait_s: float) -> TurnAnswer:
-        answer = await executions.turn(told)
+        answer = await for_workers.turn(told)
         until = asyncio.get_running_loop().time() + wait_s
         while wait_s and not answer.orders and asyncio.get_running_loop().time() < until:
             if await request.is_disconnected():
                 break
             await asyncio.sleep(0.01)
-            answer = await executions.turn(told)
+            answer = await for_workers.turn(told)
         return answer
 
     @app.post("/api/orders/heartbeat")
     async def heartbeat(request: Request) -> Response:
         told = msgspec.json.decode(await request.body())
         server.beats.append(told["leases"])
-        lost = await executions.renew(told["worker_id"], told["leases"])
+        lost = await for_workers.renew(told["worker_id"], told["leases"])
         return _json({"lost": sorted(lost | (server.lost & told["leases"].keys())), "stop": []})
 
     @app.post("/api/orders/secret")
     async def secret(request: Request) -> Response:
-        return _json(await executions.secret(msgspec.json.decode(await request.body(), type=Ask)))
+        return _json(await for_workers.secret(msgspec.json.decode(await request.body(), type=Ask)))
 
     @app.post("/api/orders/call")
     async def call(request: Request) -> Response:
-        return _json(await executions.call(msgspec.json.decode(await request.body(), type=PlaybookCall)))
+        return _json(await for_workers.call(msgspec.json.decode(await request.body(), type=PlaybookCall)))
 
     @app.get("/api/nets/{net_hash}")
     async def net(net_hash: str) -> Response:

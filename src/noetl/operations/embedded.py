@@ -18,8 +18,10 @@ import msgspec
 from noetl.base.clock import Clock, SystemClock
 from noetl.base.errors import NoetlError, PlaybookWarning
 from noetl.base.ids import uuid7
+from noetl.control.assembly import assemble
 from noetl.control.background.background_jobs import BackgroundJobs
-from noetl.control.executions import Executions, Watch
+from noetl.control.commit.effects import Listeners, Watch
+from noetl.control.executions import Executions
 from noetl.control.nested.playbook_lookup import StoreLibrary
 from noetl.control.outside.requests import command_for
 from noetl.control.runnable import check_runnable
@@ -43,6 +45,8 @@ from noetl.tools.permissions import Permissions, denied_kinds
 from noetl.tools.registry import Registry
 from noetl.worker.attempt import Sleep
 from noetl.worker.identity import is_gone, own_worker_id
+from noetl.worker.leases import HeldLeases
+from noetl.worker.slots import WorkerHandle
 from noetl.worker.worker import SLOTS, Worker
 
 if TYPE_CHECKING:
@@ -265,25 +269,30 @@ async def driving(
     dispatch = MemoryWakeups()
     secret_release = SecretRelease(lambda: keychain or _own_keychain(store, clock))
     library = StoreLibrary(store, clock, compiled=compiled, runnable=lambda net: check_runnable(net, tools))
-    executions = Executions(
-        store, results, dispatch, clock, watch=watch, secret_release=secret_release, library=library
+    handle = WorkerHandle(own_worker_id(), dispatch.notify_workers, HeldLeases(clock))
+    executions, for_workers, background_jobs, *_ = assemble(
+        store,
+        results,
+        dispatch,
+        clock,
+        listeners=Listeners(watch=watch, stored=(lambda commits: _let_go(commits, tools),), stop=handle.stop),
+        secret_release=secret_release,
+        library=library,
+        local_worker=handle,
+        sleep=sleep,
     )
     worker = Worker(
-        executions,
+        for_workers,
         dispatch,
         tools,
+        handle,
         clock=clock,
-        worker_id=own_worker_id(),
         slots=slots,
         sleep=sleep,
-        prepare=executions.prepare if results.is_outside else None,
+        prepare=for_workers.prepare if results.is_outside else None,
         settle=executions.values.settled if results.is_outside else None,
-        mask_of=executions.mask,
+        mask_of=for_workers.mask,
     )
-    executions.stop = worker.stop
-    executions.set_local_workers(worker)
-    executions.stored.append(lambda commits: _let_go(commits, tools))
-    background_jobs = BackgroundJobs(executions, store, clock, sleep=sleep)
     try:
         async with asyncio.TaskGroup() as group:
             shared_as = own_worker_id() if str(db) != MEMORY else None  # others may ask for something in the same file

@@ -39,7 +39,7 @@ async def limit_playbook(
 
 async def limit_step(target: TakesCommands, execution_id: str, command: ChangeLimit) -> bool:
     """From now on, in this execution alone. False when it was so already."""
-    told = await target.submit_command(execution_id, command)
+    told = await target.submit(execution_id, command)
     return check(request_result(told), what=f'the limit of step "{command.step}"')
 
 

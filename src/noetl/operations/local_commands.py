@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from noetl.base.clock import Clock
 from noetl.base.errors import SettledError
+from noetl.control.assembly import assemble
 from noetl.control.background.presence import is_abandoned, is_anybody_there
 from noetl.control.executions import Executions
 from noetl.control.outside.report_results import RequestResult, request_result
@@ -30,14 +31,14 @@ class LocalCommands:
     def __init__(self, store: Store, results: ResultStore, clock: Clock) -> None:
         self._store, self._results, self._clock = store, results, clock
 
-    async def submit_command(self, execution_id: str, command: Telling) -> RequestResult:
-        [told] = await self.tell_all([(execution_id, command)])
+    async def submit(self, execution_id: str, command: Telling) -> RequestResult:
+        [told] = await self.submit_all([(execution_id, command)])
         return told
 
-    async def tell_all(self, commands: Sequence[tuple[str, Telling]]) -> list[RequestResult]:
+    async def submit_all(self, commands: Sequence[tuple[str, Telling]]) -> list[RequestResult]:
         """Each execution is told what is for it. All are asked before anybody is waited for."""
         if not await is_anybody_there(self._store.key_values, now=self._clock.now()):
-            return [request_result(await self._executions().submit_command(*one)) for one in commands]
+            return [request_result(await self._executions().submit(*one)) for one in commands]
         asked = [
             await self._store.requests.ask(
                 execution_id, action_of(command), reason=encoded_command(command), at=self._clock.now()
@@ -52,7 +53,7 @@ class LocalCommands:
                 found.append(decoded_result(request.answer))
                 continue
             # Whoever is there has other things to do.
-            told = request_result(await self._executions().submit_command(execution_id, command))
+            told = request_result(await self._executions().submit(execution_id, command))
             await self._store.requests.answer(request_id, answer(told), at=self._clock.now())
             found.append(told)
         return found
@@ -91,4 +92,4 @@ class LocalCommands:
             await asyncio.sleep(_POLL_S)
 
     def _executions(self) -> Executions:
-        return Executions(self._store, self._results, MemoryWakeups(), self._clock)
+        return assemble(self._store, self._results, MemoryWakeups(), self._clock).executions

@@ -22,7 +22,6 @@ import uvicorn
 from noetl.base.distribution import own_version
 from noetl.base.errors import BackendError, RefusedError
 from noetl.base.outages import Outage
-from noetl.control.background.garbage_collection import sweeper
 from noetl.control.claiming.pools import EVERY
 from noetl.server.access.listen_address import check_bind
 from noetl.server.access.origins import trusted_proxies
@@ -38,7 +37,6 @@ from noetl.server.store_clock import StoreClock
 from noetl.server.trigger_starts import serve_triggers
 from noetl.server.workers import WorkerRow
 from noetl.worker.identity import own_worker_id
-from noetl.worker.leases import HeldLeases
 from noetl.worker.report_queue import SHARED_PENDING
 from noetl.worker.retry_delay import RetryingControlPlane
 from noetl.worker.worker import Worker
@@ -212,7 +210,6 @@ def url_of(host: str, port: int, *, tls: bool) -> str:
 def background(services: Services) -> list[Coroutine[Any, Any, None]]:
     """What runs beside the HTTP server."""
     running = services.background_jobs.all(shared_as=own_worker_id())
-    running.append(sweeper(services.executions, services.store.key_values, services.clock).serve())
     running += [_measure_lag(services), housekeeping(services), serve_triggers(services)]
     running += [services.notifications.rules.serve(), services.sender.serve()]
     if services.tracing is not None:
@@ -226,28 +223,26 @@ def worker_of(services: Services) -> Worker | None:
     """A worker of its own, for `noetl dev` and small installations."""
     if not services.settings.workers:
         return None
-    leases = HeldLeases(services.clock)
-    control_plane, executions = RetryingControlPlane(services.executions, leases), services.executions
+    for_workers, handle = services.for_workers, services.worker_handle
+    control_plane, values = RetryingControlPlane(for_workers, handle.leases), services.executions.values
     return Worker(
         control_plane,
         services.dispatch,
         services.tools,
+        handle,
         clock=services.clock,
-        worker_id=own_worker_id(),
         slots=services.settings.workers,
         pools=(EVERY,),
-        leases=leases,
-        prepare=executions.prepare,
-        mask_of=lambda execution_id: control_plane.until(lambda: executions.mask(execution_id)),
-        settle=lambda what: control_plane.until(lambda: executions.values.settled(what)),
+        prepare=for_workers.prepare,
+        mask_of=lambda execution_id: control_plane.until(lambda: for_workers.mask(execution_id)),
+        settle=lambda what: control_plane.until(lambda: values.settled(what)),
         most_pending=SHARED_PENDING,
     )
 
 
 async def work(services: Services, worker: Worker) -> None:
     """Have it work, known to the roster, until it is drained or cancelled."""
-    worker_id, executions = own_worker_id(), services.executions
-    executions.stop = worker.stop
+    worker_id = own_worker_id()
     row = WorkerRow(
         worker_id=worker_id,
         pools=(EVERY,),
@@ -260,11 +255,10 @@ async def work(services: Services, worker: Worker) -> None:
     try:
         await worker.serve()
     finally:
-        executions.stop = None
         seen.cancel()
         with suppress(Exception):
             await services.roster.remove(worker_id)
-            await executions.give_back(worker_id)
+            await services.for_workers.give_back(worker_id)
 
 
 async def _be_seen(services: Services, worker_id: str) -> None:

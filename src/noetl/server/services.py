@@ -17,7 +17,13 @@ from noetl.base.addresses.proxies import outbound_proxies
 from noetl.base.clock import Clock
 from noetl.base.errors import PlaybookError
 from noetl.base.source import Source
+from noetl.control.assembly import assemble
 from noetl.control.background.background_jobs import BackgroundJobs
+from noetl.control.claiming.local_control_plane import LocalControlPlane
+from noetl.control.claiming.pools import Pools
+from noetl.control.claiming.ready_orders import ReadyOrders
+from noetl.control.commit.effects import Listeners
+from noetl.control.commit.sharing import SharedExecutions
 from noetl.control.executions import Executions
 from noetl.control.nested.playbook_lookup import StoreLibrary
 from noetl.control.notifications.destinations import Destinations
@@ -52,6 +58,9 @@ from noetl.store.wakeups.memory import MemoryWakeups
 from noetl.tools.kinds import load_kinds
 from noetl.tools.permissions import Permissions, denied_kinds
 from noetl.tools.registry import Registry, guarded_registry
+from noetl.worker.identity import own_worker_id
+from noetl.worker.leases import HeldLeases
+from noetl.worker.slots import WorkerHandle
 
 if TYPE_CHECKING:
     from noetl.server.workers import Roster
@@ -61,7 +70,8 @@ Recorded = TypeVar("Recorded", bound=Payload)
 
 
 class Services(msgspec.Struct, kw_only=True):
-    """`tools` are those playbooks may use here; `roster` knows the workers; `access` is what the guard keeps."""
+    """`tools` are those playbooks may use here; `roster` knows the workers; `access` is what the guard keeps.
+    `worker_handle` is that of the worker in this process, whether there is one or not."""
 
     settings: ServerSettings
     store: Store
@@ -69,6 +79,10 @@ class Services(msgspec.Struct, kw_only=True):
     dispatch: Wakeups
     clock: Clock
     executions: Executions
+    for_workers: LocalControlPlane
+    ready: ReadyOrders
+    pools: Pools
+    worker_handle: WorkerHandle
     background_jobs: BackgroundJobs
     library: StoreLibrary
     tools: Registry
@@ -176,38 +190,40 @@ def make_services(
         measured, clock, compiled=compiled_file, runnable=lambda net: check_runnable(net, tools, roster.kinds)
     )
     terms = LeaseTerms(ttl_s=settings.lease_ttl_s, heartbeat_s=min(settings.heartbeat_s, settings.lease_ttl_s / 3))
+    usage = Usage(settings.quotas, clock, lambda: free_bytes_of(settings.db, results))
+    tracing = open_tracing(measured, meters)
     rules = NotificationRules(measured.key_values, clock)
-    executions = Executions(
+    # Tools of its own: a registry is closed with the worker that has it.
+    destinations = Destinations(tools_of(settings), secret_release.material, clock.now)
+    sender = NoticeSender(measured.notices, destinations, clock, counted=meters.count_notice)
+    stored = (sender.stored, hub.stored, usage.count_commits, *((tracing.stored,) if tracing is not None else ()))
+    handle = WorkerHandle(own_worker_id(), dispatch.notify_workers, HeldLeases(clock))
+    control = assemble(
         measured,
         results,
         dispatch,
         clock,
-        watch=watch,
+        sharing=SharedExecutions(),
+        listeners=Listeners(watch=watch, stored=stored, stop=handle.stop),
         secret_release=secret_release,
         library=library,
-        shared=True,
         terms=terms,
+        ability_of=roster.ability,
         notices=NoticeWriter(rules, settings.public_url),
+        is_traced=tracing is not None,
     )
-    # Tools of its own: a registry is closed with the worker that has it.
-    destinations = Destinations(tools_of(settings), secret_release.material, clock.now)
-    sender = NoticeSender(measured.notices, destinations, clock, counted=meters.count_notice)
-    executions.stored.append(sender.stored)
-    executions.knows_workers(roster.ability)
-    executions.stored.append(hub.stored)
-    usage = Usage(settings.quotas, clock, lambda: free_bytes_of(settings.db, results))
-    executions.stored.append(usage.count_commits)
-    if (tracing := open_tracing(measured, meters)) is not None:
-        executions.stored.append(tracing.stored)
-        executions.is_traced = True
     return Services(
         settings=settings,
         store=measured,
         results=results,
         dispatch=dispatch,
         clock=clock,
-        executions=executions,
-        background_jobs=BackgroundJobs(executions, measured, clock, everywhere=True),
+        executions=control.executions,
+        for_workers=control.for_workers,
+        ready=control.decisions.ready,
+        pools=control.pools,
+        worker_handle=handle,
+        background_jobs=control.background_jobs,
         library=library,
         tools=tools,
         secret_release=secret_release,

@@ -72,7 +72,7 @@ async def crews_of(services: Services) -> Crews:
     """The workers that were heard of within the last minute."""
     now = services.clock.now()
     rows = [row for row in await services.roster.list() if now - row.last_seen < LIVE_S]
-    return Crews(await services.executions.pools.all(), rows)
+    return Crews(await services.pools.all(), rows)
 
 
 async def obstacles(services: Services, crew: Crew, waiting: int) -> list[str]:
@@ -104,6 +104,4 @@ async def _needed(services: Services, pool: str) -> Counter[Needs]:
     }  # or in quarantine
     known = [(row.order_id, hot[row.execution_id]) for row in rows if row.execution_id in hot]
     numbers = Counter(needs_of(state.plan, state.execution, order_id) for order_id, state in known)
-    return numbers | Counter(
-        {needs: number for (own, needs), number in executions.waiting_needs.items() if own == pool}
-    )
+    return numbers | Counter({needs: number for (own, needs), number in services.ready.needed.items() if own == pool})

@@ -59,6 +59,10 @@ class Journal:
         """The server did not take a report of this order."""
         self._lost = verdict
 
+    def note_paused(self, paused: bool) -> None:
+        """Whether the execution was paused when the server answered last."""
+        self.paused = paused
+
     def stop(self, paths: Iterable[tuple[int, ...]]) -> None:
         """The server has ended these iterations itself."""
         self.stopped.update(paths)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from threading import Event, Lock
@@ -28,8 +29,9 @@ class HeldLeases:
         self._ends: dict[str, float] = {}  # by order, the moment its lease runs out, on the worker's own clock
         self._terms: dict[str, LeaseTerms] = {}  # those that are not the usual ones
         self._met: OrderedDict[tuple[str, int], None] = OrderedDict()
-        self.sooner = Event()  # set when one came that may have to be prolonged sooner than the others
-        self.hurry: Callable[[], None] | None = None  # called then, where no thread waits for it
+        # Set when one came that may have to be prolonged sooner than the others: for a heartbeat in a thread, and for
+        # one in the worker's event loop. Only that loop holds leases, so it may set its own event.
+        self.sooner, self.sooner_here = Event(), asyncio.Event()
 
     def add_if_new(self, order_id: str, epoch: int) -> bool:
         """Whether it has come for the first time. One that is given again, since its answer seemed lost, may come
@@ -63,8 +65,7 @@ class HeldLeases:
                 self._terms[order_id] = terms
             if self._terms:
                 self.sooner.set()
-                if self.hurry is not None:
-                    self.hurry()
+                self.sooner_here.set()
 
     def drop(self, order_id: str) -> None:
         with self._lock:

@@ -73,7 +73,7 @@ class OrderContext:
         while self.journal.paused:
             async with self.lend() if self.order.iterations is None else keep_slot():
                 await self.control_plane.resumed(self.order.execution_id)
-            self.journal.paused = False
+            self.journal.note_paused(False)
 
     async def confirm_lease(self) -> None:
         """Return while the order is ours. A worker that was frozen, or cut off, may hold a lease that has run out: it

@@ -27,6 +27,7 @@ from noetl.worker.order_context import OrderContext
 from noetl.worker.pipeline_run import PipelineRun
 from noetl.worker.report_queue import ReportQueue
 from noetl.worker.side_run import SideRunPipeline
+from noetl.worker.slots import WorkerHandle
 
 
 class OrderRunner:
@@ -54,7 +55,7 @@ class OrderRunner:
             order,
             net,
             control_plane=control_plane,
-            post=post or ReportQueue(control_plane, worker_id),
+            post=post or ReportQueue(control_plane, WorkerHandle(worker_id, lambda _: None)),
             tools=tools,
             clock=clock,
             sleep=sleep,

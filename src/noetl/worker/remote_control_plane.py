@@ -284,5 +284,5 @@ def _fail(problem: ServerRefusedError, kind: str, **details: object) -> NoReturn
     if not isinstance(told, dict):
         told = {"kind": kind, "message": str(problem.problem.get("detail") or problem)}
     error = ToolError(str(told["kind"]), str(told["message"]), retryable=bool(told.get("retryable")))
-    error.details = {**details, **(told.get("details") or {})}
+    error.details.update({**details, **(told.get("details") or {})})
     raise error from None

@@ -23,6 +23,7 @@ from noetl.worker.remote_values import RemoteValues
 from noetl.worker.report_queue import SHARED_PENDING
 from noetl.worker.server_clock import ServerClock
 from noetl.worker.server_connection import PROTOCOL, PlainServerConnection, Say, ServerConnection, ServerRefusedError
+from noetl.worker.slots import WorkerHandle
 from noetl.worker.wakeup_poll import WakeupPoll
 from noetl.worker.worker import SLOTS, Worker
 
@@ -94,26 +95,26 @@ class RemoteWorker:
             register=lambda: self._ask_for_id(line),
         )
         wakeups = WakeupPoll(control_plane)
+        handle = WorkerHandle(worker_id, wakeups.notify_workers, leases)
         worker = Worker(
             control_plane,
             wakeups,
             self._tools,
+            handle,
             clock=clock,
-            worker_id=worker_id,
             slots=spec.concurrency,
             pools=spec.pools,
-            leases=leases,
             beats_elsewhere=True,
             prepare=control_plane.prepare,
             settle=control_plane.settled,
             most_pending=SHARED_PENDING,
         )
         pulse = PlainServerConnection(spec.url, spec.token, verify=self._verify, timeout_s=EVERY_S * 0.8)
-        heartbeat = Heartbeat(leases, _renewing(pulse, worker_id, leases), _stopping(worker), every_s=EVERY_S)
+        heartbeat = Heartbeat(leases, _renewing(pulse, worker_id, leases), _stopping(handle), every_s=EVERY_S)
         try:
             heartbeat.start()
             try:
-                return await self._at_work(worker, wakeups)
+                return await self._at_work(worker, handle, wakeups)
             finally:
                 heartbeat.end()  # a beat that arrived after the goodbye would have us shown as living
                 await self._deregister(line, worker_id)
@@ -152,7 +153,7 @@ class RemoteWorker:
         self._say(f"worker {worker_id} serves {spec.url}, pools {', '.join(spec.pools)}")
         return worker_id
 
-    async def _at_work(self, worker: Worker, wakeups: WakeupPoll) -> int:
+    async def _at_work(self, worker: Worker, handle: WorkerHandle, wakeups: WakeupPoll) -> int:
         serving = asyncio.ensure_future(_served(worker))
         ending = asyncio.ensure_future(self._draining.wait())
         try:
@@ -162,10 +163,10 @@ class RemoteWorker:
                 return 0
             await wakeups.close()  # first of all: an order that came now would have nobody
             worker.drain()
-            if local_workers := len(worker.at_work_on):
-                self._say(f"draining: {local_workers} to finish, at most {self._spec.drain_s:g} s")
+            if running := len(handle.running):
+                self._say(f"draining: {running} to finish, at most {self._spec.drain_s:g} s")
             await _first_of(serving, self._stopping.wait(), within_s=self._spec.drain_s)
-            left = 0 if serving.done() else len(worker.at_work_on)
+            left = 0 if serving.done() else len(handle.running)
             if serving.done():
                 serving.result()
             return left
@@ -218,11 +219,11 @@ def _renewing(pulse: PlainServerConnection, worker_id: str, held: HeldLeases) ->
     return renew
 
 
-def _stopping(worker: Worker) -> Stop:
+def _stopping(handle: WorkerHandle) -> Stop:
     loop = asyncio.get_running_loop()
 
     def stop(order_ids: Collection[str]) -> None:
         if not loop.is_closed():
-            loop.call_soon_threadsafe(worker.stop, order_ids)
+            loop.call_soon_threadsafe(handle.stop, order_ids)
 
     return stop

@@ -8,14 +8,14 @@ the next turn of the event loop, so iterations that end together share one commi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from noetl.base.crash_points import crash_point
 from noetl.events.orders import Order, Report, ReportResult, Turn, TurnAnswer
 from noetl.worker.control_plane import ControlPlane
 from noetl.worker.journal import Journal
-from noetl.worker.leases import HeldLeases
+from noetl.worker.slots import WorkerHandle
 
 Settle = Callable[[Any], Awaitable[None]]
 MOST_PENDING = 400  # entries of an order that wait at most, where nothing makes them leave
@@ -40,29 +40,22 @@ class _Load:
 
 
 class ReportQueue:
-    """`leases` are told of orders as they come: one that waits for its slot is held as well. `settle` is awaited with
-    what is about to leave, so that what others say need not wait for it."""
+    """`handle` is told of orders as they come. `settle` is awaited with what is about to leave, so that what others say
+    need not wait for it."""
 
     def __init__(
         self,
         control_plane: ControlPlane,
-        worker_id: str,
+        handle: WorkerHandle,
         pools: tuple[str, ...] = (EVERY_POOL,),
-        leases: HeldLeases | None = None,
         settle: Settle | None = None,
         most_pending: int = MOST_PENDING,
     ) -> None:
-        self._control_plane, self._worker_id, self._pools, self._leases = (
-            control_plane,
-            worker_id,
-            pools,
-            leases or HeldLeases(),
-        )
+        self._control_plane, self._handle, self._pools = control_plane, handle, pools
         self._settle, self.most_pending = settle, most_pending
         self._next: _Load | None = None
         self._away: _Load | None = None
         self._carrier: asyncio.Task[None] | None = None
-        self._spare: list[Order] = []  # given to slots that had gone when the answer came
 
     async def flush(self, journal: Journal) -> None:
         """Return once all that the journal holds is durable. LeaseLost if its order is no longer ours."""
@@ -84,8 +77,8 @@ class ReportQueue:
 
     async def claim(self, end: Report | None) -> Order | None:
         """Report the end of an order, if there is one, and take another, if there is one."""
-        if end is None and self._spare:
-            return self._spare.pop(0)
+        if end is None and self._handle.spare:
+            return self._handle.spare.pop(0)
         if self._settle is not None and end is not None:
             await self._settle(end)
         load = self._gathering()
@@ -94,15 +87,6 @@ class ReportQueue:
         given: asyncio.Future[Order | None] = asyncio.get_running_loop().create_future()
         load.claims.append(given)
         return await given
-
-    @property
-    def spare(self) -> int:
-        """How many orders wait here for a slot."""
-        return len(self._spare)
-
-    def give(self, orders: Sequence[Order]) -> None:
-        """Orders that nobody had to ask for; whoever claims next has them."""
-        self._receive([order for order in orders if self._leases.add_if_new(order.order_id, order.lease_epoch)])
 
     async def hand_in(self, end: Report) -> None:
         """Report the end of an order, and take no other."""
@@ -113,11 +97,6 @@ class ReportQueue:
         arrived: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         load.waiting.append(arrived)
         await arrived
-
-    def _receive(self, orders: Sequence[Order]) -> None:
-        for order in orders:
-            self._leases.receive(order)
-        self._spare += orders
 
     async def settled(self) -> None:
         """Return once everything that was said has arrived, whoever still waits for it."""
@@ -148,20 +127,21 @@ class ReportQueue:
         reports = tuple(one if isinstance(one, Report) else one.report() for one in said)
         claims = [given for given in load.claims if not given.done()]  # a cancelled slot takes nothing more
         # Orders that are here already serve the first claims; asking for more would hold what no slot can run.
-        capacity = max(0, len(claims) - len(self._spare))
-        turn = Turn(worker_id=self._worker_id, reports=reports, capacity=capacity, pools=self._pools)
+        spare = self._handle.spare
+        capacity = max(0, len(claims) - len(spare))
+        turn = Turn(worker_id=self._handle.worker_id, reports=reports, capacity=capacity, pools=self._pools)
         answer = await self._control_plane.turn(turn)
         if reports:
             crash_point("worker.reported")
         for one, verdict in zip(said, answer.verdicts, strict=True):
             if isinstance(one, Journal):
                 _apply_answer(one, verdict, answer)
-        # Orders of slots that were cancelled meanwhile stay in `_spare`: they are leased to this worker and would
+        # Orders of slots that were cancelled meanwhile stay in `spare`: they are leased to this worker and would
         # else wait for the lease to run out.
-        self._receive(answer.orders)
+        self._handle.receive(answer.orders)
         for given in load.claims:
             if not given.done():
-                given.set_result(self._spare.pop(0) if self._spare else None)
+                given.set_result(spare.pop(0) if spare else None)
         for arrived in load.waiting:
             if not arrived.done():
                 arrived.set_result(None)
@@ -170,7 +150,7 @@ class ReportQueue:
 def _apply_answer(journal: Journal, verdict: ReportResult, answer: TurnAnswer) -> None:
     if verdict not in (ReportResult.ACCEPTED, ReportResult.DUPLICATE):
         journal.lose(verdict)
-    journal.paused = journal.order_id in answer.paused
+    journal.note_paused(journal.order_id in answer.paused)
     journal.stop(answer.stopped.get(journal.order_id, ()))
 
 

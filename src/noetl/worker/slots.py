@@ -1,21 +1,99 @@
-"""Slots of a worker: how many orders it works on at a time. A task that only waits lends its slot (TOOL-11)."""
+"""Slots of a worker: how many orders it works on at a time. A task that only waits lends its slot (TOOL-11).
+
+`WorkerHandle` is made before the worker and before its control plane, and given to both: through it orders are handed
+over and stopped by a control plane in the same process.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
+
+from noetl.events.orders import Order
+from noetl.worker.leases import HeldLeases
 
 Work = Callable[[], Awaitable[None]]
 
 
-class Slots:
-    """`work` is what one slot does for as long as it lasts; `ring` wakes another one that waits for work."""
+class WorkerHandle:
+    """What a worker shares with whoever gives it orders and stops them. `ring` wakes as many slots as it is told;
+    `leases` are those that the worker holds."""
 
-    def __init__(self, group: asyncio.TaskGroup, work: Work, ring: Callable[[], None]) -> None:
+    def __init__(self, worker_id: str, ring: Callable[[int], None], leases: HeldLeases | None = None) -> None:
+        self.worker_id, self._ring, self.leases = worker_id, ring, leases or HeldLeases()
+        self.idle: set[asyncio.Task[None]] = set()  # slots that have nothing to do
+        self.spare: list[Order] = []  # orders that wait for a slot
+        self._running: dict[str, asyncio.Task[Any]] = {}  # by order, the slot that runs it
+        self._stopped: set[str] = set()
+        self._takes_orders = True
+
+    # orders come
+
+    @property
+    def free(self) -> int:
+        """How many orders would be begun at once, were they given."""
+        return max(0, len(self.idle) - len(self.spare)) if self._takes_orders else 0
+
+    def give(self, orders: Sequence[Order]) -> None:
+        """Orders that were claimed for the worker while it waited; whoever claims next has them."""
+        self.receive([order for order in orders if self.leases.add_if_new(order.order_id, order.lease_epoch)])
+        self._ring(len(orders))
+
+    def receive(self, orders: Sequence[Order]) -> None:
+        """Orders have come. One that waits for its slot is held as well."""
+        for order in orders:
+            self.leases.receive(order)
+        self.spare += orders
+
+    def close(self) -> None:
+        """The worker takes no more orders."""
+        self._takes_orders = False
+
+    # orders run
+
+    @property
+    def running(self) -> list[str]:
+        """The orders that are being run."""
+        return list(self._running)
+
+    def begin(self, order: Order, slot: asyncio.Task[Any]) -> None:
+        self._running[order.order_id] = slot
+        self.leases.hold(order.order_id, order.lease_epoch, order.terms)
+
+    def end(self, order: Order, slot: asyncio.Task[Any]) -> None:
+        self._stopped.discard(order.order_id)
+        if self._running.get(order.order_id) is slot:  # else it has come again meanwhile, under a later lease
+            del self._running[order.order_id]
+            self.leases.drop(order.order_id)
+
+    def stop(self, order_ids: Iterable[str]) -> None:
+        """Nobody wants these orders any more: their tools are stopped where they stand (SRV-11)."""
+        for order_id in order_ids:
+            running = self._running.get(order_id)
+            if running is not None and order_id not in self._stopped:
+                self._stopped.add(order_id)
+                running.cancel()
+
+    def is_stopped(self, order: Order) -> bool:
+        return order.order_id in self._stopped
+
+
+class Slots:
+    """`work` is what one slot does for as long as it lasts; `ring` wakes another one that waits for work; `idle` are
+    those that have nothing to do."""
+
+    def __init__(
+        self,
+        group: asyncio.TaskGroup,
+        work: Work,
+        ring: Callable[[], None],
+        idle: set[asyncio.Task[None]] | None = None,
+    ) -> None:
         self._group, self._work, self._ring = group, work, ring
-        self._idle: set[asyncio.Task[None]] = set()
+        self._idle = idle if idle is not None else set()
         self._leaving: deque[asyncio.Future[None]] = deque()
         self._at_work: set[asyncio.Task[None]] = set()
         self._is_draining = False

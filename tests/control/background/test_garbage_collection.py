@@ -11,7 +11,7 @@ import pytest
 
 from noetl.base.clock import ManualClock
 from noetl.base.errors import BackendError, UnreadableError
-from noetl.control.background.garbage_collection import EVERY_S, INCIDENT, Sweeper, sweeper
+from noetl.control.background.garbage_collection import EVERY_S, INCIDENT, Sweeper
 from noetl.control.commit.quarantine import FAILURES, Incident, Quarantine
 from noetl.events.envelope import Event
 from noetl.events.orders import ReportResult
@@ -125,7 +125,7 @@ async def test_a_worker_gets_orders_though_an_execution_before_them_cannot_be_re
 
 
 async def test_an_execution_that_cannot_be_read_is_an_incident_after_a_while(poisoned: ControlPlane) -> None:
-    sweep = sweeper(poisoned.executions, poisoned.store.key_values, poisoned.clock).sweep
+    sweep = poisoned.background_jobs.sweeper.sweep
     for _ in range(40):
         await sweep()
         await poisoned.turn(capacity=1, worker_id="w2")

@@ -25,8 +25,8 @@ class Hands:
 
 @pytest.mark.req("SRV-05")
 async def test_a_start_and_its_first_claim_are_one_commit() -> None:
-    control_plane, hands = ControlPlane(), Hands(free=1)
-    control_plane.executions.set_local_workers(hands)
+    hands = Hands(free=1)
+    control_plane = ControlPlane(local_worker=hands)
 
     await control_plane.start()
 
@@ -37,8 +37,8 @@ async def test_a_start_and_its_first_claim_are_one_commit() -> None:
 
 
 async def test_a_worker_that_is_busy_is_given_nothing_and_claims_as_ever() -> None:
-    control_plane, hands = ControlPlane(), Hands(free=0)
-    control_plane.executions.set_local_workers(hands)
+    hands = Hands(free=0)
+    control_plane = ControlPlane(local_worker=hands)
 
     await control_plane.start()
 
@@ -48,8 +48,8 @@ async def test_a_worker_that_is_busy_is_given_nothing_and_claims_as_ever() -> No
 
 @pytest.mark.req("SRV-05")
 async def test_nothing_is_given_of_a_round_that_was_not_stored() -> None:
-    control_plane, hands = ControlPlane(), Hands(free=1)
-    control_plane.executions.set_local_workers(hands)
+    hands = Hands(free=1)
+    control_plane = ControlPlane(local_worker=hands)
     control_plane.store.broken.append(BackendError("the disk is full"))
 
     with pytest.raises(BackendError, match="disk is full"):
@@ -71,8 +71,8 @@ workflow:
   - {step: c, tool: {kind: python, code: x}}
   - {step: d, tool: {kind: python, code: x}}
 """
-    control_plane, hands = ControlPlane(), Hands(free=0)
-    control_plane.executions.set_local_workers(hands)
+    hands = Hands(free=0)
+    control_plane = ControlPlane(local_worker=hands)
     await control_plane.start(fork)
     order = await control_plane.claim()
     hands.free, before = 5, len(control_plane.store.commits)

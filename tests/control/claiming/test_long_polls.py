@@ -46,7 +46,7 @@ def waiting(
 ) -> asyncio.Task[tuple[Order, ...]]:
     turn = Turn(worker_id=worker_id, capacity=capacity)
     silent: Awaitable[bool] = wakeups or asyncio.get_running_loop().create_future()
-    return asyncio.create_task(control_plane.executions.polls.wait(turn, gone if is_gone else present, silent))
+    return asyncio.create_task(control_plane.for_workers.polls.wait(turn, gone if is_gone else present, silent))
 
 
 async def test_a_start_and_its_first_claim_are_one_commit() -> None:

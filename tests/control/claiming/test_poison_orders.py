@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from noetl.control.background.garbage_collection import sweeper
 from noetl.control.claiming.poison_orders import EMPTIED_S
 from noetl.engine.lost_leases import MOST_LEASES
 from noetl.events.orders import Order
@@ -44,9 +43,7 @@ class Yard:
         self.given.append([one.execution_id for one in self.held])
         self.held, self.deaths = [], self.deaths + 1
         self.control_plane.clock.advance(TTL_S)
-        await sweeper(
-            self.control_plane.executions, self.control_plane.store.key_values, self.control_plane.clock
-        ).sweep()
+        await self.control_plane.background_jobs.sweeper.sweep()
 
     async def status(self, execution_id: str) -> str:
         row = await self.control_plane.store.execution(execution_id)
@@ -103,7 +100,7 @@ async def test_where_every_worker_is_busy_one_of_them_is_emptied_for_a_suspect()
         await yard.control_plane.start(ONE, execution_id=one)
     busy = await yard.turn(slots=2)
     assert len((await yard.control_plane.turn(worker_id="another", capacity=2)).orders) == 2
-    await sweeper(yard.control_plane.executions, yard.control_plane.store.key_values, yard.control_plane.clock).sweep()
+    await yard.control_plane.background_jobs.sweeper.sweep()
     for one in ("e", "f", "g"):
         await yard.control_plane.start(ONE, execution_id=one)
 
@@ -127,9 +124,9 @@ async def test_a_worker_that_was_to_be_emptied_and_says_nothing_more_is_not_wait
         control_plane.clock.advance(TTL_S - 2)
         for worker_id in ("first", "second"):
             [row] = await control_plane.store.held_by(worker_id)
-            await control_plane.executions.renew(worker_id, {row.order_id: 1})
+            await control_plane.for_workers.renew(worker_id, {row.order_id: 1})
         control_plane.clock.advance(2)
-    await sweeper(control_plane.executions, control_plane.store.key_values, control_plane.clock).sweep()
+    await control_plane.background_jobs.sweeper.sweep()
     for one in ("c", "d"):
         await control_plane.start(ONE, execution_id=one)
 
@@ -150,7 +147,7 @@ async def test_a_worker_that_dropped_its_suspect_without_a_word_is_given_orders_
         [order] = (await control_plane.turn()).orders
         assert order.execution_id == "suspect"
         control_plane.clock.advance(TTL_S)
-        await sweeper(control_plane.executions, control_plane.store.key_values, control_plane.clock).sweep()
+        await control_plane.background_jobs.sweeper.sweep()
     await control_plane.start(ONE, execution_id="other")
 
     given: list[str] = []

@@ -52,7 +52,7 @@ workflow:
 async def test_never_more_orders_of_a_pool_are_held_than_its_capacity(backend: str, tmp_path: Path) -> None:
     """Five runnable step runs, two servers, a worker at each that asks for everything: never more than two claimed."""
     async with servers(backend, tmp_path) as (first, second):
-        await first.executions.pools.put(Pool(name="default", capacity=2))
+        await first.pools.put(Pool(name="default", capacity=2))
         await first.start(PLAIN)
         held: list[tuple[ControlPlane, Order, str]] = []
         most = done = 0
@@ -76,7 +76,7 @@ async def test_never_more_orders_of_a_pool_are_held_than_its_capacity(backend: s
 
 async def test_a_lease_that_has_run_out_takes_no_room() -> None:
     control_plane = ControlPlane(shared=True)
-    await control_plane.executions.pools.put(Pool(name="default", capacity=1))
+    await control_plane.pools.put(Pool(name="default", capacity=1))
     await control_plane.start(PLAIN)
     await control_plane.claim()
     assert (await control_plane.turn()).orders == ()
@@ -87,7 +87,7 @@ async def test_a_lease_that_has_run_out_takes_no_room() -> None:
 
 async def test_a_capacity_can_be_changed_while_orders_are_held() -> None:
     control_plane = ControlPlane(shared=True)
-    await control_plane.executions.pools.put(Pool(name="default", capacity=1))
+    await control_plane.pools.put(Pool(name="default", capacity=1))
     await control_plane.start(PLAIN)
     await control_plane.claim()
     assert (await control_plane.turn(capacity=5)).orders == ()
@@ -101,7 +101,7 @@ async def test_a_capacity_can_be_changed_while_orders_are_held() -> None:
 
 async def test_a_pool_of_capacity_zero_is_closed() -> None:
     control_plane = ControlPlane(shared=True)
-    await control_plane.executions.pools.put(Pool(name="default", capacity=0))
+    await control_plane.pools.put(Pool(name="default", capacity=0))
     await control_plane.start(PLAIN)
 
     assert (await control_plane.turn(capacity=5)).orders == ()
@@ -110,7 +110,7 @@ async def test_a_pool_of_capacity_zero_is_closed() -> None:
 async def test_a_rate_is_kept_across_servers() -> None:
     clock, store = ManualClock(), MemoryStore()
     first, second = ControlPlane(store, shared=True, clock=clock), ControlPlane(store, shared=True, clock=clock)
-    await first.executions.pools.put(Pool(name="default", rate=PoolRate(limit=3, per=10.0)))
+    await first.pools.put(Pool(name="default", rate=PoolRate(limit=3, per=10.0)))
     await first.start(PLAIN)
 
     taken = [len((await control_plane.turn(capacity=2)).orders) for control_plane in (first, second, first, second)]

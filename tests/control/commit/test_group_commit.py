@@ -229,12 +229,12 @@ async def test_a_decision_that_breaks_takes_only_those_with_it_who_built_on_it_a
     await settle()
 
     async def breaks(batch: CommitBatch) -> None:
-        await executions._decisions.load("x1")
-        executions._decisions.decide(batch, "x1", PauseExecution(at=2.0, reason="never happens"))
+        await control_plane.assembly.decisions.load("x1")
+        control_plane.assembly.decisions.decide(batch, "x1", PauseExecution(at=2.0, reason="never happens"))
         raise ZeroDivisionError("a bug")
 
     before = asyncio.create_task(executions.control("x1", PauseExecution(at=1.0, reason="before")))
-    broken = asyncio.create_task(executions.decide_and_commit(breaks))
+    broken = asyncio.create_task(control_plane.assembly.commit.run(breaks))
     beside = asyncio.create_task(executions.control("x2", PauseExecution(at=1.0, reason="beside")))
     await settle()
     store.gate.set()
@@ -298,7 +298,7 @@ async def test_what_stands_in_the_way_again_and_again_is_told() -> None:
         raise DecideAgainError from ValueError("it is still there")
 
     with pytest.raises(ValueError, match="still there"):
-        await control_plane.executions.decide_and_commit(never)
+        await control_plane.assembly.commit.run(never)
 
 
 async def test_on_a_server_those_who_come_at_the_same_moment_share_a_commit() -> None:

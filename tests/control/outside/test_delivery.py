@@ -147,14 +147,14 @@ async def test_an_execution_that_cannot_be_read_does_not_hold_up_messages_of_oth
 ) -> None:
     control_plane = ControlPlane(shared=True)
     await control_plane.start(MESSAGE, "x1", "x2")
-    told = control_plane.executions.submit_command
+    told = control_plane.executions.submit
 
     async def tell(execution_id: str, command: Any) -> Any:
         if execution_id == "x1":
             raise BackendError("execution x1 cannot be read")
         return await told(execution_id, command)
 
-    monkeypatch.setattr(control_plane.executions, "submit_command", tell)
+    monkeypatch.setattr(control_plane.executions, "submit", tell)
     await control_plane.store.waits.keep(message(1, order=7))
 
     await control_plane.message_queue.sweep()

@@ -96,11 +96,11 @@ async def test_messages_that_are_removed_while_they_are_handed_over_hold_nobody_
 def _tries(control_plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Whom the control plane is told to tell something, as it happens."""
     told: list[str] = []
-    tell = control_plane.executions.submit_command
+    tell = control_plane.executions.submit
 
     async def telling(execution_id: str, command: Any) -> object:
         told.append(execution_id)
         return await tell(execution_id, command)
 
-    monkeypatch.setattr(control_plane.executions, "submit_command", telling)
+    monkeypatch.setattr(control_plane.executions, "submit", telling)
     return told

@@ -133,7 +133,7 @@ async def test_who_watches_a_run_hears_what_another_process_has_recorded_of_it()
     here = ControlPlane()
     await here.start(SIGNAL)
     other = ControlPlane(here.store, here.clock)
-    await other.executions.submit_command("x1", DeliverSignal(at=here.clock.now(), signal_id="s1", name="stop"))
+    await other.executions.submit("x1", DeliverSignal(at=here.clock.now(), signal_id="s1", name="stop"))
 
     await here.executions.catch_up()
     await here.executions.catch_up()

@@ -10,7 +10,7 @@ import pytest
 
 from noetl.base.clock import ManualClock
 from noetl.base.errors import RefusedError
-from noetl.control.executions import Executions
+from noetl.control.assembly import assemble
 from noetl.control.schedule import schedules as module
 from noetl.control.schedule.cron import newest_time, times
 from noetl.control.schedule.schedule_store import ScheduleStore
@@ -39,7 +39,7 @@ class Server:
 
     def __init__(self, store: MemoryStore, clock: ManualClock) -> None:
         self.store, self.clock = store, clock
-        self.executions = Executions(store, MemoryResults(), MemoryWakeups(), clock)
+        self.executions = assemble(store, MemoryResults(), MemoryWakeups(), clock).executions
         self.schedules = Schedules(store, self.executions, clock)
         self.schedule_store = ScheduleStore(store.key_values)
 

@@ -9,6 +9,7 @@ import pytest
 
 from noetl.base.clock import ManualClock
 from noetl.base.errors import BackendError, RefusedError, ToolError
+from noetl.control.assembly import assemble
 from noetl.control.executions import Executions
 from noetl.control.triggers import turns as module
 from noetl.control.triggers.trigger_store import TriggerStore
@@ -74,7 +75,7 @@ class Starter:
 class Place:
     def __init__(self, count: int = 3, **trigger: Any) -> None:
         self.store, self.clock = MemoryStore(), ManualClock(1_000.0)
-        self.executions = Executions(self.store, MemoryResults(), MemoryWakeups(), self.clock)
+        self.executions = assemble(self.store, MemoryResults(), MemoryWakeups(), self.clock).executions
         self.source, self.starter = Source(count), Starter(self.executions)
         given: dict[str, Any] = {"trigger_id": "t1", "name": "drop", "kind": "storage", "inputs": {}, "path": NET.path}
         self.trigger = SourceTrigger(**given, created_at=1.0, created_by="me", **trigger)

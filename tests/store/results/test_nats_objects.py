@@ -18,7 +18,8 @@ from nats.js import JetStreamContext
 
 from noetl.base.clock import ManualClock
 from noetl.base.errors import BackendError, ToolError
-from noetl.control.executions import Executions
+from noetl.control.assembly import assemble
+from noetl.control.commit.sharing import SharedExecutions
 from noetl.events.orders import ReportResult, Turn
 from noetl.store.memory import MemoryStore
 from noetl.store.open_store import open_results
@@ -193,22 +194,24 @@ async def test_a_broker_that_is_restarted_costs_nothing_but_time(tmp_path: Path)
     where = ("-p", str(port), "-sd", str(tmp_path))
     first = Server(*where)
     store, results = MemoryStore(), NatsResults(f"nats://127.0.0.1:{port}/b")
-    executions = Executions(store, results, MemoryWakeups(), ManualClock(), shared=True)
-    await start(executions, "x1", large=LARGE)
-    await start(executions, "x2")
-    orders = {one.execution_id: one for one in (await executions.turn(Turn(worker_id="w1", capacity=5))).orders}
+    control = assemble(store, results, MemoryWakeups(), ManualClock(), sharing=SharedExecutions())
+    await start(control, "x1", large=LARGE)
+    await start(control, "x2")
+    orders = {
+        one.execution_id: one for one in (await control.for_workers.turn(Turn(worker_id="w1", capacity=5))).orders
+    }
     first.stop()
     large, small = (Turn(worker_id="w1", reports=(done(orders[x], v),)) for x, v in (("x1", LARGE[1:]), ("x2", 1)))
 
     with pytest.raises(BackendError, match=r"the result store nats://127\.0\.0\.1"):
-        await executions.turn(large)
-    assert (await executions.turn(small)).verdicts == (ReportResult.ACCEPTED,)
+        await control.for_workers.turn(large)
+    assert (await control.for_workers.turn(small)).verdicts == (ReportResult.ACCEPTED,)
     second = Server(*where)
-    assert (await executions.turn(large)).verdicts == (ReportResult.ACCEPTED,)
+    assert (await control.for_workers.turn(large)).verdicts == (ReportResult.ACCEPTED,)
 
-    other = Executions(store, results, MemoryWakeups(), ManualClock(), shared=True)
-    assert (await other.execution("x1")).execution.workload["large"] == LARGE
-    await executions.close()
+    other = assemble(store, results, MemoryWakeups(), ManualClock(), sharing=SharedExecutions())
+    assert (await other.executions.execution("x1")).execution.workload["large"] == LARGE
+    await control.close()
     await other.close()
     await asyncio.to_thread(results.close)
     second.stop()

@@ -16,9 +16,10 @@ import msgspec
 
 from noetl.base.clock import Clock
 from noetl.base.outages import Outage, log_failure
+from noetl.control.background.recovery import Recovery
 from noetl.control.commit.quarantine import Incident, Quarantine
 from noetl.control.executions import Executions
-from noetl.control.nested.calls import LEFT
+from noetl.control.nested.calls import LEFT, NestedCalls
 from noetl.engine.lost_leases import MOST_LEASES
 from noetl.events.calls import PlaybookCall
 from noetl.store.contract import OrderRow
@@ -45,17 +46,17 @@ class BackgroundJob(Protocol):
 class OrderSweep:
     """Orders of the store that this server does not know, and those that nobody may take any more."""
 
-    def __init__(self, executions: Executions) -> None:
-        self._executions = executions
+    def __init__(self, recovery: Recovery) -> None:
+        self._recovery = recovery
 
     async def find(self) -> Sequence[OrderRow]:
-        return await self._executions.recovery.seek()
+        return await self._recovery.seek()
 
     def name_of(self, record: OrderRow) -> str:
         return f"order {record.order_id}"
 
     async def do(self, record: OrderRow) -> None:
-        verdict = await self._executions.recovery.lose(record)
+        verdict = await self._recovery.lose(record)
         _log.warning("order %s was lost %d times: %s", record.order_id, MOST_LEASES, verdict)
 
 
@@ -66,7 +67,7 @@ class Followed:
         self._executions = executions
 
     async def find(self) -> Sequence[None]:
-        await self._executions.recovery.catch_up()
+        await self._executions.catch_up()
         return ()
 
     def name_of(self, record: None) -> str:
@@ -78,17 +79,17 @@ class Followed:
 class NestedExecutionSweep:
     """Nested executions that are waited for here, by step runs that other servers have ended."""
 
-    def __init__(self, executions: Executions) -> None:
-        self._executions = executions
+    def __init__(self, calls: NestedCalls) -> None:
+        self._calls = calls
 
     async def find(self) -> Sequence[PlaybookCall]:
-        return await self._executions.calls.orphaned_calls()
+        return await self._calls.orphaned_calls()
 
     def name_of(self, record: PlaybookCall) -> str:
         return f"the child of {record.task_run_id}"
 
     async def do(self, record: PlaybookCall) -> None:
-        await self._executions.give_up(record, LEFT)
+        await self._calls.give_up(record, LEFT)
 
 
 class Sweeper:
@@ -144,16 +145,3 @@ class Sweeper:
             await self._key_values.put(INCIDENT, incident.record, body, over=version, at=self._clock.now())
         except Exception as problem:
             log_failure(_log, problem, "an incident could not be kept: %s", incident.record)
-
-
-def sweeper(
-    executions: Executions, key_values: KeyValues, clock: Clock, *more: BackgroundJob, sleep: Sleep = asyncio.sleep
-) -> Sweeper:
-    """The one of a server. `more` are the chores of others."""
-    chores: list[BackgroundJob] = [
-        OrderSweep(executions),
-        Followed(executions),
-        NestedExecutionSweep(executions),
-        *more,
-    ]
-    return Sweeper(chores, executions.quarantine, key_values, clock, sleep=sleep)

@@ -1,5 +1,5 @@
-"""Recovery: what a server learns by looking: what other servers did to executions that somebody here waits for, and
-orders of the store that memory does not know.
+"""Recovery: what a server learns by looking: orders of the store that memory does not know, and step runs that other
+servers have ended.
 """
 
 from __future__ import annotations
@@ -11,30 +11,14 @@ from noetl.control.claiming.claims import Claims
 from noetl.control.commit.batch import CommitBatch
 from noetl.control.commit.decisions import Decisions
 from noetl.control.commit.group_commit import GroupCommit
-from noetl.control.commit.sharing import SharingPolicy
 from noetl.engine.commands import LoseOrder
 from noetl.events.orders import ReportResult
 from noetl.store.contract import OrderRow
 
 
 class Recovery:
-    def __init__(
-        self, group_commit: GroupCommit, decisions: Decisions, claims: Claims, clock: Clock, policy: SharingPolicy
-    ) -> None:
-        self._group_commit, self._decisions, self._claims = group_commit, decisions, claims
-        self._clock, self._policy = clock, policy
-
-    async def catch_up(self) -> None:
-        """Follow what another process has done: paused, resumed, cancelled or taken over meanwhile. On a server only
-        where somebody waits for it; whoever touches another execution looks by himself."""
-
-        async def caught_up(batch: CommitBatch) -> None:
-            loaded = self._decisions.loaded
-            awaited = loaded if self._policy.follows_all else self._decisions.resumptions
-            wanted = (one for one in loaded if one in awaited or loaded[one].ended.waiting)
-            await self._decisions.catch_up([one for one in wanted if loaded[one].execution.is_open])
-
-        await self._group_commit.decide_and_commit(caught_up)
+    def __init__(self, group_commit: GroupCommit, decisions: Decisions, claims: Claims, clock: Clock) -> None:
+        self._group_commit, self._decisions, self._claims, self._clock = group_commit, decisions, claims, clock
 
     async def ended_runs(self, runs: Mapping[str, str]) -> list[str]:
         """Which of these step runs, each with its execution, are over; whoever has ended them."""
@@ -48,7 +32,7 @@ class Recovery:
             executions = {run: loaded[execution_id].execution for run, execution_id in runs.items()}
             return [run for run, its in executions.items() if not its.is_open or run not in its.runs]
 
-        return await self._group_commit.decide_and_commit(looked)
+        return await self._group_commit.run(looked)
 
     async def seek(self) -> list[OrderRow]:
         """Find the orders of the store that wait for a worker, and ring for all that are known here. Gives those that
@@ -56,12 +40,12 @@ class Recovery:
 
         async def sought(batch: CommitBatch) -> list[OrderRow]:
             worn_out = await self._claims.seek()
-            self._decisions.notify_workers()
+            self._decisions.effects.notify_workers()
             # Suspect orders are not among the ready ones, so nobody else would wake a worker for them.
-            self._decisions.notify_workers(self._claims.suspects.counts)
+            self._decisions.effects.notify_workers(self._claims.suspects.counts)
             return worn_out
 
-        return await self._group_commit.decide_and_commit(sought)
+        return await self._group_commit.run(sought)
 
     async def lose(self, order: OrderRow) -> ReportResult:
         """Too many workers were lost with this order."""
@@ -71,4 +55,4 @@ class Recovery:
             command = LoseOrder(at=self._clock.now(), order_id=order.order_id, seen_epoch=order.lease_epoch)
             return self._decisions.decide(batch, order.execution_id, command).verdict
 
-        return await self._group_commit.decide_and_commit(lost)
+        return await self._group_commit.run(lost)

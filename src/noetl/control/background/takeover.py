@@ -17,11 +17,10 @@ IsGone = Callable[[str], bool]
 
 
 async def take_over(decisions: Decisions, store: Store, clock: Clock, execution_id: str, is_gone: IsGone) -> None:
-    """Inside a round. `is_gone` tells whether the owner of a lease has certainly ended; RefusedError where one has
+    """Inside a batch. `is_gone` tells whether the owner of a lease has certainly ended; RefusedError where one has
     not."""
     execution = (await decisions.load(execution_id)).execution
-    for hear in decisions.taken_up:
-        hear(execution)
+    decisions.effects.note_taken_up(execution)
     if execution.is_open:
         open_orders = await store.orders(execution_id)
         # All are checked before any is taken: a refusal half-way would leave some claimed by nobody.
@@ -31,7 +30,7 @@ async def take_over(decisions: Decisions, store: Store, clock: Clock, execution_
             # Their leases have not run out in the store. The epoch limits this to the leases of the dead process.
             decisions.abandoned.add((order.order_id, order.lease_epoch))
             decisions.ready.add(ready_of(order))
-        decisions.notify_workers()
+        decisions.effects.notify_workers()
     for child in await store.children(execution_id):
         if child.finished_at is None:
             await take_over(decisions, store, clock, child.execution_id, is_gone)

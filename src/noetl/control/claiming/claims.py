@@ -13,7 +13,6 @@ from functools import partial
 from noetl.base.clock import Clock
 from noetl.base.errors import BackendError, UnreadableError
 from noetl.control.claiming.leases import GIVEN_BACK, OrderLeases
-from noetl.control.claiming.local_worker import LocalWorkers
 from noetl.control.claiming.order_needs import needs_of
 from noetl.control.claiming.orders import order_for
 from noetl.control.claiming.poison_orders import PoisonOrders
@@ -25,6 +24,7 @@ from noetl.control.commit.decisions import Decisions, ready_of
 from noetl.control.commit.group_commit import DecideAgainError
 from noetl.control.commit.sharing import SharingPolicy
 from noetl.control.results.result_cache import ResultNotLoadedError
+from noetl.control.results.waiting_for_results import WaitingForResults
 from noetl.engine.commands import ClaimOrder
 from noetl.engine.lost_leases import MOST_LEASES
 from noetl.events.orders import Order, ReportResult, Turn
@@ -37,16 +37,26 @@ _REST_S = 30.0  # for an order that the store offers and its execution does not 
 
 
 class Claims:
-    """All of it inside a round."""
+    """All of it inside a batch. `ability_of` says what a worker can do, by its id; without it all of them can do
+    everything. `expected` keeps orders whose executions need a value from outside first."""
 
     def __init__(
-        self, decisions: Decisions, pools: Pools, leases: OrderLeases, store: Store, clock: Clock, policy: SharingPolicy
+        self,
+        decisions: Decisions,
+        store: Store,
+        clock: Clock,
+        policy: SharingPolicy,
+        *,
+        pools: Pools,
+        leases: OrderLeases,
+        expected: WaitingForResults,
+        ability_of: Callable[[str], WorkerAbilities] | None = None,
     ) -> None:
-        self._decisions, self._pools, self._store, self._clock = decisions, pools, store, clock
-        self._leases, self._policy = leases, policy
+        self._decisions, self._store, self._clock, self._policy = decisions, store, clock, policy
+        self._pools, self._leases, self._expected = pools, leases, expected
+        self._able = ability_of or (lambda _: ANY)
         self._sought_at = float("-inf")
         self.suspects = PoisonOrders(decisions, store, clock)
-        self.able: Callable[[str], WorkerAbilities] = lambda _: ANY  # what a worker can do, by its id
 
     async def claim(self, turn: Turn, batch: CommitBatch) -> list[Order]:
         if self._policy.has_many_workers:
@@ -62,13 +72,9 @@ class Claims:
                 raise
         return claimed
 
-    async def hand_out(self, worker: LocalWorkers, batch: CommitBatch) -> None:
-        """What is ready goes to a worker that is at hand and has nothing to do."""
-        batch.given[worker] = await self.claim(Turn(worker_id=worker.worker_id, capacity=worker.free), batch)
-
     def has_for(self, turn: Turn) -> bool:
         """Whether memory has something that this worker may well take."""
-        return bool(self._pools_of(turn, self.able(turn.worker_id)))
+        return bool(self._pools_of(turn, self._able(turn.worker_id)))
 
     async def _claim_for_pools(self, turn: Turn, batch: CommitBatch) -> list[Order]:
         claimed: list[Order] = []
@@ -79,7 +85,7 @@ class Claims:
             claimed = await self._leases.unanswered_orders(turn)
             if len(claimed) >= turn.capacity:
                 return claimed  # it takes others when it knows of these
-        ability = self.able(turn.worker_id)
+        ability = self._able(turn.worker_id)
         closed = await self._pools.closed_to(ability)
         # Orders of other servers are only in the store. The limit keeps a crowd of idle workers from asking it at
         # every poll.
@@ -104,7 +110,7 @@ class Claims:
         if claimed:
             # The store checks the capacity again inside the commit: two servers may both have seen the last free
             # place.
-            batch.room |= rooms
+            batch.limit_to(rooms)
         return claimed
 
     async def _claim_alone(self, suspect: Ready, turn: Turn, batch: CommitBatch) -> list[Order]:
@@ -115,7 +121,7 @@ class Claims:
             return claimed
         try:
             if await self._take_safely(suspect, turn, batch, claimed):
-                batch.room |= rooms
+                batch.limit_to(rooms)
         except BaseException:
             self._put_back([suspect], batch)
             raise
@@ -154,18 +160,18 @@ class Claims:
     async def _take_safely(self, ready: Ready, turn: Turn, batch: CommitBatch, claimed: list[Order]) -> bool:
         """Whether the order was taken. An execution that breaks is put into quarantine, and all is decided again."""
         # Its values are being fetched already; it comes back when they are here.
-        if self._decisions.expected.takes(ready):
+        if self._expected.takes(ready):
             return False
         try:
             loaded = await self._decisions.load(ready.execution_id)
             needs = needs_of(loaded.plan, loaded.execution, ready.order_id)
-            if not self.able(turn.worker_id).runs(needs):
+            if not self._able(turn.worker_id).runs(needs):
                 self._leave(ready, needs)
                 return False
             verdict = self._take(ready, turn, batch, claimed)
         except ResultNotLoadedError as problem:
             # The scope of an order may need a stored result. Other orders do not wait until it is loaded.
-            self._decisions.expected.lay_aside(ready, problem)
+            self._expected.lay_aside(ready, problem)
             raise DecideAgainError from problem
         except Exception as problem:
             # A store that is away is not the fault of this execution.

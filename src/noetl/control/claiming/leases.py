@@ -46,7 +46,7 @@ class OrderLeases:
         return len(held)
 
     async def unanswered_orders(self, turn: Turn) -> list[Order]:
-        """Inside a round: orders that the worker holds and has not heard of, since the answer that named them was lost.
+        """Inside a batch: orders that the worker holds and has not heard of, since the answer that named them was lost.
         Without this they would wait until their leases run out. All of them, however many it asks for: some may be in
         an answer that is on its way to it, and would hide the others."""
         found: list[Order] = []

@@ -1,5 +1,5 @@
-"""A worker in the same process that waits for work. What a round makes ready is claimed for it in that very
-round, so that the start of an execution and its first claim are one commit instead of two (W4: two commits, not three).
+"""A worker in the same process that waits for work. What a batch makes ready is claimed for it in that very
+batch, so that the start of an execution and its first claim are one commit instead of two (W4: two commits, not three).
 """
 
 from __future__ import annotations

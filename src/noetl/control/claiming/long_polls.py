@@ -15,7 +15,10 @@ from typing import Any
 import msgspec
 
 from noetl.control.claiming.claims import Claims
+from noetl.control.claiming.local_worker import LocalWorkers
+from noetl.control.claiming.ready_orders import ReadyOrders
 from noetl.control.commit.batch import CommitBatch
+from noetl.control.commit.effects import Effects
 from noetl.events.orders import Order, Turn
 
 IsGone = Callable[[], Awaitable[bool]]
@@ -28,7 +31,7 @@ class Poll:
         self.turn, self.is_gone = turn, is_gone
         self.orders: tuple[Order, ...] = ()
         self.answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.free = asyncio.Event()  # no round is at it
+        self.free = asyncio.Event()  # no batch claims for it
         self.free.set()
 
     def give(self, orders: Sequence[Order]) -> None:
@@ -39,10 +42,10 @@ class Poll:
 
 
 class Polls:
-    """`ring` tells of orders that are still ready."""
+    """`effects` tell of orders that are still ready. `local_worker` is the one in this process, which polls nobody."""
 
-    def __init__(self, claims: Claims, ring: Callable[[], None]) -> None:
-        self._claims, self._ring = claims, ring
+    def __init__(self, claims: Claims, ready: ReadyOrders, effects: Effects, local_worker: LocalWorkers | None) -> None:
+        self._claims, self._ready, self._effects, self._local_worker = claims, ready, effects, local_worker
         self._open: dict[Poll, None] = {}
 
     async def wait(self, turn: Turn, is_gone: IsGone, wakeups: Awaitable[bool]) -> tuple[Order, ...]:
@@ -59,14 +62,22 @@ class Polls:
         # A batch may be claiming for this poll right now. Leaving would lose orders that it is about to store.
         await poll.free.wait()
         if poll.orders and has_rung:
-            self._ring()  # it was for another order, which nobody would look for now
+            self._effects.notify_workers()  # it was for another order, which nobody would look for now
         return poll.orders
 
-    def end_of_batch_decisions(self) -> list[Callable[[CommitBatch], Awaitable[None]]]:
-        """What is to be decided at the end of a round."""
-        return [self._hand_out] if self._open else []
+    async def hand_out(self, batch: CommitBatch) -> None:
+        """What is ready goes to the worker in this process, if it has nothing to do."""
+        # Asked at every commit: where there is no such worker, or nothing for it, this must cost nothing.
+        worker = self._local_worker
+        if worker is not None and self._ready and worker.free:
+            turn = Turn(worker_id=worker.worker_id, capacity=worker.free)
+            batch.given[worker] = await self._claims.claim(turn, batch)
 
-    async def _hand_out(self, batch: CommitBatch) -> None:
+    def claims(self) -> list[Callable[[CommitBatch], Awaitable[None]]]:
+        """What is to be decided at the end of a batch, for those who poll."""
+        return [self._claim_for_polls] if self._open else []
+
+    async def _claim_for_polls(self, batch: CommitBatch) -> None:
         refused: set[tuple[str, tuple[str, ...]]] = set()
         for poll in list(self._open):
             turn = poll.turn

@@ -35,7 +35,7 @@ class Offer(msgspec.Struct, frozen=True):
 
 
 class PoisonOrders:
-    """All of it inside a round."""
+    """All of it inside a batch."""
 
     def __init__(self, decisions: Decisions, store: Store, clock: Clock) -> None:
         self._decisions, self._store, self._clock = decisions, store, clock

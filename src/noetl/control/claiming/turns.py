@@ -44,7 +44,7 @@ class Turns:
             decisions = [await self._record(report, batch) for report in turn.reports]
             return self._answer(turn, decisions, await self._claims.claim(turn, batch))
 
-        return await self._group_commit.decide_and_commit(decided)
+        return await self._group_commit.run(decided)
 
     def _answer(self, turn: Turn, decisions: Sequence[Decision], orders: Sequence[Order]) -> TurnAnswer:
         told = list(zip(turn.reports, decisions, strict=True))

@@ -30,8 +30,7 @@ class NotStoredError(BackendError):
 
 
 class CommitBatch:
-    """Decisions in the order they were made. `touching` notes the executions that whoever decides now has used, for
-    good or not; `room` are the pools that orders are taken from, and how many may be."""
+    """Decisions in the order they were made."""
 
     def __init__(self) -> None:
         self._decisions: dict[str, list[Decision]] = {}
@@ -39,15 +38,23 @@ class CommitBatch:
         self._taken: dict[str, list[str]] = {}  # messages, by the execution that they were delivered to
         self._stopped: dict[str, list[str]] = {}
         self.touched: set[str] = set()
-        self.touching: set[str] = set()
-        self.room: dict[str, StoreSpace] = {}
+        self._touching: set[str] = set()  # what whoever decides now has used, for good or not
+        self._room: dict[str, StoreSpace] = {}  # the pools that orders are taken from, and how many may be
         self.given: dict[LocalWorker, list[Order]] = {}  # claimed for workers that wait
-        self.at_the_end: list[Callable[[], None]] = []  # of the round, stored or not
+        self.at_the_end: list[Callable[[], None]] = []  # of the batch, stored or not
+
+    def note_touched_in(self, touched: set[str]) -> None:
+        """From now on another one decides, who wants to know what it has used."""
+        self._touching = touched
+
+    def limit_to(self, room: dict[str, StoreSpace]) -> None:
+        """Orders of these pools are claimed, and no more than there is room for."""
+        self._room |= room
 
     def touch(self, execution_id: str) -> None:
         """Before it is decided upon: should that break in the middle, what memory has of it is not to be trusted."""
         self.touched.add(execution_id)
-        self.touching.add(execution_id)
+        self._touching.add(execution_id)
 
     def drop(self, execution_ids: Collection[str]) -> None:
         """What was decided upon these executions is not to be stored."""
@@ -106,9 +113,9 @@ class CommitBatch:
             )
             for execution_id, own in self._decisions.items()
         ]
-        if self.room and commits:
+        if self._room and commits:
             # The capacity is checked once for the transaction, so it may travel with any of its commits.
-            commits[0] = msgspec.structs.replace(commits[0], room=tuple(self.room.values()))
+            commits[0] = msgspec.structs.replace(commits[0], room=tuple(self._room.values()))
         return commits
 
     def _notices(self, loaded: LoadedExecution, notices: NoticeWriter) -> tuple[NoticeRow, ...]:

@@ -1,27 +1,25 @@
-"""Decisions: the executions in memory, what is decided upon them, and what follows once it is stored.
+"""Decisions: the executions in memory, and what is decided upon them. The inner half of a group commit.
 
-The other half of a group commit: orders reach a worker, wake-ups are sent and watchers see events only after the
-commit, never before (SRV-05).
+What follows once it is stored is the business of `effects`.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import assert_never
 
 from noetl.base.clock import Clock
 from noetl.base.crash_points import crash_point
 from noetl.base.errors import UnreadableError
-from noetl.control.claiming.local_worker import LocalWorkers
 from noetl.control.claiming.ready_orders import Ready, ReadyOrders
 from noetl.control.commit.batch import CommitBatch
+from noetl.control.commit.effects import Effects
 from noetl.control.commit.loaded_executions import LoadedExecution, LoadedExecutions
 from noetl.control.commit.quarantine import Quarantine
 from noetl.control.commit.sharing import SharingPolicy
+from noetl.control.nested.awaited_children import AwaitedChildren
 from noetl.control.notifications.notices import NoticeWriter
 from noetl.control.results.result_cache import ResultCache, ResultNotLoadedError
-from noetl.control.results.waiting_for_results import WaitingForResults
 from noetl.engine.commands import CancelExecution, Command, PauseExecution, ResumeExecution
 from noetl.engine.decide import advance
 from noetl.engine.decision import (
@@ -34,53 +32,39 @@ from noetl.engine.decision import (
     ResumeChildren,
 )
 from noetl.engine.execution import Execution
-from noetl.events.envelope import Event
 from noetl.events.orders import LeaseTerms
-from noetl.store.contract import DEFAULT_POOL, Commit, OrderRow, OrderState, ResultStore, Store
-from noetl.store.wakeups.contract import Wakeups
+from noetl.store.contract import DEFAULT_POOL, Commit, OrderRow, OrderState, Store
 
-Watch = Callable[[Sequence[Event]], None]
-Stored = Callable[[Sequence[Commit]], None]
 Control = PauseExecution | ResumeExecution | CancelExecution
 
 
 class Decisions:
-    """`left_by` names the children that a step run waited for. `stop` hears of orders that nobody wants any more,
-    `stored` of every commit, `taken_up` of executions that were read from the log. `notices` says what a commit tells
-    people; without it, nothing."""
+    """`values` are results that lie outside, `awaited` the children that step runs wait for, `terms` those of a lease
+    unless a step has its own. `notices` says what a commit tells people; without it, nothing."""
 
     def __init__(
         self,
         store: Store,
-        results: ResultStore,
-        dispatch: Wakeups,
         clock: Clock,
         policy: SharingPolicy,
+        *,
+        loaded: LoadedExecutions,
+        values: ResultCache,
+        ready: ReadyOrders,
+        effects: Effects,
+        quarantine: Quarantine,
+        awaited: AwaitedChildren,
+        terms: LeaseTerms,
         notices: NoticeWriter | None = None,
     ) -> None:
-        self.notices = notices
-        self._store, self._dispatch, self._clock, self._policy = store, dispatch, clock, policy
-        self.values = ResultCache(results, policy.near_bytes)
-        self.loaded = LoadedExecutions(store, self.values, policy)
+        self._store, self._clock, self._policy = store, clock, policy
+        self.loaded, self.values, self.ready, self.effects = loaded, values, ready, effects
+        self.quarantine, self._awaited, self.terms, self.notices = quarantine, awaited, terms, notices
         self._away: dict[str, ResultNotLoadedError] = {}  # stale ones that cannot be read before something is brought
-        self.ready = ReadyOrders()
-        self.expected = WaitingForResults(self._come_back)
-        self.quarantine = Quarantine(clock)
-        self.terms = LeaseTerms()
         self.abandoned: set[tuple[str, int]] = set()  # orders found under a lease whose holder is gone
-        self.resumptions: dict[str, asyncio.Event] = {}  # somebody waits for these executions to go on
-        self.left_by: Callable[[str | None], list[str]] = lambda step_run_id: []
-        self.watch: Watch | None = None
-        self.stop: Callable[[Sequence[str]], None] | None = None
-        self.local_workers: LocalWorkers | None = None
-        self.hand_out: Callable[[LocalWorkers, CommitBatch], Awaitable[None]] | None = (
-            None  # claims for it, at a round's end
-        )
-        self.stored: list[Stored] = []
-        self.taken_up: list[Callable[[Execution], None]] = []
         self.is_contended = False  # somebody else has moved an execution of ours: its end may come from there
 
-    # inside a round
+    # inside a batch
 
     async def load(self, execution_id: str) -> LoadedExecution:
         """The execution as of now."""
@@ -102,7 +86,7 @@ class Decisions:
         if not (suspected := self.loaded.possibly_moved(execution_ids, now)):
             return
         for moved in await self.loaded.catch_up(suspected, now):
-            self._heard_of(self.loaded[moved].execution)
+            self.effects.note_read(self.loaded[moved].execution)
 
     async def catch_up(self, execution_ids: Iterable[str]) -> None:
         """Follow what another process has done: paused, resumed, cancelled or taken over; with the orders it left."""
@@ -150,15 +134,16 @@ class Decisions:
             # process look leased there.
             if order.state is OrderState.READY or (order.order_id, order.lease_epoch) in self.abandoned:
                 self.ready.add(ready_of(order))
-        self.notify_workers()
-        self._heard_of(execution)
+        self.effects.notify_workers()
+        self.effects.note_read(execution)
 
-    def _heard_of(self, execution: Execution) -> None:
-        if not execution.paused:
-            self.ready.offer_aside(execution.execution_id)
-        self._tell_resumed(execution)
-        for hear in self.taken_up:
-            hear(execution)
+    async def decide_all(self, commands: Sequence[tuple[str, Command]], batch: CommitBatch) -> list[Decision]:
+        """Load what the commands concern, then decide them in their order."""
+        for execution_id, command in commands:
+            await self.load(execution_id)
+            if isinstance(command, Control):
+                await self.load_children(execution_id)
+        return [self.decide(batch, execution_id, command) for execution_id, command in commands]
 
     def decide(self, batch: CommitBatch, execution_id: str, command: Command) -> Decision:
         loaded = self.loaded[execution_id]
@@ -197,21 +182,16 @@ class Decisions:
                     children = [one for one in children if self.loaded[one].execution.compensates is None]
             case CancelCalled():
                 command = CancelExecution(at=now, reason=effect.reason)
-                children = self.left_by(effect.step_run_id)
+                children = self._awaited.left_by(effect.step_run_id)
             case _:
                 assert_never(effect)
         for child in children:
             if child in self.loaded:
                 self.decide(batch, child, command)
 
-    # the end of a round
+    # the end of a batch
 
     async def commit(self, batch: CommitBatch) -> list[Commit]:
-        # Claim inside the commit that made the order ready: one fsync per step instead of two (docs/decisions/0012).
-        # This is for the worker of an embedded run; `Polls` does the same for remote workers in a long poll. Neither
-        # receives an order before the commit.
-        if self.local_workers is not None and self.hand_out is not None and self.ready and self.local_workers.free:
-            await self.hand_out(self.local_workers, batch)
         now = self._clock.now()
         commits = batch.commits(self.loaded, now, self.terms, self.notices)
         if commits:
@@ -224,53 +204,11 @@ class Decisions:
             self.loaded.stored(row.execution_id, batch.decided(row.execution_id), row.last_seq, now)
         return commits
 
-    def perform(self, batch: CommitBatch, commits: Sequence[Commit]) -> None:
-        for commit in commits:
-            self._tell_resumed(self.loaded[commit.execution.execution_id].execution)
-            if self.watch is not None:
-                self.watch(commit.events)
-        if self._policy.has_many_workers:
-            # Only new orders: waking for all that are ready would wake every idle worker at every commit.
-            fresh = self.ready.take_fresh()
-            if fresh:
-                crash_point("ring.before")
-            self.notify_workers(fresh)  # what nobody took is rung for again by the sweeper
-            if fresh:
-                crash_point("ring.after")
-        else:
-            self.notify_workers()
-        for hand, orders in batch.given.items():
-            if orders:
-                # After the commit: the worker begins at once, and its claim must be in the log by then.
-                hand.give(orders)
-        if self.stop is not None and (stopped := batch.stopped):
-            self.stop(stopped)
-        for execution_id in batch.ended_executions():
-            self.loaded[execution_id].ended.set()
-        for hear in self.stored if commits else ():
-            hear(commits)
-        # Last, since everything above still looks executions up in memory.
-        self.loaded.make_room()
-
     def forget(self, execution_ids: Collection[str], *, conflicting: bool = False) -> None:
         self.is_contended = self.is_contended or conflicting
         self.loaded.mark_stale(execution_ids, conflicting=conflicting)
         # Their orders were never stored, or may be claimed elsewhere by now.
         self.ready.forget(execution_ids)
-
-    def _come_back(self, orders: Iterable[Ready]) -> None:
-        for ready in orders:
-            self.ready.add(ready)
-        self.notify_workers()
-
-    def notify_workers(self, orders: Mapping[str, int] | None = None) -> None:
-        """There is work: so many orders by pool, or all that this process knows."""
-        for pool, number in (self.ready.counts if orders is None else orders).items():
-            self._dispatch.notify_workers(number, pool=pool)
-
-    def _tell_resumed(self, execution: Execution) -> None:
-        if not execution.holds and (waiting := self.resumptions.pop(execution.execution_id, None)):
-            waiting.set()
 
 
 def ready_of(order: OrderRow) -> Ready:

@@ -22,13 +22,17 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from noetl.base.errors import BackendError, UnfitError
 from noetl.control.commit.batch import CommitBatch, NotStoredError
+from noetl.control.commit.effects import Effects
 from noetl.control.commit.pending_decisions import Decide, PendingDecision, fail
 from noetl.control.commit.sharing import SharingPolicy
 from noetl.control.results.result_cache import ResultNotLoadedError
+from noetl.engine.commands import Command
+from noetl.engine.decision import Decision
 from noetl.store.contract import Commit, ConflictError, TakenError
 
 _T = TypeVar("_T")
@@ -50,26 +54,41 @@ class CommitMemory(Protocol):
     async def refresh(self) -> None:
         """Read again what was forgotten."""
 
+    async def decide_all(self, commands: Sequence[tuple[str, Command]], batch: CommitBatch) -> list[Decision]:
+        """Decide commands, in their order."""
+
     async def commit(self, batch: CommitBatch) -> list[Commit]:
         """Store all of it in one transaction."""
-
-    def perform(self, batch: CommitBatch, commits: Sequence[Commit]) -> None:
-        """Do what is owed now that it is stored."""
 
     def forget(self, execution_ids: Collection[str], *, conflicting: bool = False) -> None:
         """Drop what was decided and not stored. `conflicting`: because others have moved some of them."""
 
 
+class WaitingWorkers(Protocol):
+    """Workers that wait for an order while a batch is made."""
+
+    def claims(self) -> Sequence[Decide]:
+        """What is to be decided for them after what was asked for."""
+
+    async def hand_out(self, batch: CommitBatch) -> None:
+        """Claim what the batch made ready, for the worker in this process."""
+
+
 class GroupCommit:
-    def __init__(self, memory: CommitMemory, policy: SharingPolicy) -> None:
-        self._memory, self._policy = memory, policy
-        self.further: Callable[[], Sequence[Decide]] = tuple  # decided after what was asked for, in a server
+    def __init__(
+        self, memory: CommitMemory, effects: Effects, waiting_workers: WaitingWorkers, policy: SharingPolicy
+    ) -> None:
+        self._memory, self._effects, self._waiting_workers, self._policy = memory, effects, waiting_workers, policy
         self._waiting: list[PendingDecision] = []
         self._commit_task: asyncio.Task[None] | None = None
         self._fetches: set[asyncio.Task[None]] = set()
         self._is_busy = False
 
-    async def decide_and_commit(self, decide: Callable[[CommitBatch], Awaitable[_T]], *, gathers: bool = False) -> _T:
+    async def submit(self, commands: Sequence[tuple[str, Command]]) -> list[Decision]:
+        """Have commands decided in their order, and stored in one transaction: all of them or none."""
+        return await self.run(partial(self._memory.decide_all, commands))
+
+    async def run(self, decide: Callable[[CommitBatch], Awaitable[_T]], *, gathers: bool = False) -> _T:
         """Decide something and have it stored; again from the log, if others moved it meanwhile. Not from inside.
         `gathers`: others may well want the same at this moment."""
         if self._is_busy or self._policy.queues_callers:
@@ -98,8 +117,7 @@ class GroupCommit:
         """The queued decisions whose callers still wait."""
         waiting, self._waiting = self._waiting, []
         for request in waiting:
-            # Cleared before the batch runs: a decision that is postponed during it may queue again.
-            request.is_queued = False
+            request.dequeue()
         return [request for request in waiting if not request.is_unwanted]
 
     async def _join(self, decide: Callable[[CommitBatch], Awaitable[_T]]) -> _T:
@@ -109,7 +127,7 @@ class GroupCommit:
 
     async def decide_each(self, decides: Sequence[tuple[str | None, Decide]]) -> list[Any]:
         """Have several things decided in their order, each for itself: what became of each, or the problem that kept
-        it from being. Each comes with the execution it is about, if there is one. They share a round, unless one of
+        it from being. Each comes with the execution it is about, if there is one. They share a batch, unless one of
         these executions has had its share of it: then the rest of them comes in the next."""
         loop, group = asyncio.get_running_loop(), object()
         requests, answers = [], []
@@ -121,9 +139,7 @@ class GroupCommit:
 
     def _queue(self, *requests: PendingDecision) -> None:
         for request in requests:
-            # A timer of `_postpone` and the failure of a batch may both queue the same decision.
-            if not (request.is_settled or request.is_queued):
-                request.is_queued = True
+            if request.enqueue():
                 self._waiting.append(request)
         if self._waiting and not self._is_busy:
             self._is_busy = True
@@ -145,7 +161,7 @@ class GroupCommit:
         try:
             while self._waiting:
                 requests = self._next_batch()
-                await self._commit_batch([*requests, *map(PendingDecision, self.further())])
+                await self._commit_batch([*requests, *map(PendingDecision, self._waiting_workers.claims())])
                 for request in requests:
                     request.resolve_answer()
                 if self._waiting:
@@ -169,9 +185,12 @@ class GroupCommit:
                 # wrote.
                 await self._memory.refresh()
                 decided = await self._decided(batch, requests)
+                # Claim inside the commit that made the order ready: one fsync per step instead of two
+                # (docs/decisions/0012). No worker receives the order before the commit.
+                await self._waiting_workers.hand_out(batch)
                 commits = await self._memory.commit(batch)
                 for request in decided:
-                    request.is_settled = True
+                    request.settle()
                 # Settled first, performed after: what fails from here on is stored, and must not be decided a second
                 # time.
                 self._perform(batch, commits, decided)
@@ -224,7 +243,7 @@ class GroupCommit:
         asyncio.get_running_loop().call_later(random.uniform(0, longest_s), self._queue, request)  # noqa: S311
 
     def _fetch_then_queue(self, request: PendingDecision, away: ResultNotLoadedError) -> None:
-        """It is decided once what it needs has come; the others of the round go on."""
+        """It is decided once what it needs has come; the others of the batch go on."""
 
         async def fetched() -> None:
             if await _fetch_missing(away, [request]):
@@ -240,7 +259,7 @@ class GroupCommit:
     def _perform(self, batch: CommitBatch, commits: Sequence[Commit], requests: list[PendingDecision]) -> None:
         """Perform effects of what is stored. If that fails, the callers get the error; nothing is decided again."""
         try:
-            self._memory.perform(batch, commits)
+            self._effects.perform(batch, commits)
         except Exception as problem:
             fail(requests, problem)
 
@@ -259,10 +278,8 @@ class GroupCommit:
             if _is_to_wait(request, batch, held_back):
                 held_back.append(request)
                 continue
-            request.problem, request.touched, request.tries = None, set(), request.tries + 1
-            batch.touching = request.touched
             try:
-                request.result = await request.decide(batch)
+                await request.try_again(batch)
                 decided.append(request)
             except Exception as problem:
                 # Decisions of this batch that share an execution with the broken one have seen its changes in memory.
@@ -278,7 +295,7 @@ class GroupCommit:
                         pending.append(request)
                 else:
                     cause = problem.__cause__ if isinstance(problem, DecideAgainError) else None
-                    request.problem, request.is_settled = cause or problem, True
+                    request.fail(cause or problem)
                 # Read what `_undo` forgot before the next decision looks at it.
                 if request.touched or broken:
                     await self._memory.refresh()
@@ -290,7 +307,7 @@ class GroupCommit:
     def _undo(
         self, batch: CommitBatch, request: PendingDecision, decided: list[PendingDecision]
     ) -> list[PendingDecision]:
-        """Forget what a wish touched, and with it the wishes that share something with it, directly or not."""
+        """Forget what a decision touched, and with it the decisions that share an execution with it."""
         spoiled, broken = set(request.touched), list[PendingDecision]()
         # Transitive: a decision that shares an execution with a spoiled one spoils the others that it touched.
         while more := [one for one in decided if one not in broken and not spoiled.isdisjoint(one.touched)]:
@@ -309,7 +326,7 @@ def _is_to_wait(request: PendingDecision, batch: CommitBatch, held_back: list[Pe
 
 
 async def _fetch_missing(away: ResultNotLoadedError, requests: list[PendingDecision]) -> bool:
-    """Whether what was lacking has come; else these wishes have failed."""
+    """Whether what was lacking has come; else these decisions have failed."""
     try:
         await away.fetch()
     except Exception as problem:

@@ -29,7 +29,17 @@ from noetl.store.contract import ExecutionRow, Store
 class Ending(asyncio.Event):
     """The end of an execution, and how many wait for it."""
 
-    waiting = 0
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting = 0
+
+    async def wait_counted(self) -> None:
+        """Wait for it, and be counted meanwhile: the execution then stays in memory."""
+        self.waiting += 1
+        try:
+            await self.wait()
+        finally:
+            self.waiting -= 1
 
 
 class DecidedEvents(msgspec.Struct):
@@ -63,7 +73,13 @@ class LoadedExecutions:
     """One whose commit failed is stale: what memory holds is not what the log tells, so it is read again. No more are
     kept than the bounds of the policy say, and those that somebody waits for."""
 
-    def __init__(self, store: Store, values: ResultCache, policy: SharingPolicy) -> None:
+    def __init__(
+        self,
+        store: Store,
+        values: ResultCache,
+        policy: SharingPolicy,
+        watch: Callable[[Sequence[Event]], None] | None = None,
+    ) -> None:
         self._store, self._values, self._policy = store, values, policy
         self._kept = KeptBytes(policy.memory_bounds) if policy.memory_bounds is not None else None
         self._loaded: dict[str, LoadedExecution] = {}
@@ -71,7 +87,7 @@ class LoadedExecutions:
         self._contended: set[str] = set()  # others have moved these as well: it may happen again any moment
         self._children: dict[str, dict[str, None]] = {}
         self.plans = Plans(store, values)
-        self.followed: Callable[[Sequence[Event]], None] | None = None  # hears what others have recorded meanwhile
+        self._followed = watch if policy.tells_followed_events else None  # hears what others have recorded meanwhile
 
     def __getitem__(self, execution_id: str) -> LoadedExecution:
         return self._loaded[execution_id]
@@ -207,8 +223,8 @@ class LoadedExecutions:
         self._grow(loaded, weight_of(tail) if self._kept is not None else 0)
         if loaded.base is not None:
             loaded.base.add(tail)
-        if self.followed is not None:
-            self.followed(tail)
+        if self._followed is not None:
+            self._followed(tail)
         if not execution.is_open:
             loaded.ended.set()
 

@@ -29,8 +29,37 @@ class PendingDecision:
         self.result: Any = None
         self.problem: BaseException | None = None
         self.tries = 0
-        self.is_queued = False
+        self._is_queued = False
         self.is_settled = False  # stored, or given up
+
+    def enqueue(self) -> bool:
+        """Whether it is to be queued now."""
+        # A timer and the failure of a batch may both queue the same decision.
+        if self.is_settled or self._is_queued:
+            return False
+        self._is_queued = True
+        return True
+
+    def dequeue(self) -> None:
+        # Before its batch runs: a decision that is postponed during it may queue again.
+        self._is_queued = False
+
+    async def try_again(self, batch: CommitBatch) -> None:
+        """Decide it, for the first time or anew."""
+        self.problem, self.touched, self.tries = None, set(), self.tries + 1
+        batch.note_touched_in(self.touched)
+        self.result = await self.decide(batch)
+
+    def settle(self) -> None:
+        """It is stored."""
+        self.is_settled = True
+
+    def fail(self, problem: BaseException) -> None:
+        """It is given up."""
+        self.is_settled = True
+        # The decision's own error says more than that of the batch.
+        if self.problem is None:
+            self.problem = problem
 
     @property
     def is_unwanted(self) -> bool:
@@ -49,7 +78,4 @@ class PendingDecision:
 
 def fail(requests: list[PendingDecision], problem: BaseException) -> None:
     for request in requests:
-        request.is_settled = True
-        # The decision's own error says more than that of the batch.
-        if request.problem is None:
-            request.problem = problem
+        request.fail(problem)

@@ -73,6 +73,11 @@ class SharingPolicy(Protocol):
     # who else is served
 
     @property
+    def reaches_all(self) -> bool:
+        """Whether every execution of the store is told of messages, timers and free places here, or only those in
+        memory."""
+
+    @property
     def has_many_workers(self) -> bool:
         """Whether claims go through pools, abilities and suspects, since workers differ."""
 
@@ -109,6 +114,7 @@ class OwnExecutions:
     follows_after_lost_lease = True  # only this process grants leases on them, so somebody has taken over
     tells_followed_events = True  # its watcher is the terminal, which reads no log of its own
 
+    reaches_all = False  # another process may drive the others, and hears of what concerns them itself
     has_many_workers = False  # the one worker runs everything; its claims need no pools and no capacity
     queues_callers = False  # a lone caller commits in its own task: no task switch, lower latency
     isolates_executions = False  # who waits for the run shall hear what is wrong, at once
@@ -136,6 +142,7 @@ class SharedExecutions:
     follows_after_lost_lease = False  # a worker that was slow loses its lease without anybody moving the execution
     tells_followed_events = False  # a server's streams read the log themselves, and would tell everything twice
 
+    reaches_all = True  # any server may decide upon any execution
     has_many_workers = True  # they come by HTTP, each with its pools, labels and tool kinds
     queues_callers = True  # they come by the dozen, and the time of one commit gathers them for the next
     isolates_executions = True  # one broken log must not stop a server

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -19,7 +19,7 @@ import msgspec
 from noetl.base.clock import Clock
 from noetl.base.errors import BackendError, NoetlError, TemplateError
 from noetl.base.outages import Outage, log_failure
-from noetl.control.executions import Executions
+from noetl.control.commit.group_commit import GroupCommit
 from noetl.control.limits.limit_groups import HELD as HELD
 from noetl.control.limits.limit_groups import KIND as KIND
 from noetl.control.limits.limit_groups import LimitGroup, dropped, held_back, place_of
@@ -38,21 +38,58 @@ _PAGE = 500
 _log = logging.getLogger(__name__)
 
 
+class LimitedExecutions:
+    """The executions that began or wait here under a limit. Hears of every commit."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}  # their groups
+        self._ended: dict[str, None] = {}  # groups that somebody has left
+        self._news = asyncio.Event()
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        """Executions with their groups."""
+        return iter(list(self._names.items()))
+
+    def add(self, execution_id: str, name: str) -> None:
+        self._names[execution_id] = name
+
+    def stored(self, commits: Sequence[Commit]) -> None:
+        for commit in commits:
+            row = commit.execution
+            name = self._names.get(row.execution_id)
+            if name is not None and (row.finished_at is not None or row.status == "paused"):
+                if row.finished_at is not None:
+                    del self._names[row.execution_id]
+                self._ended[name] = None
+                self._news.set()
+
+    async def wait(self) -> bool:
+        """Return once somebody has left a group, or begins held."""
+        return await self._news.wait()
+
+    def take_left(self) -> list[str]:
+        """The groups that somebody has left since this was asked last."""
+        self._news.clear()
+        ended, self._ended = self._ended, {}
+        return list(ended)
+
+
 class PlaybookConcurrency:
     """Lets executions in. `reaches` tells which of them may be told here that they are let in."""
 
     def __init__(
-        self, executions: Executions, store: Store, clock: Clock, *, reaches: Callable[[str], bool] | None = None
+        self,
+        commit: GroupCommit,
+        limited: LimitedExecutions,
+        store: Store,
+        clock: Clock,
+        *,
+        reaches: Callable[[str], bool] | None = None,
     ) -> None:
-        self._executions, self._store, self._clock = executions, store, clock
+        self._commit, self._limited, self._store, self._clock = commit, limited, store, clock
         self._reaches = reaches or (lambda _: True)
         self.limits = PlaybookLimits(store.key_values, clock)
-        self._names: dict[str, str] = {}  # the groups of executions that began or wait here
-        self._ended: dict[str, None] = {}  # groups that somebody has left
-        self._news = asyncio.Event()
         self._outage = Outage(_log, "waiting executions were not looked for", "waiting executions are looked for again")
-        executions.gate = self.admitted
-        executions.stored.append(self._stored)
 
     async def admitted(self, start: Start) -> Start:
         """The start as it may begin now: as it is, held, or refused."""
@@ -65,7 +102,7 @@ class PlaybookConcurrency:
             name, fresh = place_of(limited, start, self._clock.now())
         except TemplateError as problem:
             return msgspec.structs.replace(start, refused=Error(kind=problem.kind, message=problem.message))
-        self._names[start.execution_id] = name
+        self._limited.add(start.execution_id, name)
         for _ in range(_TRIES):
             thing, group = await self._group(name, fresh)
             held = start.execution_id in group.waiting
@@ -93,7 +130,7 @@ class PlaybookConcurrency:
                 kept = list(group.running)
                 while len(kept) >= room:
                     reason = "a newer execution of its playbook began"
-                    await self._executions.control(kept[0], CancelExecution(at=self._clock.now(), reason=reason))
+                    await self._commit.submit([(kept[0], CancelExecution(at=self._clock.now(), reason=reason))])
                     del kept[0]
                 return msgspec.structs.replace(group, running=(*kept, me))
             case _:
@@ -102,30 +139,27 @@ class PlaybookConcurrency:
     async def serve_own(self) -> None:
         """Let in those that wait here, for as long as anybody wants it."""
         while True:
-            await self._news.wait()
-            self._news.clear()
-            self._ended.clear()
+            await self._limited.wait()
+            self._limited.take_left()
             while names := await self._groups_with_waiting():
                 for name in names:
                     await self._advance_safely(name)
                 await self._wait_for_freed_slot()  # others may end in another process
-                self._news.clear()
+                self._limited.take_left()
 
     async def serve_all(self) -> None:
         """Let in whoever waits in the store, for as long as anybody wants it."""
         while True:
             if not await self._wait_for_freed_slot():
                 await self._sweep_safely()
-            self._news.clear()
-            ended, self._ended = self._ended, {}
-            for name in ended:
+            for name in self._limited.take_left():
                 await self._advance_safely(name)
 
     async def _wait_for_freed_slot(self) -> bool:
         """Whether somebody has left a group before it was time to look anyway."""
         with suppress(TimeoutError):
             async with asyncio.timeout(POLL_S):
-                return await self._news.wait()
+                return await self._limited.wait()
         return False
 
     async def _sweep_safely(self) -> None:
@@ -193,7 +227,7 @@ class PlaybookConcurrency:
         """A crash in between tells them again, which changes nothing."""
         for execution_id in let_in:
             command = ResumeExecution(at=self._clock.now(), reason="there is room for it now")
-            await self._executions.control(execution_id, command)
+            await self._commit.submit([(execution_id, command)])
         for _ in range(_TRIES if let_in else 0):
             thing, group = await self._group(name, None)
             rest = tuple(one for one in group.released if one not in let_in)
@@ -234,22 +268,12 @@ class PlaybookConcurrency:
 
     async def _groups_with_waiting(self) -> list[str]:
         """The groups in which somebody who began here waits."""
-        return list(dict.fromkeys([name for one, name in list(self._names.items()) if await self._waits(one)]))
+        return list(dict.fromkeys([name for one, name in self._limited if await self._waits(one, name)]))
 
-    async def _waits(self, execution_id: str) -> bool:
+    async def _waits(self, execution_id: str, name: str) -> bool:
         """Whether an execution that began here is held still."""
-        thing = await self._store.key_values.get(KIND, self._names.get(execution_id, ""))
+        thing = await self._store.key_values.get(KIND, name)
         if thing is None:
             return False
         group = msgspec.json.decode(thing.body, type=LimitGroup)
         return execution_id in group.waiting or execution_id in group.released
-
-    def _stored(self, commits: Sequence[Commit]) -> None:
-        for commit in commits:
-            row = commit.execution
-            name = self._names.get(row.execution_id)
-            if name is not None and (row.finished_at is not None or row.status == "paused"):
-                if row.finished_at is not None:
-                    del self._names[row.execution_id]
-                self._ended[name] = None
-                self._news.set()

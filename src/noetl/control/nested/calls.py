@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 from uuid import UUID
 
 from noetl.base.errors import RefusedError, ToolError
 from noetl.base.ids import derived
+from noetl.control.background.recovery import Recovery
 from noetl.control.claiming.order_needs import needs_of
 from noetl.control.commit.loaded_executions import LoadedExecution
+from noetl.control.executions import Executions
+from noetl.control.nested.awaited_children import AwaitedChildren
 from noetl.control.nested.call_grants import refused, stands_at
 from noetl.control.nested.starts import Start
+from noetl.control.secrets.release import SecretRelease
 from noetl.engine.completion import final_result
 from noetl.engine.execution import Execution
 from noetl.engine.scopes import payload_of
@@ -19,10 +22,6 @@ from noetl.events.calls import PlaybookCall, PlaybookCallResult
 from noetl.events.compensation import CompensationRegistered
 from noetl.net.net import Net
 from noetl.tools.registry import CALL_NOTHING
-
-if TYPE_CHECKING:
-    from noetl.control.executions import Executions
-    from noetl.store.contract import Commit
 
 FAILED = "playbook.failed"
 LEFT = "the step that waited for it has ended"
@@ -46,29 +45,23 @@ def child_id_of(task_run_id: str) -> str:
 
 
 class NestedCalls:
-    def __init__(self, executions: Executions, library: Library) -> None:
-        self._executions, self._library = executions, library
-        self._waiting: dict[str, dict[str, PlaybookCall]] = {}  # by step run, then by child
-
-    def left_by(self, step_run_id: str | None) -> list[str]:
-        """The children that a step run waited for, which has ended. They are kept until they end themselves: should
-        what was decided come to nothing, it is asked again."""
-        return list(self._waiting.get(step_run_id or "", ()))
-
-    def note_ended_children(self, commits: Sequence[Commit]) -> None:
-        """A child that is over is waited for no longer, whoever did."""
-        for commit in commits:
-            row = commit.execution
-            if row.finished_at is not None and row.parent_execution_id is not None and self._waiting:
-                for step_run_id in [one for one, children in self._waiting.items() if row.execution_id in children]:
-                    self._remove(step_run_id, row.execution_id)
+    def __init__(
+        self,
+        executions: Executions,
+        recovery: Recovery,
+        secret_release: SecretRelease,
+        awaited: AwaitedChildren,
+        library: Library,
+    ) -> None:
+        self._executions, self._recovery, self._secret_release = executions, recovery, secret_release
+        self._awaited, self._library = awaited, library
 
     async def orphaned_calls(self) -> list[PlaybookCall]:
         """Those whose step run has ended, though nobody here has ended it: another server did, and knows nothing of
         the child that is waited for here."""
-        executions = {run: call.execution_id for run, own in self._waiting.items() for call in own.values()}
-        over = await self._executions.recovery.ended_runs(executions) if executions else []
-        return [call for run in over for call in self._waiting.get(run, {}).values()]
+        executions = {run: call.execution_id for run, call in self._awaited}
+        over = await self._recovery.ended_runs(executions) if executions else []
+        return [call for run in over for call in self._awaited.calls_of(run)]
 
     async def call(self, call: PlaybookCall) -> PlaybookCallResult:
         """ToolError `playbook.failed` when there can be no such child."""
@@ -94,22 +87,22 @@ class NestedCalls:
             await self._begin(call, parent, child_id)
             return PlaybookCallResult(execution_id=child_id, status="running")
         # Before the child begins: if the step run ends at this moment, the child must be found and cancelled.
-        self._waiting.setdefault(call.step_run_id, {})[child_id] = call
+        self._awaited.add(child_id, call)
         try:
             await self._begin(call, parent, child_id)
         except ToolError:
-            self._forget(call, child_id)
+            self._awaited.remove(call.step_run_id, child_id)
             raise
         execution = await self._executions.ended_execution(child_id)
         # who is stopped while it waits never comes here: its child then goes with the step run, or is found again
-        self._forget(call, child_id)
+        self._awaited.remove(call.step_run_id, child_id)
         self._executions.release(child_id)
         return await self._call_result(execution, call)
 
     async def give_up(self, call: PlaybookCall, reason: str) -> None:
         """Cancel the child of a task run, if it is still there."""
         child_id = child_id_of(call.task_run_id)
-        self._forget(call, child_id)
+        self._awaited.remove(call.step_run_id, child_id)
         is_elsewhere = not self._executions.policy.has_children_in_memory
         if self._executions.drives(child_id) or (is_elsewhere and await self._executions.is_known(child_id)):
             await self._executions.cancel(child_id, reason)
@@ -135,15 +128,6 @@ class NestedCalls:
             return False
         child = (await self._executions.execution(child_id)).execution
         return child.parent_execution_id == parent.execution_id and child.parent_step_run_id not in parent.runs
-
-    def _forget(self, call: PlaybookCall, child_id: str) -> None:
-        self._remove(call.step_run_id, child_id)
-
-    def _remove(self, step_run_id: str, child_id: str) -> None:
-        waiting = self._waiting.get(step_run_id, {})
-        waiting.pop(child_id, None)
-        if not waiting:
-            self._waiting.pop(step_run_id, None)
 
     async def _begin(self, call: PlaybookCall, parent: LoadedExecution, child_id: str) -> None:
         """Begin the child, unless it has begun: then it is driven already, or taken up here."""
@@ -176,7 +160,7 @@ class NestedCalls:
                 parent_step_run_id=call.step_run_id,
                 depth=depth,
                 paused=execution.paused,
-                refused=await self._executions.refusal(net, call.payload),
+                refused=await self._secret_release.refusal(net, call.payload),
             )
         )
 

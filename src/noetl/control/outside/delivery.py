@@ -130,7 +130,7 @@ class MessageDelivery:
             payload=message.payload,
         )
         try:
-            decision = await self._executions.submit_command(wait.execution_id, command)
+            decision = await self._executions.submit(wait.execution_id, command)
         except ConflictError:
             # Another wait was quicker, or an operator deleted the message.
             kept = await self._store.waits.message(message.message_id)
@@ -151,7 +151,7 @@ class MessageDelivery:
             at=self._clock.now(), signal_id=signal_id or uuid7(self._clock.now()), name=name, data=data
         )
         if execution_id is not None:
-            decision = await self._executions.submit_command(execution_id, command)
+            decision = await self._executions.submit(execution_id, command)
             return [execution_id] if check(request_result(decision), what=f'signal "{name}"') else []
         audience = [one for one in await Subscriptions(self._store).of_signal(name) if self._reaches(one)]
         heard: list[str] = []
@@ -162,7 +162,7 @@ class MessageDelivery:
     async def _broadcast(self, audience: Sequence[str], command: Command) -> list[str]:
         """Those that heard it. An execution that cannot be told is its own problem."""
         try:
-            decisions = await self._executions.tell_all([(one, command) for one in audience])
+            decisions = await self._executions.submit_all([(one, command) for one in audience])
         except NoetlError:
             if len(audience) == 1:
                 return []
@@ -183,7 +183,7 @@ class MessageDelivery:
         return await self._changed(execution_id, command, what=f'timer "{timer_id}"')
 
     async def _changed(self, execution_id: str, command: Command, *, what: str) -> bool:
-        return check(request_result(await self._executions.submit_command(execution_id, command)), what=what)
+        return check(request_result(await self._executions.submit(execution_id, command)), what=what)
 
 
 def new_message(

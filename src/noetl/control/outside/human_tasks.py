@@ -89,7 +89,7 @@ class HumanTasks:
             values=values,
             version=version,
         )
-        decision = await self._executions.submit_command(task.execution_id, command)
+        decision = await self._executions.submit(task.execution_id, command)
         check(request_result(decision), what=f'task "{task.title}"')
         return await self.get(task_id)
 

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from noetl.base.clock import Clock
 from noetl.base.errors import NoetlError
 from noetl.base.outages import Outage
-from noetl.control.executions import Executions
 from noetl.control.outside.delivery import MessageDelivery
 from noetl.engine.execution import Execution
 from noetl.store.contract import Commit, Store
@@ -26,37 +25,79 @@ DISCARD_S = 600.0  # between looking for messages whose time is over
 _log = logging.getLogger(__name__)
 
 
-class MessageQueue:
-    """Hears of every commit of the control plane. `remembers` the waits that opened here and are open still: not so
-    on a
-    server, where others close them, and which sweeps."""
+class OpenWaits:
+    """Waits for messages of the executions that this process decides upon. Hears of every commit. `remembers` those
+    that opened here and are open still: not so on a server, where others close them, and which sweeps."""
 
-    def __init__(
-        self, deliveries: MessageDelivery, executions: Executions, store: Store, clock: Clock, *, remembers: bool = True
-    ) -> None:
-        self._deliveries, self._store, self._clock, self._remembers = deliveries, store, clock, remembers
-        self._own: dict[str, dict[str, WaitRow]] = {}  # waits for messages, by execution, of those decided upon here
+    def __init__(self, *, remembers: bool) -> None:
+        self._remembers = remembers
+        self._own: dict[str, dict[str, WaitRow]] = {}  # by execution
         self._fresh: dict[str, WaitRow] = {}  # nobody has looked for messages to these
         self._paused: set[str] = set()
         self._news = asyncio.Event()
-        self._discarded_at = clock.now()
-        executions.stored.append(self._stored)
-        executions.taken_up.append(self._taken_up)
+
+    async def fresh(self) -> list[WaitRow]:
+        """Those that have opened since this was asked last, once there are any."""
+        await self._news.wait()
+        self._news.clear()
+        fresh, self._fresh = self._fresh, {}
+        return list(fresh.values())
 
     @property
-    def awaits(self) -> bool:
-        """Whether somebody here waits for a message."""
-        return bool(self._own)
+    def known(self) -> list[WaitRow]:
+        """Those that are remembered."""
+        return [wait for own in self._own.values() for wait in own.values()]
+
+    def stored(self, commits: Sequence[Commit]) -> None:
+        for commit in commits:
+            execution_id, status = commit.execution.execution_id, commit.execution.status
+            if commit.waits or commit.closed_waits:
+                self._change(execution_id, commit.waits, commit.closed_waits)
+            if status == "paused" and self._remembers:
+                self._paused.add(execution_id)
+            elif execution_id in self._paused:
+                self._paused.discard(execution_id)
+                self._look_for(list(self._own.get(execution_id, {}).values()))
+
+    def taken_up(self, execution: Execution) -> None:
+        if not self._remembers:
+            return
+        self._own.pop(execution.execution_id, None)
+        if execution.paused:
+            self._paused.add(execution.execution_id)
+        self._change(execution.execution_id, waits_of(execution), ())
+
+    def _change(self, execution_id: str, opened: Sequence[WaitRow], closed: Sequence[str]) -> None:
+        messages = [wait for wait in opened if wait.kind == MESSAGE]
+        own = self._own.pop(execution_id, {})
+        for wait_id in closed:
+            own.pop(wait_id, None)
+            self._fresh.pop(wait_id, None)
+        own.update((wait.wait_id, wait) for wait in messages)
+        if own and self._remembers:
+            self._own[execution_id] = own
+        self._look_for(messages)
+
+    def _look_for(self, waits: Sequence[WaitRow]) -> None:
+        if waits:
+            self._fresh.update((wait.wait_id, wait) for wait in waits)
+            self._news.set()
+
+
+class MessageQueue:
+    """Delivers messages to waits as they open, and those that missed each other."""
+
+    def __init__(self, deliveries: MessageDelivery, waits: OpenWaits, store: Store, clock: Clock) -> None:
+        self._deliveries, self._waits, self._store, self._clock = deliveries, waits, store, clock
+        self._discarded_at = clock.now()
 
     async def serve(self) -> None:
         """Look for messages to waits as they open, for as long as anybody wants it."""
         outage = Outage(_log, "messages were not delivered", "messages are delivered again")
         while True:
-            await self._news.wait()
-            self._news.clear()
-            fresh, self._fresh = self._fresh, {}
+            fresh = await self._waits.fresh()
             try:
-                await self._deliveries.look_for(fresh.values())
+                await self._deliveries.look_for(fresh)
                 outage.worked()
             except NoetlError as problem:  # what is stored is found by the next sweep
                 outage.failed(problem)
@@ -64,8 +105,7 @@ class MessageQueue:
     async def deliver_stored_messages(self) -> None:
         """Look for messages that other processes have stored for the waits here; nothing is asked when there are
         none."""
-        waits = [wait for own in self._own.values() for wait in own.values()]
-        if waits:
+        if waits := self._waits.known:
             names = set(await self._store.waits.names_kept(now=self._clock.now()))
             await self._deliveries.look_for([wait for wait in waits if wait.name in names])
 
@@ -89,38 +129,3 @@ class MessageQueue:
                 outage.worked()
             except NoetlError as problem:
                 outage.failed(problem)
-
-    def _stored(self, commits: Sequence[Commit]) -> None:
-        for commit in commits:
-            execution_id, status = commit.execution.execution_id, commit.execution.status
-            if commit.waits or commit.closed_waits:
-                self._change(execution_id, commit.waits, commit.closed_waits)
-            if status == "paused" and self._remembers:
-                self._paused.add(execution_id)
-            elif execution_id in self._paused:
-                self._paused.discard(execution_id)
-                self._look_for(list(self._own.get(execution_id, {}).values()))
-
-    def _change(self, execution_id: str, opened: Sequence[WaitRow], closed: Sequence[str]) -> None:
-        messages = [wait for wait in opened if wait.kind == MESSAGE]
-        own = self._own.pop(execution_id, {})
-        for wait_id in closed:
-            own.pop(wait_id, None)
-            self._fresh.pop(wait_id, None)
-        own.update((wait.wait_id, wait) for wait in messages)
-        if own and self._remembers:
-            self._own[execution_id] = own
-        self._look_for(messages)
-
-    def _taken_up(self, execution: Execution) -> None:
-        if not self._remembers:
-            return
-        self._own.pop(execution.execution_id, None)
-        if execution.paused:
-            self._paused.add(execution.execution_id)
-        self._change(execution.execution_id, waits_of(execution), ())
-
-    def _look_for(self, waits: Sequence[WaitRow]) -> None:
-        if waits:
-            self._fresh.update((wait.wait_id, wait) for wait in waits)
-            self._news.set()

@@ -57,9 +57,9 @@ async def attend(
             for request in await requests.pending():
                 if reaches(request.execution_id):
                     await take(executions, requests, request, clock)
-            if executions.is_holding or executions.is_contended:
+            if executions.may_be_moved_by_others:
                 await executions.catch_up()  # who asked may have lost patience and recorded it itself
-            if message_queue is not None and message_queue.awaits:
+            if message_queue is not None:
                 await message_queue.deliver_stored_messages()
             outage.worked()
         except BackendError as problem:
@@ -78,7 +78,7 @@ async def take(executions: Executions, requests: Requests, request: RequestRow, 
             verdict = await executions.control(request.execution_id, control)
             said, text = verdict, verdict.value
         else:
-            heard = request_result(await executions.submit_command(request.execution_id, command))
+            heard = request_result(await executions.submit(request.execution_id, command))
             said, text = heard.verdict, requests_to_driver.answer(heard)
     except (RefusedError, msgspec.DecodeError) as problem:
         said = ReportResult.REFUSED

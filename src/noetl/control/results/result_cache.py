@@ -3,7 +3,7 @@
 Deciding cannot wait. Where results lie far, over a network, a value that is kept is only noted, since its address is
 its content, and one that is read and not at hand is noted as well, with nothing in its place. What a decision came
 to that lacked something is thrown away: `check` says so, with what has to be brought first. It is brought outside of
-any round, so that whoever else decides does not wait for it, and then all is decided again. So an object is always
+any batch, so that whoever else decides does not wait for it, and then all is decided again. So an object is always
 written before the event that names it.
 """
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from heapq import heappop, heappush
 from typing import Any
 
@@ -32,9 +32,10 @@ _log = logging.getLogger(__name__)
 
 
 class Timers:
-    """The moments of the executions that this process has decided upon, the nearest first."""
+    """The moments of the executions that this process has decided upon, the nearest first. Hears of every commit."""
 
     def __init__(self) -> None:
+        self._aside: dict[str, float] = {}  # could not be woken, and until when they are let be
         self._heap: list[tuple[float, str]] = []
         self._moments: dict[str, float] = {}
         self.sooner = asyncio.Event()  # set when there is a nearer moment than there was
@@ -64,22 +65,38 @@ class Timers:
             found.append(execution_id)
         return found
 
+    def lay_aside(self, execution_id: str, until: float) -> None:
+        """It could not be woken. It does not keep anybody busy until then, unless it moves."""
+        self._aside[execution_id] = until
+        self.set(execution_id, until)
+
+    def laid_aside(self, now: float) -> Collection[str]:
+        self._aside = {one: until for one, until in self._aside.items() if until > now}
+        return self._aside
+
+    def stored(self, commits: Sequence[Commit]) -> None:
+        for commit in commits:
+            self._aside.pop(commit.execution.execution_id, None)  # it moves after all
+            self.set(commit.execution.execution_id, commit.execution.wake_at)
+
+    def taken_up(self, execution: Execution) -> None:
+        self.set(execution.execution_id, execution.wake_at)
+
 
 class TimerQueue:
-    """Hears of every commit of the control plane, and tells it when an execution is to be woken."""
+    """Tells the control plane when an execution is to be woken. `timers` are those that this process knows."""
 
-    def __init__(self, executions: Executions, store: Store, clock: Clock, *, sleep: Sleep = asyncio.sleep) -> None:
-        self._executions, self._store, self._clock, self._sleep = executions, store, clock, sleep
-        self._alarm_clock = Timers()
-        self._aside: dict[str, float] = {}  # could not be woken, and until when they are let be
+    def __init__(
+        self, executions: Executions, timers: Timers, store: Store, clock: Clock, *, sleep: Sleep = asyncio.sleep
+    ) -> None:
+        self._executions, self._timers, self._store = executions, timers, store
+        self._clock, self._sleep = clock, sleep
         self._outage = Outage(_log, "timers were not looked for", "timers are looked for again")
-        executions.stored.append(self._stored)
-        executions.taken_up.append(self._taken_up)
 
     async def serve_own(self) -> None:
         """Wake the executions that are driven here, for as long as anybody wants it."""
         while True:
-            while woken := self._alarm_clock.take_due(self._clock.now(), MOST_AT_ONCE):
+            while woken := self._timers.take_due(self._clock.now(), MOST_AT_ONCE):
                 await self._wake(woken)
             await self._sleep_until(None)
 
@@ -101,10 +118,10 @@ class TimerQueue:
     async def wake_due(self) -> int:
         """Wake some of those that are due in the store; gives how many there were."""
         now = self._clock.now()
-        self._alarm_clock.take_due(now, sys.maxsize)  # the store knows them, and what others did about them
-        self._aside = {one: until for one, until in self._aside.items() if until > now}
-        rows = await self._store.due(now=now, limit=MOST_AT_ONCE + len(self._aside))
-        due = [row.execution_id for row in rows if row.execution_id not in self._aside]
+        self._timers.take_due(now, sys.maxsize)  # the store knows them, and what others did about them
+        aside = self._timers.laid_aside(now)
+        rows = await self._store.due(now=now, limit=MOST_AT_ONCE + len(aside))
+        due = [row.execution_id for row in rows if row.execution_id not in aside]
         await self._wake(due)
         return len(due)
 
@@ -125,7 +142,7 @@ class TimerQueue:
         command = Wake(at=self._clock.now())
         if execution_ids:
             crash_point("alarm.before")
-        decisions = await self._executions.tell_all([(one, command) for one in execution_ids])
+        decisions = await self._executions.submit_all([(one, command) for one in execution_ids])
         if execution_ids:
             crash_point("alarm.after")
         woken = zip(execution_ids, decisions, strict=True)
@@ -136,15 +153,14 @@ class TimerQueue:
         do not keep anybody busy."""
         until = self._clock.now() + ASIDE_S
         for execution_id in execution_ids:
-            self._aside[execution_id] = until
-            self._alarm_clock.set(execution_id, until)
+            self._timers.lay_aside(execution_id, until)
 
     async def _sleep_until(self, until: float | None) -> None:
         """Return when the nearest moment comes, or at `until`, or once there is a nearer one than there was."""
-        moments = [one for one in (until, self._alarm_clock.nearest()) if one is not None]
+        moments = [one for one in (until, self._timers.nearest()) if one is not None]
         # Cleared before waiting, after reading the nearest moment: no await lies between, so no change is missed.
-        self._alarm_clock.sooner.clear()
-        sooner = asyncio.ensure_future(self._alarm_clock.sooner.wait())
+        self._timers.sooner.clear()
+        sooner = asyncio.ensure_future(self._timers.sooner.wait())
         resting: list[asyncio.Future[Any]] = [sooner]
         if moments:
             resting.append(asyncio.ensure_future(self._sleep(max(0.0, min(moments) - self._clock.now()))))
@@ -154,11 +170,3 @@ class TimerQueue:
             for future in resting:
                 future.cancel()
             await asyncio.wait(resting)  # whose end is theirs alone: to be cancelled here and now still counts
-
-    def _stored(self, commits: Sequence[Commit]) -> None:
-        for commit in commits:
-            self._aside.pop(commit.execution.execution_id, None)  # it moves after all
-            self._alarm_clock.set(commit.execution.execution_id, commit.execution.wake_at)
-
-    def _taken_up(self, execution: Execution) -> None:
-        self._alarm_clock.set(execution.execution_id, execution.wake_at)

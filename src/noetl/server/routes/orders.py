@@ -114,7 +114,7 @@ async def _waited(request: Request, services: Services, asked: Turn, wait_s: flo
     answer, until = TurnAnswer(), now() + wait_s
     while not answer.orders and not services.stopping and (left := until - now()) > 0:
         wakeups = services.dispatch.wait(asked.pools, timeout=min(left, services.settings.poll_s))
-        if given := await services.executions.polls.wait(asked, is_gone, wakeups):
+        if given := await services.for_workers.polls.wait(asked, is_gone, wakeups):
             return TurnAnswer(orders=given)
         if await is_gone():
             break
@@ -125,7 +125,7 @@ async def _waited(request: Request, services: Services, asked: Turn, wait_s: flo
 async def _take_turn(services: Services, asked: Turn) -> TurnAnswer:
     began = time.perf_counter()
     try:
-        return await services.executions.turn(asked)
+        return await services.for_workers.turn(asked)
     finally:
         services.meters.turns.observe(time.perf_counter() - began)
 
@@ -177,7 +177,7 @@ async def heartbeat(request: Request) -> Response:
     check_protocol(request)
     beat = await _decoded(request, _beats)
     await check_worker(request, beat.worker_id)
-    lost = await services.executions.renew(beat.worker_id, beat.leases, beat.ttls)
+    lost = await services.for_workers.renew(beat.worker_id, beat.leases, beat.ttls)
     await services.roster.note_contact(beat.worker_id, {one: at for one, at in beat.leases.items() if one not in lost})
     return Json(Beaten(lost=sorted(lost)))
 
@@ -190,7 +190,7 @@ async def secret(request: Request) -> Response:
     await check_worker(request, ask.worker_id)
     await _check_execution(request, ask.execution_id)
     try:
-        material = await services_of(request).executions.secret(ask)
+        material = await services_of(request).for_workers.secret(ask)
     except SecretRefusedError as problem:  # 403, so that the audit log has it
         told = {"kind": problem.kind, "message": problem.message}
         raise ProblemDetails(403, problem.message, kind="tool", error=told) from None
@@ -211,7 +211,7 @@ async def call(request: Request) -> Response:
     await _check_call(services, asked)
     waiting = services.calls.get(asked.task_run_id)
     if waiting is None:
-        waiting = services.calls[asked.task_run_id] = asyncio.ensure_future(services.executions.call(asked))
+        waiting = services.calls[asked.task_run_id] = asyncio.ensure_future(services.for_workers.call(asked))
         waiting.add_done_callback(lambda _: services.calls.pop(asked.task_run_id, None))
         waiting.add_done_callback(_read_outcome)
     done, _ = await asyncio.wait({waiting}, timeout=services.settings.call_poll_s)
@@ -225,7 +225,7 @@ async def call(request: Request) -> Response:
 async def _check_call(services: Services, asked: PlaybookCall) -> None:
     """403 for a playbook that the task of the held order does not call (reliability.md §2.3)."""
     try:
-        await services.executions.check_call(asked)
+        await services.for_workers.check_call(asked)
     except CallRefusedError as problem:
         told = {"kind": problem.kind, "message": problem.message, "details": problem.details}
         raise ProblemDetails(403, problem.message, kind="tool", error=told) from None
@@ -244,7 +244,7 @@ async def give_up(request: Request) -> Response:
     await check_worker(request, asked.call.worker_id)
     await _check_execution(request, asked.call.execution_id)
     try:
-        await services_of(request).executions.abandon(asked.call, asked.reason)
+        await services_of(request).for_workers.abandon(asked.call, asked.reason)
     except CallRefusedError as problem:
         raise ProblemDetails(403, problem.message, kind="identity") from None
     return Response(status_code=204)

@@ -1,0 +1,173 @@
+"""Assembly: builds the objects of a control plane, for embedded runs, servers and tests.
+
+Every object is complete after its constructor, and nothing is assigned to it from outside afterwards. What looks like
+a circle is broken by a small object that both sides are given: the timers, waits and limited executions that hear of
+commits before there is anybody who acts on them, the children that step runs wait for, the slots of the worker in the
+same process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import NamedTuple
+
+import msgspec
+
+from noetl.base.clock import Clock
+from noetl.control.background.background_jobs import BackgroundJobs
+from noetl.control.background.garbage_collection import Followed, NestedExecutionSweep, OrderSweep, Sweeper
+from noetl.control.background.recovery import Recovery
+from noetl.control.claiming.claims import Claims
+from noetl.control.claiming.leases import OrderLeases
+from noetl.control.claiming.local_control_plane import LocalControlPlane
+from noetl.control.claiming.local_worker import LocalWorkers
+from noetl.control.claiming.long_polls import Polls
+from noetl.control.claiming.pools import Pools
+from noetl.control.claiming.ready_orders import ReadyOrders
+from noetl.control.claiming.turns import Turns
+from noetl.control.claiming.worker_abilities import WorkerAbilities
+from noetl.control.commit.decisions import Decisions
+from noetl.control.commit.effects import Effects, Listeners
+from noetl.control.commit.group_commit import GroupCommit
+from noetl.control.commit.loaded_executions import LoadedExecutions
+from noetl.control.commit.quarantine import Quarantine
+from noetl.control.commit.sharing import OwnExecutions, SharingPolicy
+from noetl.control.executions import Executions
+from noetl.control.limits.playbook_concurrency import LimitedExecutions, PlaybookConcurrency
+from noetl.control.nested.awaited_children import AwaitedChildren
+from noetl.control.nested.calls import Library, NestedCalls, NoLibrary
+from noetl.control.notifications.notices import NoticeWriter
+from noetl.control.outside.delivery import MessageDelivery
+from noetl.control.outside.human_tasks import HumanTasks
+from noetl.control.outside.messages import MessageQueue, OpenWaits
+from noetl.control.results.result_cache import ResultCache
+from noetl.control.results.waiting_for_results import WaitingForResults
+from noetl.control.schedule.timers import Sleep, TimerQueue, Timers
+from noetl.control.secrets.execution_secrets import ExecutionSecrets
+from noetl.control.secrets.release import SecretRelease
+from noetl.events.orders import LeaseTerms
+from noetl.store.contract import ResultStore, Store
+from noetl.store.wakeups.contract import Wakeups
+
+
+class Assembly(NamedTuple):
+    """A control plane."""
+
+    executions: Executions  # what people and programs ask for
+    for_workers: LocalControlPlane  # what workers ask for
+    background_jobs: BackgroundJobs  # what time, messages and other processes bring; nothing runs before it is told to
+    decisions: Decisions  # executions in memory and ready orders, for views and tests
+    commit: GroupCommit
+    calls: NestedCalls  # child executions
+    pools: Pools
+    expected: WaitingForResults
+
+    async def close(self) -> None:
+        """Return once nothing is under way."""
+        self.expected.close()
+        await self.executions.close()
+
+
+class _Heard(NamedTuple):
+    """What hears of commits, and is acted on by somebody who is made later."""
+
+    timers: Timers
+    waits: OpenWaits
+    limited: LimitedExecutions
+    awaited: AwaitedChildren
+
+    def before(self, others: Listeners) -> Listeners:
+        own = (self.awaited.stored, self.timers.stored, self.limited.stored, self.waits.stored)
+        taken_up = (self.timers.taken_up, self.waits.taken_up)
+        return msgspec.structs.replace(others, stored=(*own, *others.stored), taken_up=(*taken_up, *others.taken_up))
+
+
+def assemble(
+    store: Store,
+    results: ResultStore,
+    wakeups: Wakeups,
+    clock: Clock,
+    *,
+    sharing: SharingPolicy | None = None,
+    listeners: Listeners | None = None,
+    secret_release: SecretRelease | None = None,
+    library: Library | None = None,
+    terms: LeaseTerms | None = None,
+    ability_of: Callable[[str], WorkerAbilities] | None = None,
+    local_worker: LocalWorkers | None = None,
+    notices: NoticeWriter | None = None,
+    is_traced: bool = False,
+    sleep: Sleep = asyncio.sleep,
+) -> Assembly:
+    """A control plane over an open store. `sharing` says whether other servers decide upon the same executions; an
+    embedded run's own are nobody else's. `library` finds nested playbooks, `ability_of` what a worker can do;
+    `local_worker` is given what becomes ready while it waits; `notices` says what a commit tells people."""
+    policy, secret_release = sharing or OwnExecutions(), secret_release or SecretRelease(None)
+    heard = _Heard(Timers(), OpenWaits(remembers=not policy.reaches_all), LimitedExecutions(), AwaitedChildren())
+    listeners = heard.before(listeners or Listeners())
+
+    # deciding
+    values, ready, quarantine = ResultCache(results, policy.near_bytes), ReadyOrders(), Quarantine(clock)
+    loaded = LoadedExecutions(store, values, policy, listeners.watch)
+    effects = Effects(loaded, ready, wakeups, policy, listeners)
+    decisions = Decisions(
+        store,
+        clock,
+        policy,
+        loaded=loaded,
+        values=values,
+        ready=ready,
+        effects=effects,
+        quarantine=quarantine,
+        awaited=heard.awaited,
+        terms=terms or LeaseTerms(),
+        notices=notices,
+    )
+
+    # claiming: before the group commit, which claims for workers that wait
+    pools, leases = Pools(store, clock), OrderLeases(decisions, store, clock)
+    expected = WaitingForResults(effects.offer_again)
+    claims = Claims(
+        decisions, store, clock, policy, pools=pools, leases=leases, expected=expected, ability_of=ability_of
+    )
+    polls = Polls(claims, ready, effects, local_worker)
+    commit = GroupCommit(decisions, effects, polls, policy)
+
+    # the two faces
+    reaches = None if policy.reaches_all else loaded.__contains__
+    gate = PlaybookConcurrency(commit, heard.limited, store, clock, reaches=reaches)
+    executions = Executions(
+        store, clock, policy, commit=commit, decisions=decisions, admission=gate, secret_release=secret_release
+    )
+    recovery = Recovery(commit, decisions, claims, clock)
+    calls = NestedCalls(executions, recovery, secret_release, heard.awaited, library or NoLibrary())
+    for_workers = LocalControlPlane(
+        store,
+        executions,
+        effects,
+        turns=Turns(commit, decisions, claims, clock, policy),
+        polls=polls,
+        leases=leases,
+        recovery=recovery,
+        calls=calls,
+        secret_release=secret_release,
+        secrets=ExecutionSecrets(store, secret_release, clock, loaded, policy),
+        is_traced=is_traced,
+    )
+
+    # background
+    chores = (OrderSweep(recovery), Followed(executions), NestedExecutionSweep(calls))
+    deliveries = MessageDelivery(executions, store, clock, reaches=reaches)
+    background_jobs = BackgroundJobs(
+        executions=executions,
+        store=store,
+        clock=clock,
+        deliveries=deliveries,
+        inbox=HumanTasks(executions, store, clock),
+        timer_queue=TimerQueue(executions, heard.timers, store, clock, sleep=sleep),
+        message_queue=MessageQueue(deliveries, heard.waits, store, clock),
+        gate=gate,
+        sweeper=Sweeper(chores, quarantine, store.key_values, clock),
+    )
+    return Assembly(executions, for_workers, background_jobs, decisions, commit, calls, pools, expected)

@@ -1,0 +1,131 @@
+"""The control plane as workers know it: turns, leases, secrets, nested playbooks, stored values (WRK-01).
+
+It is the `ControlPlane` of a worker in the same process. For workers elsewhere the routes under `/api/orders` call the
+same methods.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from noetl.base.redaction import Mask
+from noetl.control.background.recovery import Recovery
+from noetl.control.claiming.leases import OrderLeases
+from noetl.control.claiming.long_polls import Polls
+from noetl.control.claiming.turns import Turns
+from noetl.control.commit.effects import Effects
+from noetl.control.executions import Executions
+from noetl.control.nested.call_grants import check_call
+from noetl.control.nested.calls import NestedCalls
+from noetl.control.secrets.execution_secrets import ExecutionSecrets
+from noetl.control.secrets.release import Past, SecretRelease
+from noetl.engine.pipeline.payloads import MAX_RESULT_BYTES
+from noetl.events.calls import PlaybookCall, PlaybookCallResult
+from noetl.events.orders import Order, Turn, TurnAnswer
+from noetl.events.referenced_values import wanted_of
+from noetl.events.references import Reference
+from noetl.events.secret_materials import Ask, Material
+from noetl.net.net import Net
+from noetl.store.contract import Store
+from noetl.store.schemas import find_schema
+
+
+class LocalControlPlane:
+    """`is_traced`: somebody tells what happens as a trace, and orders say so where they go."""
+
+    def __init__(
+        self,
+        store: Store,
+        executions: Executions,
+        effects: Effects,
+        *,
+        turns: Turns,
+        polls: Polls,
+        leases: OrderLeases,
+        recovery: Recovery,
+        calls: NestedCalls,
+        secret_release: SecretRelease,
+        secrets: ExecutionSecrets,
+        is_traced: bool = False,
+    ) -> None:
+        self._store, self._executions, self._effects, self._is_traced = store, executions, effects, is_traced
+        self._turns, self._leases, self._recovery, self._calls = turns, leases, recovery, calls
+        self._secret_release, self._secrets = secret_release, secrets
+        self.polls = polls
+
+    # orders
+
+    async def turn(self, turn: Turn) -> TurnAnswer:
+        answer = await self._turns.take(await self._secrets.masked_turn(turn))
+        if not (self._is_traced and answer.orders):
+            return answer
+        traced = tuple(msgspec.structs.replace(order, traced=True) for order in answer.orders)
+        return msgspec.structs.replace(answer, orders=traced)
+
+    async def renew(
+        self, worker_id: str, leases: dict[str, int], ttls: dict[str, float] | None = None
+    ) -> frozenset[str]:
+        lost = await self._leases.renew(worker_id, leases, ttls or {})
+        if lost and self._executions.policy.follows_after_lost_lease:
+            await self._executions.catch_up()
+        return lost
+
+    async def give_back(self, worker_id: str) -> None:
+        """A worker has gone, and says so: what it held is taken up by others at once."""
+        if await self._leases.give_back(worker_id):
+            await self._recovery.seek()
+
+    async def resumed(self, execution_id: str) -> None:
+        while (await self._executions.execution(execution_id)).execution.holds:
+            await self._effects.resumption(execution_id).wait()
+
+    # nested playbooks
+
+    async def call(self, call: PlaybookCall) -> PlaybookCallResult:
+        await self._secrets.check_call(call)
+        return await self._calls.call(call)
+
+    async def check_call(self, call: PlaybookCall) -> None:
+        """CallRefusedError for a playbook that the task of the held order does not call."""
+        loaded = await self._executions.execution(call.execution_id)
+        await check_call(call, loaded.plan, loaded.execution, self._store, self._executions.values)
+
+    async def give_up(self, call: PlaybookCall, reason: str) -> None:
+        await self._calls.give_up(call, reason)
+
+    async def abandon(self, call: PlaybookCall, reason: str) -> None:
+        """The same for a worker elsewhere. CallRefusedError where it does not hold the order."""
+        await self._calls.abandon(call, reason)
+
+    # what a task reads
+
+    async def net(self, net_hash: str) -> Net:
+        return await self._executions.net(net_hash)
+
+    async def secret(self, ask: Ask) -> Material:
+        loaded = await self._executions.execution(ask.execution_id)
+        past = Past(self._store, self._executions.values.read)
+        entry, material = await self._secret_release.answer(ask, loaded.plan, loaded.execution, past)
+        await self._secrets.record(ask.execution_id, entry, material)  # before anybody can send it back
+        return material
+
+    async def mask(self, execution_id: str) -> Mask:
+        """The secrets that the execution, its parents and its children have read, on whichever server and worker."""
+        return await self._secrets.mask(execution_id)
+
+    async def schema(self, named: str) -> Any:
+        found = await find_schema(self._store.key_values, named)
+        return found.schema if found is not None else None
+
+    def keep(self, value: Any, execution_id: str = "") -> Reference:
+        """A worker in this process has masked it: it shares the mask of the execution."""
+        return self._executions.values.send_soon(value)
+
+    def load(self, reference: Reference) -> Any:
+        return self._executions.values.load_now(reference)
+
+    async def prepare(self, order: Order) -> None:
+        """Have at hand what an order refers to, all of it: who reads it later would hold up everybody here."""
+        await self._executions.values.fetch(wanted_of(order, largest_bytes=MAX_RESULT_BYTES))
