@@ -7,6 +7,9 @@ wake-ups are sent, claimed orders are handed over, listeners are notified. Refus
 `schedule` has timers and schedules, `outside` messages and human tasks, `nested` starts and child executions, `limits`
 concurrency of playbooks, `results` large values, `secrets` what an order may read, `views` where tokens stand.
 
+`assembly.py` makes all objects of it, for embedded runs, servers and tests. Each is complete after its constructor;
+`tests/control/test_assembly.py` holds that nothing is assigned to it from outside afterwards.
+
 Read first: `executions.py` (the public face), `commit/group_commit.py` (many commands, one transaction),
 `claiming/claims.py` (which worker gets which order).
 """

@@ -1,7 +1,8 @@
 """The worker: runs one order at a time per slot, and reports.
 
 `Worker` (slots) → `OrderRunner` (one order) → `PipelineRun` (tasks and policies) → `TaskRun` → tool. `ControlPlane` is
-all it knows of a server: in the same process or over HTTP. `ReportQueue` sends reports durably and in order.
+all it knows of a server: in the same process or over HTTP. `WorkerHandle` (slots.py) is what it shares with a control
+plane in the same process: its id, its leases, the orders it runs. `ReportQueue` sends reports durably and in order.
 Refuses to know: the store. A worker has no database connection and no inbound port.
 
 `case_run.py` runs steps of the v2-case dialect.
