@@ -36,8 +36,7 @@ async def recorded() -> list[list[Commit]]:
             commits.setdefault(one.execution.execution_id, []).append(one)
 
     net = compiled(chain(STEPS))
-    async with driving(":memory:", slots=64) as driver:
-        driver._executions.stored.append(keep)
+    async with driving(":memory:", stored=(keep,), slots=64) as driver:
         await asyncio.gather(*(driver.run(net) for _ in range(CROWD)))
     return list(commits.values())
 

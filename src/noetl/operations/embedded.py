@@ -20,7 +20,7 @@ from noetl.base.errors import NoetlError, PlaybookWarning
 from noetl.base.ids import uuid7
 from noetl.control.assembly import assemble
 from noetl.control.background.background_jobs import BackgroundJobs
-from noetl.control.commit.effects import Listeners, Watch
+from noetl.control.commit.effects import Listeners, Stored, Watch
 from noetl.control.executions import Executions
 from noetl.control.nested.playbook_lookup import StoreLibrary
 from noetl.control.outside.requests import command_for
@@ -256,13 +256,15 @@ async def driving(
     tools: Registry | None = None,
     clock: Clock | None = None,
     watch: Watch | None = None,
+    stored: tuple[Stored, ...] = (),
     sleep: Sleep = asyncio.sleep,
     keychain: Keychain | None = None,
     slots: int = SLOTS,
 ) -> AsyncIterator[Driver]:
     """Drive executions on one store for as long as the block lasts. What has not ended then can be taken up later.
 
-    `slots` is how many orders are worked on at a time. If the worker breaks, so does whoever waits inside.
+    `slots` is how many orders are worked on at a time; `stored` hear of every transaction. If the worker
+    breaks, so does whoever waits inside.
     """
     tools, clock = tools or tools_here(), clock or SystemClock()
     store, results = await open_store(db)
@@ -275,7 +277,7 @@ async def driving(
         results,
         dispatch,
         clock,
-        listeners=Listeners(watch=watch, stored=(lambda commits: _let_go(commits, tools),), stop=handle.stop),
+        listeners=Listeners(watch=watch, stored=(*stored, lambda commits: _let_go(commits, tools)), stop=handle.stop),
         secret_release=secret_release,
         library=library,
         local_worker=handle,

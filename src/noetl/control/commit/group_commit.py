@@ -299,9 +299,7 @@ class GroupCommit:
                 # Read what `_undo` forgot before the next decision looks at it.
                 if request.touched or broken:
                     await self._memory.refresh()
-        for request in held_back:
-            request.is_queued = True
-        self._waiting[:0] = held_back  # before all that has come since
+        self._waiting[:0] = [one for one in held_back if one.enqueue()]  # before all that has come since
         return decided
 
     def _undo(
