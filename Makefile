@@ -18,6 +18,14 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/compiled
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
 
+# `make test PYTHON=python3.13`: an environment of another version is made anew.
+VERSION := -c 'import sys; print(*sys.version_info[:2])' 2>/dev/null
+ifdef PYTHON
+ifneq ($(shell $(PY) $(VERSION)),$(shell $(PYTHON) $(VERSION)))
+.PHONY: $(READY)
+endif
+endif
+
 $(READY): requirements.lock pyproject.toml tools/bootstrap.sh
 	@sh tools/bootstrap.sh
 
@@ -99,7 +107,7 @@ lock: ## pin the newest versions of all dependencies, with hashes and without ad
 	@uv export --quiet --no-emit-project --no-header --no-annotate --only-group quantum --format requirements-txt -o requirements-quantum.lock
 	@uv export --quiet --no-emit-project --no-header --no-annotate --only-group docs --format requirements-txt -o requirements-docs.lock
 	@uv export --quiet --no-emit-project --no-header --no-annotate --only-group deploy --format requirements-txt -o requirements-deploy.lock
-	@uv export --quiet --no-emit-project --no-header --no-annotate --no-default-groups --extra postgres --extra nats --extra duckdb --extra storage --extra otel --format requirements-txt -o deploy/requirements.lock
+	@uv export --quiet --no-emit-project --no-header --no-annotate --no-default-groups --extra postgres --extra nats --extra duckdb --extra storage --extra email --extra otel --format requirements-txt -o deploy/requirements.lock
 
 sbom: $(READY) ## write a bill of materials of the locked dependencies (CycloneDX) to dist/
 	@sh tools/supply_chain.sh sbom

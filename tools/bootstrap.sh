@@ -16,7 +16,10 @@ find_python() {
 }
 
 python=$(find_python)
-if [ ! -x .venv/bin/python ] || ! .venv/bin/python -c '' 2>/dev/null; then
+# `make test PYTHON=python3.13` asks for that one: an environment of another version is made anew.
+version() { "$1" -c 'import sys; print(*sys.version_info[:2])' 2>/dev/null; }
+if [ ! -x .venv/bin/python ] || [ -z "$(version .venv/bin/python)" ] ||
+    { [ -n "${PYTHON:-}" ] && [ "$(version .venv/bin/python)" != "$(version "$python")" ]; }; then
     rm -rf .venv
     if command -v uv >/dev/null 2>&1; then
         uv venv --quiet --python "$("$python" -c 'import sys; print(sys.executable)')" .venv
