@@ -52,7 +52,7 @@ async def last_order(step: str) -> Order:
         ('  - {step: last, tool: {kind: python, code: "x = 1\\nfetched"}}', {"fetched"}),
         ("""  - {step: last, tool: {kind: http, url: x, params: {a: '{{ "\\t" ~ start.n }}'}}}""", {"start"}),
         ("  - {step: last, tool: {kind: python, script: {uri: /s.py}}}", {"start", "fetched"}),
-        ("  - {step: last, tool: {kind: mcp, server: x, tool: y}}", {"start", "fetched"}),
+        ("  - {step: last, tool: {kind: ducklake, command: SELECT 1}}", {"start", "fetched"}),
         (JUDGED, {"start", "fetched"}),
     ],
 )
