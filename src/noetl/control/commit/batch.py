@@ -143,10 +143,10 @@ def _note(decided: DecidedEvents, events: tuple[Event, ...], plan: Plan) -> None
             if size_bytes > plan.inline_bytes:
                 stored[place] = _stored(events[place], plan)
                 bodies[place] = encode_payload(stored[place].payload)
-    decided.events += events
-    decided.sizes_bytes += sizes_bytes
-    decided.stored += stored
-    decided.bodies += bodies
+    decided.events.extend(events)
+    decided.sizes_bytes.extend(sizes_bytes)
+    decided.stored.extend(stored)
+    decided.bodies.extend(bodies)
 
 
 def _stored(event: Event, plan: Plan) -> Event:
