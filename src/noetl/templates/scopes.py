@@ -157,6 +157,7 @@ _NARROW = frozenset(
         TemplateSite.CASE_THEN,
         TemplateSite.VARS,
         TemplateSite.HANDLER_TASK,
+        TemplateSite.NOTICE,
     }
 )
 

@@ -47,9 +47,9 @@ def test_a_misspelled_kind_gets_the_nearest_one(compiled: Compile) -> None:
 
 
 def test_a_kind_that_only_a_plug_in_runs_says_which(compiled: Compile) -> None:
-    found = compiled(step("{ kind: mcp, server: here }")).only("W_TOOL_KIND")
+    found = compiled(step("{ kind: ducklake, command: SELECT 1 }")).only("W_TOOL_KIND")
 
-    assert "a plug-in for MCP servers" in found.hint
+    assert "a plug-in for DuckLake" in found.hint
 
 
 @pytest.mark.req("VAL-04", "DOC-10")
@@ -58,7 +58,7 @@ def test_a_kind_that_only_a_plug_in_runs_says_which(compiled: Compile) -> None:
     "task",
     [
         "{ kind: container, runtime: { image: python, pull: always }, env: { A: 1 } }",
-        "{ kind: mcp, uri: stdio, call: search }",
+        "{ kind: ducklake, catalogue: here, look: back }",
     ],
 )
 def test_what_only_a_plug_in_runs_takes_what_only_the_plug_in_knows(compiled: Compile, api: str, task: str) -> None:

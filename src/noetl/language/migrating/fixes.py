@@ -9,13 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from noetl.base.diagnostics import Diagnostic, Severity
 from noetl.base.source import Source
-from noetl.language.checking import Checked, check
 from noetl.net.kinds import Kinds
+
+if TYPE_CHECKING:
+    from noetl.language.checking import Checked
 
 _MEANT = re.compile(r'did you mean "([^"\n]{1,200})"')
 _COMMENT = re.compile(r"\s#.*$")
@@ -84,6 +87,9 @@ def _only_place(text: str, name: str) -> int | None:
 
 def tried_fixes(checked: Checked, kinds: Kinds) -> dict[Diagnostic, Fix]:
     """The fixes that help: made alone, the finding is gone and nothing at its place is refused instead."""
+    # Loaded here, so that a server that starts does not load the checker.
+    from noetl.language.checking import check
+
     found: dict[Diagnostic, Fix] = {}
     source = checked.source
     if len(source.text) > _MOST_CHARACTERS:
