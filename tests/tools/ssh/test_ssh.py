@@ -8,6 +8,7 @@ import hashlib
 import os
 import secrets
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -54,14 +55,19 @@ async def _shell(process: asyncssh.SSHServerProcess[bytes]) -> None:
     pumps = asyncio.gather(_feed(process, child.stdin), *(_pump(source, target) for source, target in outputs))
     closed: asyncio.Future[Any] = asyncio.ensure_future(process.wait_closed())
     both: set[asyncio.Future[Any]] = {pumps, closed}
-    await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-    if not pumps.done():
-        pumps.cancel()
-        os.killpg(child.pid, 9)
-    await asyncio.gather(pumps, return_exceptions=True)
-    process.exit(await child.wait())
-    closed.cancel()
-    child._transport.close()  # type: ignore[attr-defined]  # the pipes too, or the loop complains when it ends
+    try:
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        if pumps.done():
+            process.exit(await child.wait())
+    finally:
+        for one in both:
+            one.cancel()
+        if child.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(child.pid, 9)
+        await asyncio.gather(*both, return_exceptions=True)
+        await child.wait()
+        child._transport.close()  # type: ignore[attr-defined]  # the pipes too, or the loop complains when it ends
 
 
 async def _feed(process: asyncssh.SSHServerProcess[bytes], target: asyncio.StreamWriter) -> None:
@@ -91,18 +97,27 @@ async def machine(tmp_path: Path) -> AsyncIterator[Machine]:
     host_key, client_key = (asyncssh.generate_private_key("ssh-ed25519") for _ in range(2))
     folder = tmp_path / "far"
     folder.mkdir()
+    shells: set[asyncio.Task[None]] = set()
+
+    def shell(process: asyncssh.SSHServerProcess[bytes]) -> asyncio.Task[None]:
+        shells.add(running := asyncio.ensure_future(_shell(process)))
+        return running
+
     server = await asyncssh.create_server(
         lambda: _Login(client_key),
         "127.0.0.1",
         0,
         server_host_keys=[host_key],
-        process_factory=_shell,
+        process_factory=shell,
         sftp_factory=lambda channel: asyncssh.SFTPServer(channel, chroot=os.fsencode(folder)),
         encoding=None,
     )
     yield Machine(server.get_port(), folder, host_key, client_key)
     server.close()
     await server.wait_closed()
+    for one in shells:  # the server does not wait for them
+        one.cancel()
+    await asyncio.gather(*shells, return_exceptions=True)
 
 
 async def ssh(machine: Machine, command: str, /, **inputs: Any) -> Outcome:
