@@ -23,10 +23,13 @@ from tests.servers.ports import free_port
 from tests.servers.proxy import Proxy
 from tests.tools.sql_tasks import context, outcome_of
 
-pytestmark = [pytest.mark.timeout(600)]  # the first run fetches Redis
+pytestmark = [
+    pytest.mark.timeout(600),  # the first run fetches Redis
+    pytest.mark.asyncio(loop_scope="module"),  # one child process for all tests
+]
 
 
-@pytest_asyncio.fixture
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def tool() -> AsyncIterator[RedisTool]:
     tool = RedisTool()
     yield tool
@@ -59,7 +62,7 @@ async def error_of(tool: RedisTool, op: str, key: str | None = None, /, **inputs
     return outcome.error
 
 
-def test_every_operation_is_declared() -> None:
+async def test_every_operation_is_declared() -> None:
     declared = REDIS.input("op")
 
     assert declared is not None
@@ -141,6 +144,21 @@ async def test_a_lost_connection_can_be_tried_again(tool: RedisTool, key: str) -
 
     assert outcome.error is not None
     assert (outcome.error.kind, outcome.error.retryable) == ("redis.error", True)
+
+
+async def test_an_operation_is_sent_once_whatever_happens(tool: RedisTool, key: str) -> None:
+    with Proxy("127.0.0.1", redis_server().port) as line:
+        denied = await error_of(tool, "get", "x", auth=auth(port=line.port, password="wrong"))
+        denials = line.connections
+        waiting = asyncio.create_task(ran(tool, "pop", key, wait="10m", auth=auth(port=line.port)))
+        while line.connections == denials or line.carried < 120:
+            await asyncio.sleep(0.01)
+        line.cut()
+        lost = await waiting
+
+        assert denied.kind == "redis.denied"
+        assert lost.error is not None
+        assert (denials, line.connections) == (1, 2)
 
 
 async def test_a_server_that_is_not_there_can_be_tried_again(tool: RedisTool) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 from redis import exceptions
 from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
 
 from noetl.base.errors import ToolError
 from noetl.tools.contents import decoded
@@ -31,6 +33,7 @@ async def perform(request: MessagingRequest) -> dict[str, Any]:
         password=broker.password or None,
         socket_connect_timeout=10,
         client_name="noetl",
+        retry=Retry(NoBackoff(), 0),  # the policy of the task decides: an INCR that is sent again counts twice
         **tls,
     )
     async with client:
