@@ -82,7 +82,7 @@ class Observed(msgspec.Struct):
         return [event.step for event in self.events if event.event_type == "step.started" and event.step]
 
 
-class _PlainLoader(yaml.SafeLoader):
+class _PlainLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # of libyaml where it is
     """YAML 1.2 as playbooks are read: `no`, `yes`, `on` and `off` are text, and dates stay text."""
 
 

@@ -8,6 +8,7 @@ is also migrated, every v10 form is written as v10-io, and these texts are furth
 from __future__ import annotations
 
 import asyncio
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -53,22 +54,27 @@ class Playbook(msgspec.Struct, frozen=True):
         return {**plain, **self.expect, **self.instead.get(form, {})}
 
 
+@functools.cache
 def playbooks() -> list[Playbook]:
     return [_read(path) for path in sorted(FOLDER.glob("*.yaml"))]
 
 
 def _read(path: Path) -> Playbook:
-    told = yaml.safe_load(path.read_text())
+    told = _loaded(path.read_text())
     forms = [key for key in told if key.partition(",")[0] in DIALECTS]
     unknown = set(told) - {"about", "workload", "ctx", "workbook", "answers", "expect", "moved", "instead", *forms}
     assert not unknown, f"{path.name}: {unknown}"
     if "v10" in told and "v10-io" not in told:
-        told["v10-io"] = yaml.safe_dump(in_v10_io(yaml.safe_load(told["v10"])), sort_keys=False, width=1000)
+        told["v10-io"] = yaml.safe_dump(in_v10_io(_loaded(told["v10"])), sort_keys=False, width=1000)
         forms.append("v10-io")
     written = {form: _document(told, form) for form in forms}
     new = {f"{form}, migrated": _migrated(text) for form, text in written.items() if form in ("v2-case", "v2-eval")}
     more = (told.get(key, {}) for key in ("moved", "instead"))
     return Playbook(path.stem, {**written, **new}, told.get("answers", {}), told["expect"], *more)
+
+
+def _loaded(text: str) -> Any:
+    return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # the one of libyaml is as safe
 
 
 def _document(told: dict[str, Any], form: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 import duckdb
 import pytest
+import pytest_asyncio
 
 from noetl.base.errors import ToolError
 from noetl.events.outcomes import Outcome, Status
@@ -21,10 +22,11 @@ from noetl.tools.duckdb.tool import DuckdbTool
 from tests.servers.postgres import server
 from tests.tools.sql_tasks import outcome_of
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")  # one child process for all tests
 Run = Callable[..., Awaitable[Outcome]]
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def tool() -> AsyncIterator[DuckdbTool]:
     made = DuckdbTool()
     yield made
@@ -343,6 +345,7 @@ async def test_a_database_file_that_another_process_has_open_is_waited_for(
 
 
 async def test_children_end_with_their_execution(tool: DuckdbTool, run: Run) -> None:
+    await tool.close()  # with the children of other tests
     await run("SELECT 1")
     ((owner, child),) = tool._children._idle
 
@@ -362,7 +365,7 @@ async def _settled(there: Callable[[], bool]) -> bool:
 
 
 @pytest.mark.req("TOOL-06")
-def test_attaching_postgres_without_its_extension_names_the_extra(
+async def test_attaching_postgres_without_its_extension_names_the_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sandboxed_connection, "find_spec", lambda name: None)

@@ -28,6 +28,7 @@ pytest.importorskip("mcp", reason="NO MCP: the extra mcp is not installed, and i
 
 from noetl.tools.mcp.tool import McpTool
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")  # one child process for all tests
 PROGRAM = str(Path(__file__).with_name("standin_server.py"))
 COMMAND = [sys.executable, PROGRAM, "stdio"]
 
@@ -50,7 +51,7 @@ def url() -> Iterator[str]:
         process.wait()
 
 
-@pytest_asyncio.fixture
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def tool() -> AsyncIterator[McpTool]:
     tool = McpTool()
     yield tool

@@ -21,10 +21,13 @@ from tests.servers.mariadb import mariadb
 from tests.servers.proxy import Proxy
 from tests.tools.sql_tasks import context, outcome_of
 
-pytestmark = [pytest.mark.timeout(600)]  # the first run fetches MariaDB
+pytestmark = [
+    pytest.mark.timeout(600),  # the first run fetches MariaDB
+    pytest.mark.asyncio(loop_scope="module"),  # one child process for all tests
+]
 
 
-@pytest_asyncio.fixture
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def tool() -> AsyncIterator[SqlTool]:
     tool = SqlTool()
     yield tool
