@@ -127,3 +127,12 @@ async def test_positions_are_told_of_known_executions(store: Store) -> None:
 
     assert await store.positions(["x1", "x2", "x3"]) == {"x1": 1, "x2": 2}
     assert await store.positions([]) == {}
+
+
+async def test_those_that_are_open_are_told_of_known_executions(store: Store) -> None:
+    over = commit(event(1, execution_id="x2"))
+    row = msgspec.structs.replace(over.execution, status="completed", finished_at=9.0)
+    await store.commit([commit(event(1)), msgspec.structs.replace(over, execution=row)])
+
+    assert await store.open_among(["x1", "x2", "x3"]) == {"x1"}
+    assert await store.open_among([]) == set()

@@ -3,21 +3,46 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx2
 import pytest
 
-from noetl.base.clock import ManualClock
+from noetl.base.clock import Clock, ManualClock
 from noetl.operations.identity import Role
 from noetl.server.configuration import Quotas
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.quotas import Usage, free_bytes_of
+from noetl.server.shared_usage import SharedUsage
+from noetl.store.key_values import KeyValues, MemoryKeyValues
+from noetl.store.memory import MemoryStore
 from noetl.store.results.files import FileResults, MemoryResults
+from tests.security.slow_key_values import SlowKeyValues
 from tests.server.live import live
 from tests.server.talking import talking
 
 WAITING = "workflow: [{step: start, tool: {kind: python, code: x}}]"
+
+
+def usage_of(
+    quotas: Quotas,
+    key_values: KeyValues | None = None,
+    clock: Clock | None = None,
+    free_bytes: Callable[[], int | None] = lambda: None,
+) -> Usage:
+    clock = clock or ManualClock()
+    return Usage(quotas, clock, SharedUsage(key_values or MemoryKeyValues(), clock), free_bytes)
+
+
+async def is_started(usage: Usage, subject: str = "ann") -> bool:
+    try:
+        await usage.check_start(subject)
+    except ProblemDetails as problem:
+        if problem.status != 429:
+            raise
+        return False
+    return True
 
 
 async def started(client: httpx2.AsyncClient) -> httpx2.Response:
@@ -45,10 +70,11 @@ async def test_a_subject_starts_only_so_many_within_a_minute_and_stores_so_much_
     clock = ManualClock()
     async with talking(workers=0, clock=clock, quotas=Quotas(starts_per_minute=5, stored_bytes=20_000)) as talk:
         await talk.register(WAITING)
+        clock.advance(-clock.now() % 60.0)
         at_once = [(await started(talk.client)).status_code for _ in range(6)]
+        clock.advance(48.0)
+        late = await started(talk.client)
         clock.advance(12.0)
-        later = [(await started(talk.client)).status_code for _ in range(2)]
-        clock.advance(60.0)
         large = await talk.client.post(
             "/api/executions", json={"path": "tests/test", "payload": {"text": "x" * 30_000}}
         )
@@ -57,18 +83,20 @@ async def test_a_subject_starts_only_so_many_within_a_minute_and_stores_so_much_
         next_day = await started(talk.client)
 
     assert at_once == [201] * 5 + [429]
-    assert later == [201, 429]
+    assert (late.status_code, late.headers["retry-after"]) == (429, "12")
+    assert "you have started 5 executions within this minute" in late.json()["detail"]
     assert (large.status_code, full.status_code, next_day.status_code) == (201, 429, 201)
     assert "have stored 20000 bytes today" in full.json()["detail"]
 
 
 async def test_what_was_not_started_does_not_count() -> None:
-    usage = Usage(Quotas(open_executions=1), ManualClock())
+    usage = usage_of(Quotas(open_executions=1))
     for _ in range(3):
-        with pytest.raises(ValueError, match="no"), usage.starting("x", "ann"):
-            raise ValueError("no")
+        with pytest.raises(ValueError, match="no"):
+            async with usage.starting("x", "ann"):
+                raise ValueError("no")
 
-    assert not usage.open
+    assert not usage.subjects["ann"].open
 
 
 async def test_a_subject_reads_only_so_many_streams() -> None:
@@ -86,12 +114,77 @@ async def test_a_subject_reads_only_so_many_streams() -> None:
 
 async def test_nothing_is_started_when_the_disk_is_nearly_full(tmp_path: Path) -> None:
     free = 10
-    usage = Usage(Quotas(free_bytes=100), ManualClock(), lambda: free)
+    usage = usage_of(Quotas(free_bytes=100), free_bytes=lambda: free)
     with pytest.raises(ProblemDetails) as refused:
-        usage.check_start("ann")
+        await usage.check_start("ann")
 
     assert refused.value.status == 503
     assert refused.value.headers["retry-after"] == "60"
     assert free_bytes_of(str(tmp_path / "none" / "s.db"), FileResults(tmp_path / "results")) is not None
     assert free_bytes_of(":memory:", MemoryResults()) is None
     assert free_bytes_of("postgresql://localhost/x", MemoryResults()) is None
+
+
+@pytest.mark.parametrize("quota", [1, 7, 250])
+@pytest.mark.parametrize("kind", ["open_executions", "starts_per_minute"])
+async def test_servers_that_start_at_the_same_moment_start_no_more_than_the_quota(kind: str, quota: int) -> None:
+    key_values = SlowKeyValues()
+    servers = [usage_of(Quotas(**{kind: quota}), key_values) for _ in range(3)]
+    asked = [is_started(servers[number % 3]) for number in range(3 * quota + 30)]
+
+    at_once = sum(await asyncio.gather(*asked))
+    one_by_one = 0
+    for server in servers * 2:  # what others have claimed and not used is given back
+        await server.share(MemoryStore())
+    while await is_started(servers[one_by_one % 3]):
+        one_by_one += 1
+        for server in servers * 2:
+            await server.share(MemoryStore())
+
+    assert at_once + one_by_one == quota
+
+
+async def test_two_servers_on_one_store_count_together() -> None:
+    store, clock = MemoryStore(), ManualClock()
+    quotas = Quotas(open_executions=3)
+    async with (
+        talking(workers=0, store=store, clock=clock, quotas=quotas) as one,
+        talking(workers=0, store=store, clock=clock, quotas=quotas) as other,
+    ):
+        await one.register(WAITING)
+        clients = [await talk.as_role(Role.OPERATOR) for talk in (one, other)]
+        answers = [await started(clients[number % 2]) for number in range(5)]
+        first = answers[0].json()["execution_id"]
+        await other.post(f"/api/executions/{first}/cancel")  # the server that started it hears of it from the store
+        before = await started(clients[1])
+        await one.services.usage.share(store)
+        again = await started(clients[1])
+
+    assert [answer.status_code for answer in answers] == [201, 201, 201, 429, 429]
+    assert (before.status_code, again.status_code) == (429, 201)
+
+
+async def test_starts_and_bytes_of_another_server_count_within_the_minute_and_the_day() -> None:
+    key_values, clock = MemoryKeyValues(), ManualClock()
+    quotas = Quotas(starts_per_minute=2, stored_bytes=100)
+    one, other = (usage_of(quotas, key_values, clock) for _ in range(2))
+    clock.advance(-clock.now() % 86_400.0)
+
+    assert [await is_started(one), await is_started(other), await is_started(one)] == [True, True, False]
+    clock.advance(60.0)
+    one.subjects["ann"].stored = 100
+    await one.share(MemoryStore())
+    assert not await is_started(other)
+    clock.advance(86_400.0)
+    assert await is_started(other)
+
+
+async def test_a_server_that_is_gone_holds_nothing_for_long() -> None:
+    key_values, clock = MemoryKeyValues(), ManualClock()
+    gone, other = (usage_of(Quotas(open_executions=1), key_values, clock) for _ in range(2))
+
+    assert await is_started(gone)
+    assert not await is_started(other)
+    clock.advance(61.0)
+    assert await is_started(other)
+    assert await other.sweep() == 1

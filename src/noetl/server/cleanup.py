@@ -44,7 +44,7 @@ async def clean(services: Services) -> None:
         services.access.sessions.sweep,
         services.roster.sweep,
         services.access.audit.write_folded,
-        lambda: services.usage.reconcile(services.store),
+        services.usage.sweep,
         lambda: _retire(services),
         lambda: _forget_callers(services),
         lambda: _forget_notices(services),

@@ -1,72 +1,106 @@
-"""Quotas: how much of a server one subject may use at a time, so that nobody takes it from everybody else.
+"""Quotas: how much of the servers one subject may use at a time, so that nobody takes them from everybody else.
 
-Each server counts for itself and from its own start, as rate limits do. A subject is whom a token was made for, however
-many tokens that are. What workers do counts for nobody: it is the work of those who started it.
+Executions, starts and stored bytes are counted over all servers of a store: each claims a part of what is left, uses
+it up and claims more (`shared_usage.py`). Streams are counted by each server for itself. A subject is whom a token was
+made for, however many tokens that are. What workers do counts for nobody: it is the work of those who started it.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from math import ceil
 from pathlib import Path
 
+import msgspec
+
 from noetl.base.clock import Clock
+from noetl.base.errors import BackendError
+from noetl.base.outages import Outage
 from noetl.base.settings import default_db
-from noetl.server.access.limits import Buckets, RequestRate
 from noetl.server.configuration import MIB, Quotas
 from noetl.server.problem_details import ProblemDetails
+from noetl.server.shared_usage import Claimed, ServerUsage, SharedUsage
 from noetl.store.contract import Commit, ResultStore, Store
 from noetl.store.open_store import MEMORY, is_database
 from noetl.store.results.files import FileResults
 from noetl.store.row_codecs import payload_bodies
 
+_log = logging.getLogger(__name__)
+_MINUTE_S = 60.0
 _DAY_S = 86_400.0
 _LOOK_EVERY_S = 5.0
+_SHARE_EVERY_S = 2.0
+_PART = 10  # of what is left of a quota, a server claims so small a part at a time
+_ASKED_AT_ONCE = 1_000  # executions
+
+
+class SubjectUsage(msgspec.Struct):
+    """Of one subject at this server. What is claimed may be used without asking the store."""
+
+    open: int = 0
+    open_claimed: int = 0
+    starts: int = 0
+    starts_claimed: int = 0
+    stored: int = 0
+    stored_elsewhere: int = 0  # as of the last look
+    is_busy: bool = False  # something was started since its claims were last looked at
 
 
 class Usage:
     """What subjects use of one server. `free_bytes` gives what is left where the store lies."""
 
-    def __init__(self, quotas: Quotas, clock: Clock, free_bytes: Callable[[], int | None] = lambda: None) -> None:
-        self._quotas, self._clock, self._free_bytes = quotas, clock, free_bytes
-        per_minute = quotas.starts_per_minute
-        self._starts = Buckets(RequestRate(per_minute, per_minute / 60), clock)
+    def __init__(
+        self,
+        quotas: Quotas,
+        clock: Clock,
+        shared: SharedUsage,
+        free_bytes: Callable[[], int | None] = lambda: None,
+    ) -> None:
+        self._quotas, self._clock, self._free_bytes, self._shared = quotas, clock, free_bytes, shared
         self._owners: dict[str, str] = {}  # open executions that were started here
-        self.open: Counter[str] = Counter()
+        self._starting: set[str] = set()  # those of them that may not be stored yet
+        self.subjects: dict[str, SubjectUsage] = {}
         self.streams: Counter[str] = Counter()
-        self.stored: Counter[str] = Counter()
-        self._day = clock.now() // _DAY_S
+        self._minute, self._day = self._periods()
+        self._claiming = asyncio.Lock()
         self._looked_at = float("-inf")
         self._free: int | None = None
 
-    def check_start(self, subject: str) -> None:
-        """Problem 429 for a subject that has used up what is its own, 503 while there is no room on the disk."""
+    async def check_start(self, subject: str) -> None:
+        """Problem 429 for a subject that has used up what is its own, 503 while there is no room on the disk. Else it
+        is counted."""
         self._check_disk()
-        self._turn_day()
-        if self.open[subject] >= self._quotas.open_executions:
-            raise _used_up(f"{self._quotas.open_executions} of your executions are open", 30)
-        if self.stored[subject] >= self._quotas.stored_bytes:
-            raise _used_up(f"your executions have stored {self._quotas.stored_bytes} bytes today", 3_600)
-        if wait_s := self._starts.take(subject):
-            raise _used_up(f"you have started {self._quotas.starts_per_minute} executions within a minute", wait_s)
+        self._turn_periods()
+        usage = self.subjects.setdefault(subject, SubjectUsage())
+        usage.is_busy = True
+        if not self._is_claimed(usage):
+            async with self._claiming:
+                while not self._is_claimed(usage):
+                    await self._claim(subject, usage)
+        usage.open += 1
+        usage.starts += 1
 
-    @contextmanager
-    def starting(self, execution_id: str, subject: str) -> Iterator[None]:
+    @asynccontextmanager
+    async def starting(self, execution_id: str, subject: str) -> AsyncIterator[None]:
         """For as long as it is being started; it counts from then on until it ends, or if it could not be started."""
-        self.check_start(subject)
+        await self.check_start(subject)
         self._owners[execution_id] = subject
-        self.open[subject] += 1
+        self._starting.add(execution_id)
         try:
             yield
         except BaseException:
             if execution_id in self._owners:
                 self._close(execution_id, subject)
             raise
+        finally:
+            self._starting.discard(execution_id)
 
     def count_commits(self, commits: Sequence[Commit]) -> None:
         """Of every commit: what it stores is counted, and what has ended is open no longer."""
@@ -74,15 +108,9 @@ class Usage:
             execution_id = commit.execution.execution_id
             if (subject := self._owners.get(execution_id)) is None:
                 continue
-            self.stored[subject] += sum(map(len, payload_bodies(commit)))
+            self._turn_periods()
+            self.subjects[subject].stored += sum(map(len, payload_bodies(commit)))
             if commit.execution.finished_at is not None:
-                self._close(execution_id, subject)
-
-    async def reconcile(self, store: Store) -> None:
-        """Those that another server has ended are open no longer."""
-        for execution_id, subject in list(self._owners.items()):
-            row = await store.execution(execution_id)
-            if (row is None or row.finished_at is not None) and execution_id in self._owners:
                 self._close(execution_id, subject)
 
     def stream(self, subject: str) -> Callable[[int], None]:
@@ -97,16 +125,122 @@ class Usage:
 
         return count
 
+    async def share(self, store: Store) -> None:
+        """Tell the other servers what is used here, and give back what was claimed in vain."""
+        others = await self._shared.others()
+        if others:  # they may have ended what was started here
+            await self._close_ended(store)
+        async with self._claiming:
+            self._turn_periods()
+            for subject, usage in list(self.subjects.items()):
+                usage.stored_elsewhere = self._used_elsewhere(subject, others).stored
+                self._give_back(usage)
+                if not (usage.is_busy or usage.open or usage.starts or usage.stored):
+                    del self.subjects[subject]
+                usage.is_busy = False
+            await self._shared.write(self._row())
+
+    async def serve(self, store: Store) -> None:
+        outage = Outage(_log, "quotas are not shared with other servers", "quotas are shared with other servers again")
+        while True:
+            await asyncio.sleep(_SHARE_EVERY_S)
+            if not self.subjects:
+                continue
+            try:
+                await self.share(store)
+                outage.worked()
+            except BackendError as problem:
+                outage.failed(problem)
+
+    async def sweep(self) -> int:
+        """Remove the rows of servers that are gone."""
+        return await self._shared.sweep()
+
+    def _is_claimed(self, usage: SubjectUsage) -> bool:
+        has_room = usage.open < usage.open_claimed and usage.starts < usage.starts_claimed
+        return has_room and usage.stored + usage.stored_elsewhere < self._quotas.stored_bytes
+
+    async def _claim(self, subject: str, usage: SubjectUsage) -> None:
+        """Claim a part of what is left, at least one place; Problem 429 where nothing is. Nothing of it is used before
+        the claim is stored and the claims of others were read after that."""
+        quotas, minute = self._quotas, self._minute
+        before = self._used_elsewhere(subject, await self._shared.others())
+        self._check_left(usage, before)
+        most_open = usage.open + _part(quotas.open_executions - before.open - usage.open)
+        most_starts = usage.starts + _part(quotas.starts_per_minute - before.starts - usage.starts)
+        row = self._row()
+        row.subjects[subject] = Claimed(open=most_open, starts=most_starts, stored=usage.stored)
+        await self._shared.write(row)
+        after = self._used_elsewhere(subject, await self._shared.others())
+        self._turn_periods()
+        if minute == self._minute:
+            usage.open_claimed = max(usage.open, min(most_open, quotas.open_executions - after.open))
+            usage.starts_claimed = max(usage.starts, min(most_starts, quotas.starts_per_minute - after.starts))
+        usage.stored_elsewhere = after.stored
+        if (usage.open_claimed, usage.starts_claimed) != (most_open, most_starts):
+            await self._shared.write(self._row())  # another server has claimed at the same moment
+            self._check_left(usage, after)
+
+    def _give_back(self, usage: SubjectUsage) -> None:
+        """Keep claims only where they are being used up, and a part of the quota at most."""
+        spare_open = self._quotas.open_executions // _PART if usage.is_busy else 0
+        spare_starts = self._quotas.starts_per_minute // _PART if usage.is_busy else 0
+        usage.open_claimed = min(usage.open_claimed, usage.open + spare_open)
+        usage.starts_claimed = min(usage.starts_claimed, usage.starts + spare_starts)
+
+    def _check_left(self, usage: SubjectUsage, elsewhere: Claimed) -> None:
+        quotas = self._quotas
+        if usage.open + elsewhere.open >= quotas.open_executions:
+            raise _used_up(f"{quotas.open_executions} of your executions are open", 30)
+        if usage.stored + elsewhere.stored >= quotas.stored_bytes:
+            raise _used_up(f"your executions have stored {quotas.stored_bytes} bytes today", 3_600)
+        if usage.starts + elsewhere.starts >= quotas.starts_per_minute:
+            wait_s = _MINUTE_S - self._clock.now() % _MINUTE_S
+            raise _used_up(f"you have started {quotas.starts_per_minute} executions within this minute", wait_s)
+
+    def _used_elsewhere(self, subject: str, others: Iterable[ServerUsage]) -> Claimed:
+        used = Claimed()
+        for other in others:
+            if (claimed := other.subjects.get(subject)) is not None:
+                used.open += claimed.open
+                used.starts += claimed.starts if other.minute == self._minute else 0
+                used.stored += claimed.stored if other.day == self._day else 0
+        return used
+
+    def _row(self) -> ServerUsage:
+        subjects = {
+            subject: Claimed(open=one.open_claimed, starts=one.starts_claimed, stored=one.stored)
+            for subject, one in self.subjects.items()
+        }
+        return ServerUsage(minute=self._minute, day=self._day, subjects=subjects)
+
+    async def _close_ended(self, store: Store) -> None:
+        stored = [one for one in self._owners if one not in self._starting]
+        for first in range(0, len(stored), _ASKED_AT_ONCE):
+            some = stored[first : first + _ASKED_AT_ONCE]
+            still_open = await store.open_among(some)
+            for execution_id in some:
+                if execution_id not in still_open and (subject := self._owners.get(execution_id)) is not None:
+                    self._close(execution_id, subject)
+
     def _close(self, execution_id: str, subject: str) -> None:
         del self._owners[execution_id]
-        self.open[subject] -= 1
-        if not self.open[subject]:
-            del self.open[subject]
+        self.subjects[subject].open -= 1
 
-    def _turn_day(self) -> None:
-        if (day := self._clock.now() // _DAY_S) != self._day:
+    def _periods(self) -> tuple[int, int]:
+        now = self._clock.now()
+        return int(now // _MINUTE_S), int(now // _DAY_S)
+
+    def _turn_periods(self) -> None:
+        minute, day = self._periods()
+        if minute != self._minute:
+            self._minute = minute
+            for usage in self.subjects.values():
+                usage.starts = usage.starts_claimed = 0
+        if day != self._day:
             self._day = day
-            self.stored.clear()
+            for usage in self.subjects.values():
+                usage.stored = 0
 
     def _check_disk(self) -> None:
         if time.monotonic() - self._looked_at >= _LOOK_EVERY_S:
@@ -114,6 +248,10 @@ class Usage:
         if self._free is not None and self._free < self._quotas.free_bytes:
             detail = f"less than {self._quotas.free_bytes // MIB} MiB are free on the server's disk: nothing is started"
             raise ProblemDetails(503, detail, kind="disk", headers={"retry-after": "60"})
+
+
+def _part(left: int) -> int:
+    return max(1, left // _PART)
 
 
 def _used_up(what: str, wait_s: float) -> ProblemDetails:

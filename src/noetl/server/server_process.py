@@ -211,7 +211,7 @@ def background(services: Services) -> list[Coroutine[Any, Any, None]]:
     """What runs beside the HTTP server."""
     running = services.background_jobs.all(shared_as=own_worker_id())
     running += [_measure_lag(services), housekeeping(services), serve_triggers(services)]
-    running += [services.notifications.rules.serve(), services.sender.serve()]
+    running += [services.notifications.rules.serve(), services.sender.serve(), services.usage.serve(services.store)]
     if services.tracing is not None:
         running.append(services.tracing.serve())
     if isinstance(services.clock, StoreClock):

@@ -48,6 +48,7 @@ from noetl.server.metrics import MeasuredStore, Meters
 from noetl.server.quotas import Usage, free_bytes_of
 from noetl.server.readiness import Readiness
 from noetl.server.secrets import open_server_keychain
+from noetl.server.shared_usage import SharedUsage
 from noetl.server.store_clock import clock_of
 from noetl.server.tracing import Tracing, open_tracing
 from noetl.server.wakeups import open_dispatch
@@ -190,7 +191,8 @@ def make_services(
         measured, clock, compiled=compiled_file, runnable=lambda net: check_runnable(net, tools, roster.kinds)
     )
     terms = LeaseTerms(ttl_s=settings.lease_ttl_s, heartbeat_s=min(settings.heartbeat_s, settings.lease_ttl_s / 3))
-    usage = Usage(settings.quotas, clock, lambda: free_bytes_of(settings.db, results))
+    shared_usage = SharedUsage(measured.key_values, clock)
+    usage = Usage(settings.quotas, clock, shared_usage, lambda: free_bytes_of(settings.db, results))
     tracing = open_tracing(measured, meters)
     rules = NotificationRules(measured.key_values, clock)
     # Tools of its own: a registry is closed with the worker that has it.

@@ -72,7 +72,7 @@ async def start(
     if key is None:
         row = await requested_version(services, asked)
         execution_id = uuid7(services.clock.now())
-        with services.usage.starting(execution_id, subject):
+        async with services.usage.starting(execution_id, subject):
             await begin(services, row, execution_id, asked.payload, source, consent, caller)
         return await _answer(services, row, execution_id, asked.wait), False
     keys, name = IdempotencyKeys(services.store.key_values, services.clock), named(subject, _ROUTE, key)
@@ -86,7 +86,7 @@ async def start(
     row = await services.store.catalog.find(row.path, version) or row  # the one that was newest at the first request
     if not repeated or await services.store.execution(execution_id) is None:
         try:
-            with services.usage.starting(execution_id, subject):
+            async with services.usage.starting(execution_id, subject):
                 await _begin_once(services, row, execution_id, asked.payload, source, consent, caller)
         except (RefusedError, ProblemDetails):
             await keys.release(name)

@@ -30,7 +30,7 @@ class ServerStarter:
         services = self._services
         try:
             row = await registered(services, trigger.path, trigger.version)
-            with services.usage.starting(execution_id, f"trigger {trigger.name}"):
+            async with services.usage.starting(execution_id, f"trigger {trigger.name}"):
                 await begin(services, row, execution_id, payload)
         except ProblemDetails as problem:
             if problem.status in _LATER:

@@ -252,6 +252,9 @@ class ExecutionSearch(History, Protocol):
         or later, and before `until`. `text` stands in the id, the path or the name, ASCII letters of either case.
         `labels` are those of the playbook's metadata that it must have with these values."""
 
+    async def open_among(self, execution_ids: Collection[str]) -> set[str]:
+        """Those of these executions that are there and not over."""
+
     async def moved(self, since: str | None) -> MovedExecution:
         """What has moved since a cursor, whoever moved it; some may be told twice, none is missed. Without a cursor
         only where to begin. A cursor of another store, or from before a crash of this one, tells what it can."""

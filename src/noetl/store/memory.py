@@ -116,6 +116,10 @@ class MemoryStore:
     async def positions(self, execution_ids: Collection[str]) -> dict[str, int]:
         return {one: self._executions[one].last_seq for one in execution_ids if one in self._executions}
 
+    async def open_among(self, execution_ids: Collection[str]) -> set[str]:
+        rows = self._executions
+        return {one for one in execution_ids if one in rows and rows[one].finished_at is None}
+
     async def executions(
         self,
         *,

@@ -73,6 +73,9 @@ class PostgresHistory:
         rows = await self._db.rows("select_positions", list(execution_ids))
         return dict(rows)
 
+    async def open_among(self, execution_ids: Collection[str]) -> set[str]:
+        return {row[0] for row in await self._db.rows("select_open_among", list(execution_ids))}
+
     async def executions(
         self,
         *,

@@ -264,6 +264,9 @@ FROM (SELECT DISTINCT pool FROM unnest($1::text[]) AS p (pool) ORDER BY pool) AS
 -- name: select_positions
 SELECT execution_id, last_seq FROM execution WHERE execution_id = ANY ($1::text[]);
 
+-- name: select_open_among
+SELECT execution_id FROM execution WHERE execution_id = ANY ($1::text[]) AND finished_at IS NULL;
+
 -- name: select_due
 SELECT execution_id, trace_id, path, name, net_hash, status, last_seq, created_at, finished_at, parent_execution_id,
        wake_at

@@ -104,6 +104,11 @@ class SqliteHistory:
         with self._explained():
             return dict(self._db.execute(QUERIES["select_positions"], (json.dumps(list(execution_ids)),)).fetchall())
 
+    async def open_among(self, execution_ids: Collection[str]) -> set[str]:
+        with self._explained():
+            rows = self._db.execute(QUERIES["select_open_among"], (json.dumps(list(execution_ids)),)).fetchall()
+        return {row[0] for row in rows}
+
     async def executions(
         self,
         *,

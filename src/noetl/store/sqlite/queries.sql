@@ -183,6 +183,10 @@ SELECT count(*) FROM orders WHERE state = 'leased' AND pool = ? AND lease_until 
 -- name: select_positions
 SELECT execution_id, last_seq FROM execution WHERE execution_id IN (SELECT value FROM json_each(?));
 
+-- name: select_open_among
+SELECT execution_id FROM execution
+WHERE execution_id IN (SELECT value FROM json_each(?)) AND finished_at IS NULL;
+
 -- name: select_due
 SELECT execution_id, trace_id, path, name, net_hash, status, last_seq, created_at, finished_at, parent_execution_id,
        wake_at
