@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from ipaddress import ip_address
 from typing import Any
 
@@ -29,6 +29,7 @@ from noetl.tools.nats.tool import NatsTool
 from noetl.tools.postgres.tool import PostgresTool
 from noetl.tools.registry import Registry
 from noetl.tools.transfer.tool import TransferTool
+from tests.security.listeners import listening, serving
 from tests.tools.sql_tasks import context, outcome_of
 
 HOSTS = {
@@ -55,50 +56,6 @@ class Resolver:
 
 def guard(policy: AddressPolicy = CLOSED) -> AddressGuard:
     return AddressGuard(policy, resolve=Resolver())
-
-
-Handle = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-
-
-@contextlib.asynccontextmanager
-async def serving(
-    handle: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
-) -> AsyncIterator[int]:
-    """A port of this machine; whatever is still connected at the end is cut and waited for."""
-    running: set[asyncio.Task[Any]] = set()
-
-    async def one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        running.add(task)
-        try:
-            with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
-                await handle(reader, writer)
-        finally:
-            writer.close()
-            with contextlib.suppress(ConnectionError):
-                await writer.wait_closed()
-            running.discard(task)
-
-    server = await asyncio.start_server(one, "127.0.0.1", 0)
-    async with server:
-        yield server.sockets[0].getsockname()[1]
-        left = list(running)
-        for task in left:
-            task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
-
-
-@contextlib.asynccontextmanager
-async def listening() -> AsyncIterator[tuple[int, list[bytes]]]:
-    """A port of this machine, and what came in there."""
-    heard: list[bytes] = []
-
-    async def hear(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        heard.append(await reader.read(64))
-
-    async with serving(hear) as port:
-        yield port, heard
 
 
 def inputs_of(kind: str, host: str, port: int = 5432) -> dict[str, Any]:

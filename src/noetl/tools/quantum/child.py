@@ -4,34 +4,53 @@ be imported in for good.
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
+from noetl.base.addresses.policy import AddressPolicy
+from noetl.base.addresses.proxies import outbound_proxies
 from noetl.base.errors import ToolError
 from noetl.tools.child_pipes import refusal, serve_calls
+from noetl.tools.guarded_sockets import GuardedSockets
 from noetl.tools.quantum.jobs import JOB
 
 Answering = Callable[[dict[str, Any]], Any]
+_sockets = GuardedSockets(AddressPolicy())
 
 
 def serve(engine: str) -> None:
     warnings.simplefilter("ignore")  # nobody would read them
+    _sockets.install()
     imported: list[Answering] = []
 
     def answer_to(call: dict[str, Any]) -> bytes:
         try:
             if not imported:
                 imported.append(_answering(engine))
+            _hold_to_policy(call.pop("policy", None))
             return msgspec.json.encode({"answer": imported[0](call)})
-        except ToolError as problem:
-            return refusal(problem.kind, problem.message, retryable=problem.retryable)
         except Exception as problem:
+            if _sockets.refusal is not None:  # whatever the package made of it
+                return refusal("tool.not_allowed", _sockets.refusal)
+            if isinstance(problem, ToolError):
+                return refusal(problem.kind, problem.message, retryable=problem.retryable)
             return refusal(JOB, f"{type(problem).__name__}: {problem}")
 
     serve_calls(answer_to)
+
+
+def _hold_to_policy(written: dict[str, Any] | None) -> None:
+    """Hold the connections of this call to the policy it came with. The proxy of the environment is the operator's."""
+    _sockets.refusal = None
+    if written is None:
+        return
+    policy = msgspec.convert(written, AddressPolicy)
+    proxy = outbound_proxies(None, (), os.environ).https
+    _sockets.policy = msgspec.structs.replace(policy, allow=(*policy.allow, proxy.host)) if proxy else policy
 
 
 def _answering(engine: str) -> Answering:

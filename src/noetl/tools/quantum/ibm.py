@@ -6,12 +6,17 @@ its environment have it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib.util import find_spec
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
+from noetl.base.addresses.guard import AddressGuard, BlockedError, UnresolvedError
+from noetl.base.addresses.proxies import outbound_proxies
 from noetl.base.errors import ToolError
 from noetl.tools.quantum.jobs import UNAVAILABLE, Job, JobContext, JobRequest, JobState
 from noetl.tools.quantum.process import Engine
@@ -54,7 +59,10 @@ class Ibm:
                 f'the quantum provider "ibm" needs the package {PACKAGE}: install noetl-engine[{EXTRA}], '
                 "or let the simulator stand in for it with provider_stand_ins = ibm=simulator",
             )
-        told = await self._engine.ask(op=op, account=account_of(around.credential), **more)
+        account = account_of(around.credential)
+        await _check_host(account.get("url"), around.addresses)
+        policy = msgspec.to_builtins(around.addresses.policy)
+        told = await self._engine.ask(op=op, account=account, policy=policy, **more)
         return Job(
             job_id=told["job_id"],
             state=JobState(told["state"]),
@@ -62,6 +70,19 @@ class Ibm:
             error=told.get("error"),
             told={name: told[name] for name in _TOLD if told.get(name)},
         )
+
+
+async def _check_host(url: Any, addresses: AddressGuard) -> None:
+    """BlockedError for a service that may not be reached, before anything is started. Connections of the process are
+    held to the policy themselves; where they go through a proxy, this is all that can be told of the host."""
+    if not isinstance(url, str) or not (host := urlsplit(url).hostname):
+        return
+    is_by_proxy = outbound_proxies(None, (), os.environ).proxy_for("https", host, None) is not None
+    try:
+        with suppress(UnresolvedError):  # the package tells it in its own words
+            await (addresses.allow_by_proxy if is_by_proxy else addresses.addresses)(host, 443)
+    except BlockedError as problem:
+        raise BlockedError(f"IBM's service {host} is blocked: {problem.message}") from None
 
 
 def account_of(credential: Mapping[str, Any] | None) -> dict[str, Any]:

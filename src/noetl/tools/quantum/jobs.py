@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from noetl.base.addresses.guard import UNGUARDED, AddressGuard
 from noetl.events.references import Reference
 from noetl.tools.quantum.circuits import Circuit
 
@@ -55,12 +56,14 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What a provider may use: the clock, the results store, and the credential that the task names."""
+    """What a provider may use: the clock, the results store, and the credential that the task names. It connects only
+    to addresses that `addresses` gives."""
 
     now: Callable[[], float]
     credential: Mapping[str, Any] | None = None
     keep: Callable[[Any], Reference] | None = None
     load: Callable[[Reference], Any] | None = None
+    addresses: AddressGuard = UNGUARDED
 
 
 class Provider(Protocol):

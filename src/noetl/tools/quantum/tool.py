@@ -183,7 +183,9 @@ def _surroundings(inputs: Mapping[str, Any], context: ToolContext) -> JobContext
         if context.resolve is None:
             raise ToolError(UNAVAILABLE, f'the credential "{auth}" cannot be looked up here')
         credential = context.resolve(str(auth))
-    return JobContext(now=context.now, credential=credential, keep=context.keep, load=context.load)
+    return JobContext(
+        now=context.now, credential=credential, keep=context.keep, load=context.load, addresses=context.addresses
+    )
 
 
 def _stand_ins(context: ToolContext) -> dict[str, str]:

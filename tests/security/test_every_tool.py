@@ -1,0 +1,105 @@
+"""Every kind of a server's registry, pointed at a service of the machine itself: it refuses before it connects.
+
+A kind that is new here fails until somebody has said whether it opens connections, and to where.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from noetl.server.configuration import ServerSettings
+from noetl.server.services import tools_of
+from noetl.templates.sql.binding import read
+from noetl.tools.registry import BUILT_IN, EXTRAS, is_installed
+from tests.security.listeners import listening
+from tests.tools.quantum_tasks import BELL
+from tests.tools.sql_tasks import outcome_of
+
+PASSWORD = "pw-canary-42"
+
+
+def _login(port: int, **more: Any) -> dict[str, Any]:
+    return {"host": "localhost", "port": port, "user": "u", "password": PASSWORD, **more}
+
+
+def _postgres(port: int) -> dict[str, Any]:
+    return {"auth": _login(port, database="d")}
+
+
+def _transfer(port: int) -> dict[str, Any]:
+    end = {"kind": "postgres", **_postgres(port)}
+    return {"source": {**end, "query": read("SELECT 1")}, "target": {**end, "table": "t"}}
+
+
+def _bucket(port: int) -> dict[str, Any]:
+    return {"endpoint": f"http://localhost:{port}", "access_key_id": "k", "secret_access_key": PASSWORD}
+
+
+CONNECTING: dict[str, Callable[[int], dict[str, Any]]] = {
+    "duckdb": lambda port: {"command": read("SELECT 1"), **_postgres(port)},
+    "email": lambda port: {"from": "a@example.org", "to": "b@example.org", "text": "x", "auth": _login(port)},
+    "gcs": lambda port: {"op": "list", "bucket": "b", "auth": {"endpoint": f"http://localhost:{port}"}},
+    "http": lambda port: {"method": "GET", "url": f"http://localhost:{port}/"},
+    "llm": lambda port: {"url": f"http://localhost:{port}/v1", "model": "m", "prompt": "?"},
+    "mcp": lambda port: {"server": f"http://localhost:{port}/mcp", "tool": "t"},
+    "mqtt": lambda port: {"op": "publish", "topic": "t", "data": "x", "auth": _login(port, tls=False)},
+    "nats": lambda port: {"op": "publish", "subject": "s", "payload": "x", "auth": f"nats://localhost:{port}"},
+    "postgres": lambda port: {"command": read("SELECT 1"), **_postgres(port)},
+    "quantum": lambda port: {
+        "op": "submit",
+        "provider": "ibm",
+        "circuit": BELL,
+        "auth": {"token": PASSWORD, "url": f"https://localhost:{port}", "channel": "ibm_quantum_platform"},
+    },
+    "redis": lambda port: {"op": "get", "key": "k", "auth": _login(port, tls=False)},
+    "sftp": lambda port: {"op": "list", "path": "/", "auth": _login(port, host_key="*")},
+    "slack": lambda port: {"text": "x", "auth": {"url": f"http://localhost:{port}/hook"}},
+    "snowflake": lambda port: {
+        "command": read("SELECT 1"),
+        "auth": {"account": "a", "host": "localhost", "port": port, "protocol": "http", "user": "u", "password": "p"},
+    },
+    "sql": lambda port: {"dialect": "mysql", "command": read("SELECT 1"), "auth": _login(port, database="d")},
+    "ssh": lambda port: {"command": "true", "auth": _login(port, host_key="*")},
+    "storage": lambda port: {"op": "list", "url": "s3://bucket", "auth": _bucket(port)},
+    "teams": lambda port: {"text": "x", "auth": {"url": f"http://localhost:{port}/hook"}},
+    "transfer": _transfer,
+}
+# They open no connection, or are programs that the policy does not hold (docs/security.md).
+OTHERS = {"artifact", "log", "noop", "playbook", "python", "script", "secrets", "shell"}
+
+
+def test_it_is_known_of_every_kind_whether_it_connects() -> None:
+    assert set(BUILT_IN) == {*CONNECTING, *OTHERS}
+
+
+@pytest.mark.req("TOOL-01")
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(
+            kind,
+            marks=pytest.mark.skipif(
+                kind in EXTRAS and not is_installed(EXTRAS[kind]), reason="its extra is not installed"
+            ),
+        )
+        for kind in CONNECTING
+    ],
+)
+async def test_a_server_opens_no_connection_to_its_own_machine_for_a_playbook(kind: str) -> None:
+    tools = tools_of(ServerSettings())
+    try:
+        async with listening() as (port, heard):
+            outcome = await outcome_of(
+                tools.tool(kind), CONNECTING[kind](port), addresses=tools.addresses, tool=tools.tool
+            )
+    finally:
+        await tools.close()
+
+    assert heard == []
+    assert outcome.error is not None
+    assert "blocked" in outcome.error.message, outcome.error
+    assert "--allow-address" in outcome.error.message
+    assert PASSWORD not in repr(outcome.error)
