@@ -23,6 +23,7 @@ from noetl.server.access.audit_writer import FOLDED_S, AuditDesk
 from noetl.server.access.origins import network_of
 from noetl.server.server_process import Served
 from noetl.store.memory import MemoryStore
+from tests.security.slow_key_values import SlowKeyValues
 from tests.server.live import live
 from tests.server.talking import talking
 
@@ -294,6 +295,18 @@ async def test_the_last_token_of_an_administrator_cannot_be_revoked() -> None:
     assert (await tokens.revoke("first")) is not None
     with pytest.raises(RefusedError):
         await tokens.revoke(other.token_id)
+
+
+async def test_two_administrators_who_revoke_each_other_at_the_same_moment_leave_one() -> None:
+    key_values, clock = SlowKeyValues(), ManualClock()
+    one, other = AccessTokens(key_values, clock), AccessTokens(key_values, clock)
+    _, ann = await one.create(Wanted(subject="ann", role=Role.ADMIN))
+    _, bob = await one.create(Wanted(subject="bob", role=Role.ADMIN))
+
+    ended = await asyncio.gather(one.revoke(ann.token_id), other.revoke(bob.token_id), return_exceptions=True)
+
+    assert any(isinstance(answer, RefusedError) for answer in ended)
+    assert [token for token in await one.list() if token.is_alive(clock.now())]
 
 
 async def test_the_api_says_why_the_last_administrator_stays() -> None:

@@ -190,20 +190,34 @@ class AccessTokens:
             if token.revoked_at is not None:
                 return token
             now = self._clock.now()
-            if token.role is Role.ADMIN and token.is_alive(now) and not await self._has_other_admin(token_id, now):
-                raise RefusedError(
-                    f"token {token_id} is the last of an administrator, and without one nobody can make another: "
-                    "make that first (noetl token create NAME --role admin)"
-                )
+            is_admin = token.role is Role.ADMIN and token.is_alive(now)
+            if is_admin and not await self._has_other_admin(token_id, now):
+                raise _last_admin(token_id)
             revoked = msgspec.structs.replace(token, revoked_at=now)
             self._seen.pop(token_id, None)
-            if await self._key_values.put(KIND, token_id, msgspec.json.encode(revoked), over=thing.version, at=now):
-                return revoked
+            stored = await self._key_values.put(
+                KIND, token_id, msgspec.json.encode(revoked), over=thing.version, at=now
+            )
+            if stored is None:
+                continue
+            if is_admin and not await self._has_other_admin(token_id, now):
+                # The other one was revoked at the same moment. Whoever looks after both were stored puts his own back.
+                await self._key_values.put(KIND, token_id, thing.body, over=stored.version, at=now)
+                self._seen.pop(token_id, None)
+                raise _last_admin(token_id)
+            return revoked
         raise BackendError(f"token {token_id} is being changed by others all the time")
 
     async def _has_other_admin(self, token_id: str, now: float) -> bool:
         alive = (token for token in await self.list() if token.role is Role.ADMIN and token.is_alive(now))
         return any(token.token_id != token_id for token in alive)
+
+
+def _last_admin(token_id: str) -> RefusedError:
+    return RefusedError(
+        f"token {token_id} is the last of an administrator, and without one nobody can make another: "
+        "make that first (noetl token create NAME --role admin)"
+    )
 
 
 def _read(body: bytes) -> AccessToken | None:
