@@ -1,0 +1,37 @@
+"""The how-to pages are true: a whole playbook that is followed by JSON gives that result when it is run."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.running import call
+from tests.docs.pages import ROOT
+
+RUN = re.compile(r"^```yaml\n(.*?)^```\n\n```json\n(.*?)^```$", re.M | re.S)
+
+
+def examples() -> list[Any]:
+    pages = sorted((ROOT / "docs" / "how-to").glob("*.md"))
+    return [
+        pytest.param(match[1], json.loads(match[2]), id=f"{page.name}:{number}")
+        for page in pages
+        for number, match in enumerate(RUN.finditer(page.read_text()), 1)
+    ]
+
+
+@pytest.mark.req("DOC-14")
+@pytest.mark.parametrize(("text", "expected"), examples())
+def test_a_playbook_gives_what_the_page_says(text: str, expected: Any, tmp_path: Path) -> None:
+    playbook = tmp_path / "playbook.yaml"
+    playbook.write_text(text)
+
+    code, result, said = call("run", "-q", str(playbook))
+
+    assert code == 0, said
+    assert said == "", "no warning is taught"
+    assert json.loads(result) == expected
