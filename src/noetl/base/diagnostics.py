@@ -171,6 +171,8 @@ CODES: dict[str, str] = {
     "E_WAIT_LOOP": "A wait block on a looped step.",
     # warnings
     "W_ERROR_UNMATCHED": "A policy lets an error outcome pass unmatched, and the pipeline goes on.",
+    "W_ERROR_ACCEPTED": "A rule or an arc that is not about errors takes them, too, and the execution goes on.",
+    "W_RETRY_LAST": "A rule for errors behind a retry of the same errors, which is not asked after the last attempt.",
     "W_ERROR_KIND": "A rule, an arc or a retry names a kind of error that its tool never gives.",
     "W_ARC_SHADOWED": "An arc that an earlier unguarded arc always takes first.",
     "W_EVENT_NEVER": "A guard names an event this step never has.",

@@ -45,7 +45,7 @@ def test_a_task_read_outside_of_its_step_is_told_what_can_be_read(
     [
         ("{{ start.n > 1 }}", "{{ own.x }} {{ row }}", ""),
         ("{{ fetch.n > 1 }}", "{{ fetch.n }}", "workload: { fetch: { n: 2 } }"),
-        ("{{ true }}", "{% for seen in [1] %}{{ seen }}{% endfor %}", ""),
+        ("{{ start.n }}", "{% for seen in [1] %}{{ seen }}{% endfor %}", ""),
     ],
 )
 def test_other_names_and_other_things_of_that_name_are_let_be(

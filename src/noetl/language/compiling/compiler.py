@@ -9,10 +9,13 @@ from __future__ import annotations
 import msgspec
 
 from noetl.base.diagnostics import Findings
+from noetl.language.compiling.accepted_errors import check_accepted_errors
+from noetl.language.compiling.accepted_failures import check_accepted_failures
 from noetl.language.compiling.control_flow import expand_sugar
 from noetl.language.compiling.credentials import check_credentials
 from noetl.language.compiling.error_kinds import check_error_kinds
 from noetl.language.compiling.event_names import check_event_names
+from noetl.language.compiling.exhausted_retries import check_exhausted_retries
 from noetl.language.compiling.generated_task_names import name_tasks
 from noetl.language.compiling.input_shapes import check_input_shapes
 from noetl.language.compiling.inputs import check_inputs
@@ -78,6 +81,9 @@ PASSES: tuple[Pass, ...] = (
     check_sql_text,
     # advice (VAL-20)
     check_unmatched,
+    check_accepted_errors,
+    check_accepted_failures,
+    check_exhausted_retries,
     check_error_kinds,
     check_shadows,
     check_event_names,

@@ -59,7 +59,7 @@ def decided(shape: Shape, facts: Facts, assumed: Mapping[Shape, bool] | None = N
 def cover(shapes: Iterable[Shape], facts: Facts) -> bool:
     """Whether in every case that the facts leave open at least one of the guards holds."""
     either = Or(tuple(shapes))
-    atoms = list(dict.fromkeys(atom for atom in _atoms(either) if decided(atom, facts) is None))
+    atoms = list(dict.fromkeys(atom for atom in tests_of(either) if decided(atom, facts) is None))
     if len(atoms) > _MANY:
         return decided(either, facts) is True
     cases = product((True, False), repeat=len(atoms))
@@ -90,12 +90,13 @@ def _tested(test: Compare, known: frozenset[object]) -> bool | None:
     return None
 
 
-def _atoms(shape: Shape) -> Iterator[Compare | Opaque]:
+def tests_of(shape: Shape) -> Iterator[Compare | Opaque]:
+    """The tests that a guard is made of, each where it stands."""
     match shape:
         case And() | Or():
             for part in shape.parts:
-                yield from _atoms(part)
+                yield from tests_of(part)
         case Not():
-            yield from _atoms(shape.part)
+            yield from tests_of(shape.part)
         case Compare() | Opaque():
             yield shape
