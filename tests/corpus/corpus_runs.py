@@ -119,6 +119,12 @@ def errors(text: str) -> tuple[str, ...]:
     return tuple(f"{d.line}: {d.code}: {d.message}" for d in checked.diagnostics if d.severity is Severity.ERROR)
 
 
+def warnings(text: str) -> set[str]:
+    """The codes of everything that `check` warns of."""
+    checked = check(Source("<corpus>", text), kinds=load_kinds(), proofs=False)
+    return {found.code for found in checked.diagnostics if found.severity is Severity.WARNING}
+
+
 class Stub:
     """The HTTP server of one case: each route answers by its list of responses, the last one for ever."""
 

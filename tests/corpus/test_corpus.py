@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.corpus.corpus_runs import Case, cases, differences, reading, run_case
+from tests.corpus.corpus_runs import Case, cases, differences, reading, run_case, warnings
 
 CASES = cases()
 MOST_REFUSED = 0.05
@@ -34,6 +34,7 @@ def test_a_playbook_is_taken_and_meets_its_expectation(
         return
 
     assert found.how in ("accepted", "rescued"), found.said
+    assert set(case.expectation.get("warned") or ()) <= warnings(case.playbook.read_text())
     assert differences(case, run_case(case, found.text, tmp_path)) == []
 
 
