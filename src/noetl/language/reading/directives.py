@@ -21,6 +21,8 @@ _OLDER_WRITES = {
     "set_shared": "write set_ctx, with loop.spec.policy.reducers for the key",
     "set_prev": "write set_iter and read it from iter",
 }
+_MESSAGE = "write do: fail; for a message of its own jump to a task that raises it: {kind: python, code: raise …}"
+_ELSEWHERE = dict.fromkeys(("fail", "message", "reason", "error"), _MESSAGE)
 _BACKOFFS = {
     Dialect.V10: DIRECTIVE["backoff"].words,
     Dialect.V2_EVAL: ("fixed", "linear", "exponential"),
@@ -47,7 +49,8 @@ def read_then(reading: ReadContext, node: Mapping, besides: Collection[str] = ()
 def _check_keys(reading: ReadContext, node: Mapping, besides: Collection[str]) -> None:
     older = reading.dialect is Dialect.V2_EVAL
     refused = ("next", "then") if older else ("next", *_OLDER_WRITES)
-    check_keys(reading, node, DIRECTIVE, "E_RULE_SHAPE", handled=(*besides, *refused))
+    handled = (*besides, *refused)
+    check_keys(reading, node, DIRECTIVE, "E_RULE_SHAPE", handled=handled, elsewhere=_ELSEWHERE)
     if "next" in node:
         hint = "route the step's boundary event with next[].when" if older else "route the event with next.arcs[].when"
         reading.error("E_RULE_SHAPE", node.keys["next"], "a task policy cannot start a step", hint)

@@ -20,6 +20,17 @@ _REPLACED = {
     "batch_size": "loop.spec.max_in_flight",
     "policy": "loop.spec.policy",
 }
+_FILTER = (
+    "filter the list itself: in: \"{{ list | selectattr('key', 'gt', 1) | list }}\"; "
+    "or begin with a noop whose rule says do: break"
+)
+# Words for which elements, and how long, each with what to write instead.
+FILTERS = {
+    **dict.fromkeys(("where", "filter", "when", "if"), _FILTER),
+    **dict.fromkeys(
+        ("until", "while", "break_when", "stop_when"), "write loop.spec.complete_when, looked at after each iteration"
+    ),
+}
 REPLACED_OPTIONS = {"batch_size": "loop.spec.max_in_flight", "on_error": "step.spec.policy.failure.mode"}
 
 
@@ -33,7 +44,7 @@ def read_loop(reading: ReadContext, node: Node | None) -> LoopSyntax | None:
             reading.error("E_LOOP_SHAPE", node, "loop is empty, and needs both in and iterator", _SHAPE)
         return None
     _refuse(reading, loop, _REPLACED)
-    check_keys(reading, loop, LOOP, "E_LOOP_SHAPE", handled=_REPLACED)
+    check_keys(reading, loop, LOOP, "E_LOOP_SHAPE", handled=_REPLACED, elsewhere=FILTERS)
     spec = mapping(reading, loop.get("spec"), "E_LOOP_SHAPE", "loop.spec", _SHAPE)
     mode, in_flight = _read_spec(reading, spec) if spec else (None, None)
     inner = read_loop(reading, loop.get("loop"))

@@ -15,6 +15,11 @@ from noetl.net.kinds import has_policy
 
 CONTROL = ("do", "retry", "jump", "break", "continue", "fail", "rules")
 
+_ON_ERROR = (
+    "decide it in the task: task.spec.policy.rules; a step that may fail has failure: {mode: best_effort}, "
+    "and next: {spec: {unguarded: always}} goes on after a failure"
+)
+_ELSEWHERE = dict.fromkeys(("on_error", "on_failure"), _ON_ERROR)
 _CONTROL_HINT = "control belongs to task.spec.policy.rules"
 # Mappings whose keys are the author's own words or tool kinds; a key "fail" in them is no action.
 _FREE = ("reducers", "attributes", "data", "hints", "timeouts", "resources", "backends")
@@ -35,7 +40,8 @@ def read_scope_policy(reading: ReadContext, node: Node | None, scope: str) -> Ma
     known = (*SCOPES[scope].names(), *_tool_policies(reading, policy, scope))
     foreign = [key for key in policy.values if key not in known and (owner_of(key) or _is_task_key(key))]
     handled = (*CONTROL, *foreign)
-    known_keys(reading, policy, known, "E_POLICY_SCOPE", f"{scope}.spec.policy", closed=True, handled=handled)
+    where = f"{scope}.spec.policy"
+    known_keys(reading, policy, known, "E_POLICY_SCOPE", where, closed=True, handled=handled, elsewhere=_ELSEWHERE)
     for key in foreign:
         owner = owner_of(key) or "task.spec.policy"
         message = f'"{key}" is not part of {scope}.spec.policy'

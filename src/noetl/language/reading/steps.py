@@ -31,7 +31,8 @@ ELSEWHERE |= {
     **dict.fromkeys(("retries", "on_error", "on_failure", "catch", "except"), _FAILURE),
     **dict.fromkeys(
         ("depends_on", "needs", "after", "requires"),
-        "the step before leads here: it has next: {arcs: [{step: …}]}",
+        "the step before leads here: it has next: {arcs: [{step: …}]}; "
+        "one that waits for several has spec: {join: all}",
     ),
     **dict.fromkeys(
         ("env", "environment", "vars", "variables"),
@@ -67,6 +68,13 @@ def read_result(reading: ReadContext, node: Mapping, spec: Mapping | None) -> Ma
     """Where the step's result is kept, written as `result` or as `spec.result` (design.md §5)."""
     shape = "result: {store: {kind: …}, output_select: [path, …]}"
     written = node.get("result") or (spec.get("result") if spec else None)
+    if isinstance(written, Scalar) and isinstance(written.value, str):
+        name = node.get("step")
+        found = f"result says where the result is kept; it does not choose a part of it, as {written.value} would"
+        kept = 'keep the part by a name: set_ctx: {name: "{{ … }}"}'
+        read = f", or read it where it is used: {{{{ {name.value}.field }}}}" if isinstance(name, Scalar) else ""
+        reading.error(_CODE, written, found, kept + read)
+        return None
     result = mapping(reading, written, _CODE, "result", shape)
     if result is None:
         return None

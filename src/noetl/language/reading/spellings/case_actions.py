@@ -6,9 +6,17 @@ from collections.abc import Iterator
 
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
 from noetl.language.reading.spellings.model import V2_CASE, Rewriting, Spelling, Where
-from noetl.language.reading.spellings.trees import made_mapping, made_text, with_items, with_value, without_keys
+from noetl.language.reading.spellings.trees import (
+    made_list,
+    made_mapping,
+    made_text,
+    with_items,
+    with_value,
+    without_keys,
+)
 
-_ACTIONS = ("set", "retry", "next", "step", "log", "call", "collect", "sink")
+_ACTIONS = ("set", "retry", "next", "step", "log", "call", "collect", "sink", "fail")
+_RAISE = "raise RuntimeError(message)"
 _FOLDS = {
     "append": (
         "(vars.{into} | default([], true)) + ({found} if {found} is sequence and {found} is not string else [{found}])"
@@ -21,6 +29,10 @@ _FOLDS = {
 def _name_actions(node: Mapping, rewriting: Rewriting) -> Mapping:
     for holder in ("then", "else"):
         held = node.get(holder)
+        if isinstance(held, Mapping) and "fail" in held and "next" not in held and set(held.values) <= set(_ACTIONS):
+            last = [key for key in held.values if key != "fail"] + ["fail"]  # what is set is set before
+            held = made_list([_one(held, key) for key in last], held)
+            node = with_value(node, holder, held)
         if isinstance(held, Sequence):
             node = with_value(node, holder, _listed(held, rewriting))
     return node
@@ -49,11 +61,13 @@ def _split_actions(item: Node, rewriting: Rewriting) -> Iterator[Node]:
         yield made_mapping([(name.value, inside if "tool" in item else made_mapping([("tool", inside)], item))], item)
     elif all(key in _ACTIONS for key in item.values):
         rewriting.note(item, "several actions in one entry", "one entry for each")
-        yield from (
-            Mapping({key: item.keys[key]}, {key: item.values[key]}, item.span, item.path, True) for key in item.values
-        )
+        yield from (_one(item, key) for key in item.values)
     else:
         yield item
+
+
+def _one(item: Mapping, key: str) -> Mapping:
+    return Mapping({key: item.keys[key]}, {key: item.values[key]}, item.span, item.path, True)
 
 
 def _action(item: Mapping, rewriting: Rewriting, logs: int) -> Mapping:
@@ -70,6 +84,9 @@ def _action(item: Mapping, rewriting: Rewriting, logs: int) -> Mapping:
         case "log", _ if not (isinstance(body, Mapping) and "tool" in body):
             rewriting.note(key, '"log" in a then list', "log: {tool: {kind: log, message: …}}")
             return _log_task(body, key, logs)
+        case "fail", _ if (message := _message(body, key)) is not None:
+            rewriting.note(key, '"fail" in then', "a task that fails: {kind: python, code: raise …}")
+            return made_mapping([("fail", _failing_task(message, key))], item)
         case "collect", Mapping() if (written := _collected(body)) is not None:
             rewriting.note(key, '"collect" in a then list', '"set"')
             return made_mapping([("set", made_mapping([written], body))], item)
@@ -78,6 +95,22 @@ def _action(item: Mapping, rewriting: Rewriting, logs: int) -> Mapping:
 
 def made_sequence(body: Node) -> Sequence:
     return Sequence((body,), body.span, body.path, made=True)
+
+
+def _message(body: Node, key: Scalar) -> Node | None:
+    """What `fail` says: a text, `{message}` or `{reason}`, or nothing of its own."""
+    if isinstance(body, Scalar):
+        return body if isinstance(body.value, str) else made_text("the rule says fail", key)
+    if isinstance(body, Mapping) and len(body) == 1:
+        return next((value for name, value in body.values.items() if name in ("message", "reason", "error")), None)
+    return None
+
+
+def _failing_task(message: Node, key: Scalar) -> Mapping:
+    args = made_mapping([("message", message)], key)
+    entries: list[tuple[str, Node]] = [("kind", made_text("python", key)), ("args", args)]
+    tool = made_mapping([*entries, ("code", made_text(_RAISE, key))], key)
+    return made_mapping([("tool", tool)], key)
 
 
 def _log_task(body: Node, key: Scalar, logs: int) -> Mapping:
@@ -107,6 +140,7 @@ _RULE = """
 - step: a
   tool: {kind: noop}
 """
+_FAILING = _RULE.replace("\n- step: a", "\n  next: a\n- step: a")
 
 SPELLINGS = (
     Spelling(
@@ -118,6 +152,17 @@ SPELLINGS = (
         before=_RULE % "{log: seen}, {call: {kind: noop}}, {set: {n: 1}}, {step: a}",
         after=_RULE
         % "{log: {tool: {kind: log, message: seen}}}, {call: {tool: {kind: noop}}}, {set: {n: 1}}, {next: a}",
+        rewrite=_name_actions,
+    ),
+    Spelling(
+        id="case-then-fail",
+        where=Where.RULE,
+        older="`then: {fail: …}`, `then: [{fail: …}]`",
+        canonical="a rule with `do: fail`, or a task that raises the message",
+        dialects=(V2_CASE,),
+        before=_FAILING % "{set: {n: 1}}, {fail: too late}",
+        after=_FAILING
+        % f"{{set: {{n: 1}}}}, {{fail: {{tool: {{kind: python, args: {{message: too late}}, code: {_RAISE}}}}}}}",
         rewrite=_name_actions,
     ),
     Spelling(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl.language.reading.nodes import Mapping, Scalar
+from noetl.language.reading.nodes import Mapping, Node, Scalar
 from noetl.language.reading.spellings.model import V2_EVAL, V10, V10_IO, Rewriting, Spelling, Where, renames
 from noetl.language.reading.spellings.routing import CONDITIONS
 from noetl.language.reading.spellings.rules import DIRECTIVES
@@ -45,6 +45,29 @@ def _write_else(node: Mapping, rewriting: Rewriting) -> Mapping:
         rewriting.note(node.keys["do"], "an entry without expr", "else: {do: …}")
         rest = without_keys(node, "else") if is_bare else node
         return made_mapping([("else", rest)], node)
+    return node
+
+
+def _write_directive(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """`fail: true`, `retry: {attempts: 3}`, `jump: label` without `do`."""
+    words = [key for key in node.values if key in DIRECTIVES]
+    if "do" in node or len(words) != 1:
+        return node
+    (word,) = words
+    said, rest = node.values[word], without_keys(node, word)
+    more: dict[str, Node] = {}
+    if word == "jump" and isinstance(said, Scalar) and isinstance(said.value, str):
+        more["to"] = said
+    elif (
+        isinstance(said, Mapping) and not said.values.keys() & rest.values.keys() and (word == "retry" or not len(said))
+    ):
+        more |= said.values
+    elif not (isinstance(said, Scalar) and said.value in (True, None)):
+        return node
+    rewriting.note(node.keys[word], f'"{word}" without do', f"do: {word}")
+    node = with_value(rest, "do", made_text(word, node.keys[word]), node.keys[word])
+    for key, value in more.items():
+        node = with_value(node, key, value)
     return node
 
 
@@ -106,6 +129,16 @@ SPELLINGS = (
         before=_TASK % "[{expr: \"{{ outcome.status == 'error' }}\", do: fail}, {else: continue}]",
         after=_TASK % "[{expr: \"{{ outcome.status == 'error' }}\", do: fail}, {else: {do: continue}}]",
         rewrite=_write_else,
+    ),
+    Spelling(
+        id="rule-bare-directive",
+        where=Where.ACTION,
+        older="`fail: true`, `retry: {attempts: 3}`, `jump: label` without `do`",
+        canonical="`do: fail`; `do: retry, attempts: 3`; `do: jump, to: label`",
+        dialects=(V10, V2_EVAL),
+        before=_RULE % "{jump: b}" + _SECOND,
+        after=_RULE % "{do: jump, to: b}" + _SECOND,
+        rewrite=_write_directive,
     ),
     Spelling(
         id="rule-do-words",

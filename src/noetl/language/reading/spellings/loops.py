@@ -61,6 +61,14 @@ def _with_parallel(node: Mapping, place: Scalar) -> Mapping:
     return with_value(node, "spec", with_value(spec, "mode", made_text("parallel", place), place))
 
 
+def _name_end(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """`until` is looked at after each iteration, as `complete_when` is."""
+    if "until" in node and not _is_option(node, "complete_when"):
+        rewriting.note(node.keys["until"], "loop.until", "loop.spec.complete_when")
+        return moved_into(node, "spec", "until", "complete_when")
+    return node
+
+
 def _is_option(node: Mapping, key: str) -> bool:
     spec = node.get("spec")
     return isinstance(spec, Mapping) and key in spec
@@ -224,6 +232,16 @@ SPELLINGS = (
   tool: {kind: noop, args: {n: "{{ iter.n }}"}}
 """,
         rewrite=_read_bound,
+    ),
+    Spelling(
+        id="loop-until",
+        where=Where.LOOP,
+        older="`loop.until`",
+        canonical="`loop.spec.complete_when`",
+        dialects=(V10, V2_EVAL),
+        before=_LOOPED % '{in: [1, 2, 3], iterator: item, until: "{{ iter.item == 2 }}"}',
+        after=_LOOPED % '{in: [1, 2, 3], iterator: item, spec: {complete_when: "{{ iter.item == 2 }}"}}',
+        rewrite=_name_end,
     ),
     Spelling(
         id="loop-mode-async",

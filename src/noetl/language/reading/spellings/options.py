@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from noetl.language.reading.nodes import Mapping
-from noetl.language.reading.spellings.model import EVERYWHERE, V10, Rewriting, Spelling, Where
+from noetl.language.reading.nodes import Mapping, Scalar
+from noetl.language.reading.spellings.model import EVERYWHERE, V10, Rewriting, Spelling, Where, renames
 from noetl.language.reading.spellings.trees import made_mapping, moved_into, with_key, with_value
 
 _POLICIES = ("admit", "lifecycle", "failure", "emit")
@@ -58,6 +58,17 @@ def _name_task_timeout(node: Mapping, rewriting: Rewriting) -> Mapping:
     return node
 
 
+def _name_server(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """`uri` of a call to an MCP server, where no resource is read, is the address of the server."""
+    kind, method = node.get("kind"), node.get("method")
+    if not isinstance(kind, Scalar) or kind.value != "mcp":
+        return node
+    if isinstance(method, Scalar) and method.value != "tools/call":
+        return node
+    words = {"call": "tool", "tool_name": "tool", **({} if "command" in node else {"uri": "server"})}
+    return renames("an mcp task", words)(node, rewriting)
+
+
 SPELLINGS = (
     Spelling(
         id="step-policies",
@@ -106,6 +117,16 @@ SPELLINGS = (
         dialects=EVERYWHERE,
         before='- step: start\n  tool: {kind: duckdb, statement: "SELECT 1"}\n',
         after='- step: start\n  tool: {kind: duckdb, command: "SELECT 1"}\n',
+    ),
+    Spelling(
+        id="mcp-words",
+        where=Where.TASK,
+        older="`{kind: mcp, uri: https://…, call: search}`",
+        canonical="`{kind: mcp, server: https://…, tool: search}`",
+        dialects=EVERYWHERE,
+        before='- step: start\n  tool: {kind: mcp, uri: "http://localhost/mcp", call: search}\n',
+        after='- step: start\n  tool: {kind: mcp, server: "http://localhost/mcp", tool: search}\n',
+        rewrite=_name_server,
     ),
     Spelling(
         id="secret-by-name",

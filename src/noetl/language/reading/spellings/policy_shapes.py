@@ -15,6 +15,7 @@ from noetl.language.reading.spellings.trees import (
     without_keys,
 )
 
+_ON_ERROR = "{{ outcome.status == 'error' }}"
 _ANSWERS = {"allow": True, "deny": False, True: True, False: False}
 
 
@@ -27,6 +28,31 @@ def _move_rules(node: Mapping, rewriting: Rewriting) -> Mapping:
         return node
     rewriting.note(spec.keys["rules"], "spec.rules of a task", "spec.policy.rules")
     return with_value(node, "spec", moved_into(spec, "policy", "rules", "rules"))
+
+
+def _write_error_rule(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """`on_error: continue` in a task's policy as the rule for errors, before `else`."""
+    spec = node.get("spec")
+    policy = spec.get("policy") if isinstance(spec, Mapping) else None
+    if "kind" not in node or not isinstance(spec, Mapping) or not isinstance(policy, Mapping):
+        return node
+    said, rules = policy.get("on_error"), policy.get("rules")
+    then = _error_directive(said) if said is not None else None
+    if then is None or said is None or not (rules is None or isinstance(rules, Sequence)):
+        return node
+    rewriting.note(policy.keys["on_error"], "on_error of a policy", f"a rule {{when: {_ON_ERROR}, then: …}}")
+    rule = made_mapping([("when", made_text(_ON_ERROR, said)), ("then", then)], said)
+    others = list(rules) if rules is not None else []
+    last = len(others) - (bool(others) and isinstance(others[-1], Mapping) and "else" in others[-1])
+    listed = made_list([*others[:last], rule, *others[last:]], policy)
+    policy = with_value(without_keys(policy, "on_error"), "rules", listed)
+    return with_value(node, "spec", with_value(spec, "policy", policy))
+
+
+def _error_directive(said: Node) -> Mapping | None:
+    if isinstance(said, Scalar) and said.value in ("continue", "fail", "break"):
+        return made_mapping([("do", said)], said)
+    return said if isinstance(said, Mapping) and "do" in said else None
 
 
 def _write_admission(node: Mapping, rewriting: Rewriting) -> Mapping:
@@ -110,6 +136,17 @@ SPELLINGS = (
         before=_TASK % "{rules: [{else: {then: {do: continue}}}]}",
         after=_TASK % "{policy: {rules: [{else: {then: {do: continue}}}]}}",
         rewrite=_move_rules,
+    ),
+    Spelling(
+        id="task-policy-on-error",
+        where=Where.TASK,
+        older="`spec.policy.on_error: continue` of a task",
+        canonical="`rules: [{when: \"{{ outcome.status == 'error' }}\", then: {do: continue}}]`",
+        dialects=(V10,),
+        refused_by_v10=True,
+        before=_TASK % "{policy: {on_error: continue}}",
+        after=_TASK % f'{{policy: {{rules: [{{when: "{_ON_ERROR}", then: {{do: continue}}}}]}}}}',
+        rewrite=_write_error_rule,
     ),
     Spelling(
         id="admit-shape",

@@ -7,10 +7,12 @@ from noetl.language.reading.spellings import (
     case_actions,
     case_rules,
     constructs,
+    dependencies,
     eval_entries,
     input_output,
     loop_done,
     loops,
+    older_steps,
     options,
     policy_shapes,
     retries,
@@ -29,6 +31,8 @@ from noetl.language.reading.spellings.model import Spelling, Where
 SPELLINGS: tuple[Spelling, ...] = (
     *root_words.SPELLINGS,
     *roots.SPELLINGS,
+    *dependencies.SPELLINGS,
+    *older_steps.SPELLINGS,  # before the words of tasks and loops, which it makes
     *task_shapes.SPELLINGS,
     *policy_shapes.SPELLINGS,
     *steps.SPELLINGS,

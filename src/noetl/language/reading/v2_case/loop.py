@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from noetl.language.grammar.steps import LOOP, LOOP_SPEC
+from noetl.language.reading.loops import FILTERS
 from noetl.language.reading.nodes import Mapping, Node, Scalar
 from noetl.language.reading.numbers import count
 from noetl.language.reading.playbook import LoopSyntax
@@ -10,6 +11,8 @@ from noetl.language.reading.shared_checks import ReadContext, check_keys, choice
 from noetl.language.reading.v2_case.options import read_options
 
 _FORM = "write loop: {in: …, iterator: …}, or loop: {collection: …, element: …}"
+_ENDED = "v2-case has no early end of a loop: migrate, and write loop.spec.complete_when in v10"
+_FILTERS = FILTERS | dict.fromkeys(("until", "while", "break_when", "stop_when"), _ENDED)
 _MODES = LOOP_SPEC["mode"].words
 
 
@@ -17,7 +20,7 @@ def read_loop(reading: ReadContext, node: Node | None) -> LoopSyntax | None:
     block = mapping(reading, node, "E_LOOP_SHAPE", "loop", _FORM)
     if block is None:
         return None
-    check_keys(reading, block, LOOP, "E_LOOP_SHAPE")
+    check_keys(reading, block, LOOP, "E_LOOP_SHAPE", elsewhere=_FILTERS)
     _refuse_mixture(reading, block)
     spec = read_options(reading, block, "loop")
     mode = _mode(reading, block, spec)
