@@ -45,6 +45,7 @@ from noetl.server.configuration import ServerSettings
 from noetl.server.event_hub import Hub
 from noetl.server.logs import log_ends
 from noetl.server.metrics import MeasuredStore, Meters
+from noetl.server.playbook_metrics import PlaybookMeters
 from noetl.server.quotas import Usage, free_bytes_of
 from noetl.server.readiness import Readiness
 from noetl.server.secrets import open_server_keychain
@@ -198,7 +199,8 @@ def make_services(
     # Tools of its own: a registry is closed with the worker that has it.
     destinations = Destinations(tools_of(settings), secret_release.material, clock.now)
     sender = NoticeSender(measured.notices, destinations, clock, counted=meters.count_notice)
-    stored = (sender.stored, hub.stored, usage.count_commits, *((tracing.stored,) if tracing is not None else ()))
+    counted = (usage.count_commits, PlaybookMeters(meters.registry).stored)
+    stored = (sender.stored, hub.stored, *counted, *((tracing.stored,) if tracing is not None else ()))
     handle = WorkerHandle(own_worker_id(), dispatch.notify_workers, HeldLeases(clock))
     control = assemble(
         measured,
