@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from noetl.control.notifications import sender
 from noetl.operations.identity import Role
 from noetl.server.access.signatures import claimed, is_signed
 from noetl.store.memory import MemoryStore
@@ -362,3 +363,30 @@ async def test_rules_are_the_administrators_and_notices_everybodys() -> None:
         assert (await author.get("/api/notification-rules/ops")).json()["on"] == ["failed"]
         assert (await talk.client.delete("/api/notification-rules/ops")).status_code == 204
         assert (await talk.client.delete("/api/notification-rules/ops")).status_code == 404
+
+
+@pytest.mark.req("NTF-06")
+async def test_hooks_that_never_answer_do_not_hold_up_the_others(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sender, "SLOW_S", 0.0)
+    is_over = asyncio.Event()
+
+    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await is_over.wait()
+        writer.close()
+
+    silent = await asyncio.start_server(say_nothing, "127.0.0.1", 0)
+    port = silent.sockets[0].getsockname()[1]
+    async with HttpServer({"*": reply()}) as hook, notifying(monkeypatch, tmp_path) as talk:
+        for number in range(sender.MOST_AT_ONCE + 1):
+            to = [{"webhook": {"url": f"http://127.0.0.1:{port}/{number}"}}]
+            await put(talk, f"/api/notification-rules/dead-{number}", {"on": ["failed"], "notify": to})
+        await talk.ran(FAILING % "")
+        await put(talk, "/api/notification-rules/alive", {"on": ["failed"], "notify": [{"webhook": {"url": hook.url}}]})
+        await talk.ran(FAILING % "")
+
+        assert [one["rule"] for one in await notices(talk, "sent")] == ["alive"]
+        is_over.set()
+    silent.close()
+    await silent.wait_closed()

@@ -22,6 +22,7 @@ from noetl.store.notices import NoticeRow, Notices, NoticeState, Settlement
 
 POLL_S = 1.0
 MOST_AT_ONCE = 16
+SLOW_S, MOST_OPEN = 2.0, 256  # an attempt that takes longer makes room for others, up to so many
 HELD_S = TIMEOUT_S * 2  # longer than an attempt may take
 MOST_ATTEMPTS = 10
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 10.0, 1800.0  # ten attempts take about two and a half hours
@@ -41,7 +42,7 @@ class NoticeSender:
     def __init__(self, notices: Notices, destinations: Destinations, clock: Clock, *, counted: Counted) -> None:
         self._notices, self._destinations, self._clock, self._counted = notices, destinations, clock, counted
         self._due = asyncio.Event()
-        self._sending: set[asyncio.Task[None]] = set()
+        self._sending: dict[asyncio.Task[None], float] = {}  # attempts under way, and when they began
 
     def stored(self, commits: Sequence[Commit]) -> None:
         """Hears of every commit: notices in it are sent at once."""
@@ -80,16 +81,21 @@ class NoticeSender:
 
     async def send_due(self) -> bool:
         """Begin to send what is due; True when no more can be sent at once."""
-        free = MOST_AT_ONCE - len(self._sending)
+        now = self._clock.now()
+        free = self._free_at(now)
         if free <= 0:
             return True
-        now = self._clock.now()
         claimed = await self._notices.claim(now=now, until=now + HELD_S, limit=free)
         for row in claimed:
             task = asyncio.create_task(self._attempt(row))
-            self._sending.add(task)
-            task.add_done_callback(self._sending.discard)
+            self._sending[task] = now
+            task.add_done_callback(self._sending.pop)
         return len(claimed) == free
+
+    def _free_at(self, now: float) -> int:
+        """How many may be begun. Those that a dead server keeps waiting do not hold up what goes elsewhere."""
+        quick = sum(began > now - SLOW_S for began in self._sending.values())
+        return min(MOST_AT_ONCE - quick, MOST_OPEN - len(self._sending))
 
     async def drained(self) -> None:
         """Once the attempts under way have ended."""
