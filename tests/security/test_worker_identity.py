@@ -244,6 +244,35 @@ async def test_another_worker_of_the_same_token_does_not_call_or_give_up_for_the
         assert (await talk.get(f"/api/executions/{child}"))["status"] == "cancelled"
 
 
+async def test_another_worker_does_not_call_for_the_holder_nor_hear_what_became_of_its_child() -> None:
+    async with talking(workers=0, call_poll_s=60.0) as talk:
+        worker, order = await begun(talk, SIMPLE)
+        thief = await talk.as_worker("thief", pools=("other",))
+        right = call_of(worker, order, payload={"amount": 10, "fixed": [1, "two"], "said": "as "}, wait=True)
+        early = await thief.post("/api/orders/call", json={**right, "worker_id": thief.worker_id})
+        before = await children(talk)
+        holder = asyncio.create_task(worker.post("/api/orders/call", json=right))
+        while not talk.services.calls:
+            await asyncio.sleep(0.01)
+        asked = [{**right, "worker_id": thief.worker_id, "lease_epoch": epoch} for epoch in (order.lease_epoch, 0, 9)]
+        listening = [asyncio.create_task(thief.post("/api/orders/call", json=one)) for one in asked]
+        child = None
+        while child is None:
+            await asyncio.sleep(0.01)  # a request to a server in this process need not let others run
+            found = (await talk.get("/api/executions"))["executions"]
+            child = next((one["execution_id"] for one in found if one["path"] == "tests/child"), None)
+        await talk.post(f"/api/executions/{child}/cancel")
+        answers = [await one for one in listening]
+        true = await holder
+
+        assert (early.status_code, before) == (403, 0)
+        assert [answer.is_error for answer in answers] == [True, True, True], [answer.text for answer in answers]
+        assert answers[0].status_code == 403
+        assert all(str(child) not in answer.text for answer in answers)
+        assert true.json()["execution_id"] == child
+        assert "POST /api/orders/call" in await refusals(talk)
+
+
 async def test_a_call_for_a_step_run_that_never_was_cancels_nobodys_child() -> None:
     async with talking(workers=0) as talk:
         worker, order = await begun(talk, SIMPLE)

@@ -102,7 +102,7 @@ class Services(msgspec.Struct, kw_only=True):
     starting: int = 0  # executions being begun at this moment
     nets: dict[str, Net] = {}  # those started of late
     warnings: dict[tuple[str, int], list[Any]] = {}  # about texts of versions, by path and version
-    calls: dict[str, Any] = {}  # nested playbooks that workers wait for, by task run
+    calls: dict[str, Any] = {}  # nested playbooks that workers wait for, by task run and lease
 
     async def read_back(self, payload: Recorded) -> Recorded:
         """A payload with what is stored apart from it. ToolError where that is gone."""

@@ -54,6 +54,8 @@ async def check_call(call: PlaybookCall, plan: Plan, execution: Execution, store
     run, lease = execution.run_of(call.order_id), execution.lease_of(call.order_id)
     if run is None or lease is None or lease.lease_epoch != call.lease_epoch:
         return
+    if lease.worker_id != call.worker_id:  # nobody comes to this by being late
+        raise refused(f'"{call.path}" was not started: the order is held by another worker')
     if call.step_run_id != run.step_run_id:
         raise refused(f'"{call.path}" was not started: the order is of another step run')
     found = list(_calling(call, plan, run, lease))

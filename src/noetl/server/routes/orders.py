@@ -209,10 +209,12 @@ async def call(request: Request) -> Response:
     await check_worker(request, asked.worker_id)
     await _check_execution(request, asked.execution_id)
     await _check_call(services, asked)
-    waiting = services.calls.get(asked.task_run_id)
+    # By the lease too: whoever joins a call that is waited for has not been asked whether the order is held.
+    key = f"{asked.task_run_id} {asked.order_id} {asked.lease_epoch} {asked.worker_id}"
+    waiting = services.calls.get(key)
     if waiting is None:
-        waiting = services.calls[asked.task_run_id] = asyncio.ensure_future(services.for_workers.call(asked))
-        waiting.add_done_callback(lambda _: services.calls.pop(asked.task_run_id, None))
+        waiting = services.calls[key] = asyncio.ensure_future(services.for_workers.call(asked))
+        waiting.add_done_callback(lambda _: services.calls.pop(key, None))
         waiting.add_done_callback(_read_outcome)
     done, _ = await asyncio.wait({waiting}, timeout=services.settings.call_poll_s)
     if not done:
