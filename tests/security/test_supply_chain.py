@@ -1,0 +1,54 @@
+"""`make sbom` and `make audit`: what they do with what their tools say. Stand-ins for these need no network."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "tools" / "supply_chain.sh"
+FOUND = "Found 1 known vulnerability in 1 package"
+
+
+def ran(root: Path, verb: str, auditor: str = "exit 0") -> subprocess.CompletedProcess[str]:
+    tools = root / ".venv" / "supply-chain" / "bin"
+    tools.mkdir(parents=True, exist_ok=True)
+    (root / "tools").mkdir(exist_ok=True)
+    shutil.copy(SCRIPT, root / "tools")
+    programs = {"pip-audit": auditor, "cyclonedx-py": 'for file; do :; done; echo "{}" > "$file"; echo "$@" > asked'}
+    for name, text in programs.items():
+        (tools / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tools / name).chmod(0o755)
+    return subprocess.run(
+        ["sh", str(root / "tools" / "supply_chain.sh"), verb], capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+def test_a_bill_of_materials_is_written_of_the_locked_dependencies(tmp_path: Path) -> None:
+    done = ran(tmp_path, "sbom")
+
+    assert (done.returncode, done.stdout) == (0, "dist/noetl.cdx.json\n")
+    assert (tmp_path / "dist" / "noetl.cdx.json").exists()
+    assert "requirements requirements.lock" in (tmp_path / "asked").read_text()
+
+
+@pytest.mark.parametrize(
+    ("auditor", "code", "is_loud"),
+    [
+        ("echo No known vulnerabilities found", 0, False),
+        (f"echo '{FOUND}'; exit 1", 1, False),
+        (f"echo '{FOUND}: a connection through a proxy'; exit 1", 1, False),
+        ("echo 'requests.exceptions.ConnectionError: timed out'; exit 1", 0, True),
+        ("echo 'requirements.lock: no such file'; exit 2", 2, False),
+    ],
+    ids=["nothing known", "something known", "known in words of the network", "unreachable", "broken"],
+)
+def test_an_audit_fails_for_what_is_known_and_is_loud_where_nobody_could_be_asked(
+    tmp_path: Path, auditor: str, code: int, is_loud: bool
+) -> None:
+    done = ran(tmp_path, "audit", auditor)
+
+    assert done.returncode == code
+    assert ("NOT AUDITED" in done.stderr) == is_loud
