@@ -82,7 +82,7 @@ async def measure(shape: str, counts: list[int]) -> None:
             token = token_file.read_text().strip()
             text = HEAD + SHAPES[shape]
             headers = {"authorization": f"Bearer {token}", "content-type": "text/yaml"}
-            httpx2.post(f"{url}/api/catalog", content=text, headers=headers).raise_for_status()
+            httpx2.post(f"{url}/api/catalog", content=text, headers=headers, timeout=120).raise_for_status()
             payload = {"text": "x" * 20_000} if shape == "large" else {}
             print(f"{shape}: {resident_mib(process.pid):.0f} MiB at start", flush=True)
             first_mib, done = 0.0, 0

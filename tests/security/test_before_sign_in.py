@@ -142,9 +142,17 @@ async def test_who_sends_a_body_byte_by_byte_is_closed() -> None:
     assert ended.result() == b"" or status_in(ended.result()) in (408, 429)
 
 
-async def test_connections_that_say_nothing_make_room_for_others() -> None:
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"max_connections_per_address": 20},
+        {"max_connections": 40, "trusted_proxies": ("127.0.0.1",)},  # where addresses tell nobody apart
+    ],
+    ids=["of an address", "in all"],
+)
+async def test_connections_that_say_nothing_make_room_for_others(limits: dict[str, Any]) -> None:
     async with (
-        live(workers=0, max_connections_per_address=20, head_timeout_s=60) as (served, client, talk),
+        live(workers=0, head_timeout_s=60, **limits) as (served, client, talk),
         silent(served, 60) as idle,
     ):
         living = await client.get("/api/health/live")

@@ -1,0 +1,73 @@
+"""Attacks by templates: short ones whose single operations are long, and ones that API callers send."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from noetl.base.errors import TemplateError
+from noetl.server.routes import render as render_route
+from noetl.templates.render import render_within
+from tests.server.talking import talking
+
+STEPS = 3_000
+LONG = "a" * 400_000
+NEAR = "ab" + "a" * 200_000
+SCOPE: dict[str, Any] = {
+    "long": LONG,
+    "near": NEAR,
+    "beginnings": [NEAR] * 300,
+    "others": [LONG[:-1] + sign for sign in "bcdefghijk"] * 30,
+    "same": [LONG[:-1] + sign for sign in "bcdefghijk"] * 30,
+}
+
+
+@pytest.mark.req("TPL-11")
+@pytest.mark.parametrize(
+    "template",
+    [
+        *(f"{{{{ long.{name}(near) }}}}" for name in ("find", "index", "count", "split", "partition")),
+        *(f"{{{{ long.{name}(near) }}}}" for name in ("rfind", "rindex", "rsplit", "rpartition")),
+        "{{ long.replace(near, '') }}",
+        "{{ near in long }}",
+        "{{ long.startswith(beginnings) }}",
+        "{{ long.endswith(beginnings) }}",
+        "{{ long in others }}",
+        "{{ others == same }}",
+        "{{ others < same }}",
+        "{{ others.count(long) }}",
+        "{{ others.index(long) }}",
+    ],
+)
+def test_one_long_operation_is_paid_for_before_it_is_done(template: str) -> None:
+    with pytest.raises(TemplateError, match="steps"):
+        render_within(STEPS, template, SCOPE)
+
+
+@pytest.mark.req("TPL-11", "SRV-12")
+async def test_a_template_of_an_api_caller_does_not_hold_up_other_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, served = threading.Event(), threading.Event()
+
+    def render(*_: Any, **__: Any) -> bool:
+        begun.set()
+        return served.wait(30)
+
+    monkeypatch.setattr(render_route, "render_within", render)
+    async with talking() as talk:
+        execution_id = await talk.ran()
+        asked = talk.client.post("/api/render", json={"execution_id": execution_id, "template": "{{ 1 }}"})
+
+        async def others() -> int:
+            while not begun.is_set():
+                await asyncio.sleep(0.01)
+            answer = await talk.client.get("/api/health/live")
+            served.set()
+            return answer.status_code
+
+        answer, status = await asyncio.gather(asked, others())
+
+    assert status == 200
+    assert answer.json()["value"] is True, "the other request was answered while the template was rendered"
