@@ -128,8 +128,8 @@ async def talking(
 ) -> AsyncIterator[Talk]:
     """`tools` answer by a script (see `Scripted`); without them `python` gives 1."""
     registry = Registry(dict(tools) if tools is not None else {"python": Scripted(work=1)})
-    settings = {"poll_s": 0.05, "lease_ttl_s": HELD_S, **settings}
-    chosen = ServerSettings(db=":memory:", workers=workers, local=True, **settings)
+    settings = {"poll_s": 0.05, "lease_ttl_s": HELD_S, "local": True, **settings}
+    chosen = ServerSettings(db=":memory:", workers=workers, **settings)
     services = make_services(
         chosen, store or MemoryStore(), results or MemoryResults(), clock=clock or SystemClock(), tools=registry
     )

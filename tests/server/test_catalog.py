@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 
 from noetl.operations.identity import Role
+from noetl.store.memory import MemoryStore
 from tests.engine_script import playbook
 from tests.server.talking import HELLO, talking
+from tests.servers.mail import MailServer
+from tests.servers.ports import free_port
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 
@@ -272,3 +275,42 @@ async def test_a_refusal_says_that_a_migration_would_do_and_the_migrated_text_is
         assert (migrated["outcome"], migrated["blocked"]) == ("migrated", [])
         assert (accepted.status_code, at_once.status_code) == (201, 200)
         assert at_once.json()["migrated"] is True
+
+
+async def test_a_server_connects_with_a_credential_and_gives_none_out(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("NOETL_HOME", str(tmp_path))
+    with MailServer() as mail:
+        async with talking(workers=0) as talk:
+            stored = {
+                "mail": mail.auth,
+                "wrong": {**mail.auth, "port": free_port(), "password": "correct-horse-battery"},
+            }
+            for name, value in stored.items():
+                await talk.client.put(f"/api/credentials/{name}", json={"value": value, "type": "email"})
+            reached = await talk.post("/api/credentials/mail/test", {})
+            wrong = await talk.client.post("/api/credentials/wrong/test", json={})
+            absent = await talk.client.post("/api/credentials/nothing/test", json={})
+            author = await talk.as_role(Role.AUTHOR)
+            refused = await author.post("/api/credentials/mail/test", json={})
+
+    assert str(mail.auth["port"]) in reached["reached"]
+    assert [wrong.status_code, absent.status_code, refused.status_code] == [409, 404, 403]
+    assert "horse" not in wrong.text
+    assert mail.messages == []
+
+
+async def test_a_credential_is_tried_under_the_address_policy_of_the_server(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("NOETL_HOME", str(tmp_path))
+    with MailServer() as mail:
+        store = MemoryStore()
+        async with talking(workers=0, store=store) as talk:
+            await talk.client.put("/api/credentials/mail", json={"value": mail.auth, "type": "email"})
+        async with talking(workers=0, store=store, local=False) as talk:
+            told = await talk.client.post("/api/credentials/mail/test", json={})
+
+    assert told.status_code == 409
+    assert "--allow-address 127.0.0.1" in told.json()["detail"]

@@ -13,11 +13,10 @@ import click
 
 from noetl.cli.connection import ask, reads_server_option
 from noetl.cli.output_formats import list_output, print_list
-from noetl.cli.queries import QueryRefused, db_option
+from noetl.cli.queries import db_option
 from noetl.cli.terminal import color_option, visible, when
 
 if TYPE_CHECKING:
-    from noetl.cli.connection import Operations
     from noetl.operations.api_shapes import CredentialView
 
 # as in `secrets/credential_types.py`, which is not imported for a help text; a test compares them
@@ -103,21 +102,14 @@ def delete_command(name: str, db: str | None) -> None:
 @db_option
 @reads_server_option
 def test_command(name: str, kind: str | None, url: str | None, db: str | None) -> None:
-    """Try a stored credential: connect with it, and do nothing else.
+    """Try a stored credential: connect with it, and do nothing else. With --server the server connects.
 
     \b
     noetl credential test shop
     noetl credential test exports --url s3://exports
     """
-
-    async def checked(it: Operations) -> str:
-        from noetl.client import AsyncClient
-
-        if isinstance(it, AsyncClient):
-            raise QueryRefused("a server gives no credential out: try it on the machine of the store, with --db")
-        return await it.check_credential(name, kind, url)
-
-    click.echo(f"ok: {visible(ask(db, checked, makes_store=True))}")
+    told = ask(db, lambda it: it.check_credential(name, kind=kind, url=url), makes_store=True)
+    click.echo(f"ok: {visible(told.reached)}")
 
 
 @command.command("rotate")

@@ -16,6 +16,7 @@ from noetl.operations.api_shapes import (
     AccessTokenView,
     AuditPage,
     Backfilled,
+    CredentialCheck,
     CredentialView,
     DeadLetterView,
     MadeToken,
@@ -205,6 +206,10 @@ class AsyncCalls(ABC):
 
     async def delete_credential(self, name: str) -> None:
         await self.send(requests.delete_credential(name))
+
+    async def check_credential(self, name: str, *, kind: str | None = None, url: str | None = None) -> CredentialCheck:
+        """Have the server connect with a credential, and do nothing else."""
+        return await self.send(requests.check_credential(name, kind, url))
 
     async def pools(self) -> list[PoolInfo]:
         return await self.send(requests.pools())

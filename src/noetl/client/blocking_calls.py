@@ -16,6 +16,7 @@ from noetl.operations.api_shapes import (
     AccessTokenView,
     AuditPage,
     Backfilled,
+    CredentialCheck,
     CredentialView,
     DeadLetterView,
     MadeToken,
@@ -203,6 +204,10 @@ class Calls(ABC):
 
     def delete_credential(self, name: str) -> None:
         self.send(requests.delete_credential(name))
+
+    def check_credential(self, name: str, *, kind: str | None = None, url: str | None = None) -> CredentialCheck:
+        """Have the server connect with a credential, and do nothing else."""
+        return self.send(requests.check_credential(name, kind, url))
 
     def pools(self) -> list[PoolInfo]:
         return self.send(requests.pools())

@@ -352,6 +352,11 @@ def make_token(body: Mapping[str, Any]) -> ApiRequest[api_shapes.MadeToken]:
     return _post("/api/tokens", _as(api_shapes.MadeToken), body)
 
 
+def check_credential(name: str, kind: str | None, url: str | None) -> ApiRequest[api_shapes.CredentialCheck]:
+    body = {key: value for key, value in (("kind", kind), ("url", url)) if value is not None}
+    return _post(f"/api/credentials/{quote(name, safe='')}/test", _as(api_shapes.CredentialCheck), body)
+
+
 def rotate_credentials() -> ApiRequest[api_shapes.Rotated]:
     return _post("/api/credentials/rotate", _as(api_shapes.Rotated))
 

@@ -384,6 +384,12 @@ class CredentialView(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: str
 
 
+class CredentialCheck(msgspec.Struct, frozen=True, kw_only=True):
+    """`reached`: what a tool connected to with the credential."""
+
+    reached: str
+
+
 class Rotated(msgspec.Struct, frozen=True, kw_only=True):
     """`moved` credentials are under master key `key_id` now."""
 

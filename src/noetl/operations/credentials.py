@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from noetl.base.clock import Clock
 from noetl.base.errors import InvalidError, NotFoundError, RefusedError
-from noetl.operations.api_shapes import CredentialView, Rotated, view_of
+from noetl.operations.api_shapes import CredentialCheck, CredentialView, Rotated, view_of
 from noetl.secrets.credential_types import TYPES
 from noetl.secrets.master_keys import MasterKeys
 from noetl.secrets.vault import Vault
 from noetl.store.contract import Store
+
+if TYPE_CHECKING:
+    from noetl.tools.registry import Registry
 
 
 class CredentialOperations:
@@ -37,16 +40,16 @@ class CredentialOperations:
         if not await self._vault.delete(name):
             raise _absent(name)
 
-    async def check(self, name: str, kind: str | None, url: str | None) -> str:
-        """Connect with it, as a task of `kind` would, and do nothing else; what was reached."""
+    async def check(self, name: str, kind: str | None, url: str | None, tools: Registry) -> CredentialCheck:
+        """Connect with it, as a task of `kind` would, and do nothing else. `tools` are closed afterwards."""
         from noetl.tools.credential_check import checked, kind_for
-        from noetl.tools.registry import Registry
 
         if (found := await self._vault.fields(name)) is None:
             raise _absent(name)
         credential_type, fields = found
         inputs = {"url": url} if url is not None else {}
-        return await checked(name, kind or kind_for(credential_type), fields, inputs, Registry())
+        reached = await checked(name, kind or kind_for(credential_type), fields, inputs, tools)
+        return CredentialCheck(reached=reached)
 
     async def rotate(self, begun: Callable[[], None] = lambda: None) -> Rotated:
         """Put all under a new master key. An interrupted rotation is finished first; with a key from the environment

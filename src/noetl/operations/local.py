@@ -22,6 +22,7 @@ from noetl.operations.api_shapes import (
     AccessTokenView,
     AuditPage,
     Backfilled,
+    CredentialCheck,
     CredentialView,
     DeadLetterView,
     MadeToken,
@@ -377,9 +378,10 @@ class LocalOperations:
     async def rotate_credentials(self) -> Rotated:
         return await self._credentials().rotate()
 
-    async def check_credential(self, name: str, kind: str | None, url: str | None) -> str:
-        """Here alone: a server gives no credential out."""
-        return await self._credentials().check(name, kind, url)
+    async def check_credential(self, name: str, *, kind: str | None = None, url: str | None = None) -> CredentialCheck:
+        from noetl.tools.registry import Registry
+
+        return await self._credentials().check(name, kind, url, Registry())
 
     def _credentials(self, *, create: bool = False) -> CredentialOperations:
         import os

@@ -181,6 +181,7 @@ RULES: dict[tuple[str, str], AccessRule] = {
     ("PUT", "/api/credentials/{name}"): ADMINISTERS,
     ("DELETE", "/api/credentials/{name}"): ADMINISTERS,
     ("POST", "/api/credentials/rotate"): ADMINISTERS,
+    ("POST", "/api/credentials/{name}/test"): ADMINISTERS,
     # workers and pools
     ("GET", "/api/pools"): VIEWER,
     ("PUT", "/api/pools/{name}"): ADMINISTERS,

@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 from fastapi import APIRouter, Request, Response
 
-from noetl.operations.api_shapes import CredentialView, Rotated
+from noetl.operations.api_shapes import CredentialCheck, CredentialView, Rotated
 from noetl.operations.credentials import CredentialOperations
 from noetl.secrets.master_keys import MasterKeys, load_master_keys
 from noetl.server.bodies import read
 from noetl.server.guarded_router import Json, shows
 from noetl.server.problem_details import ProblemDetails
-from noetl.server.services import Services, services_of
+from noetl.server.services import Services, services_of, tools_of
 
 router = APIRouter(tags=["credentials"])
 
@@ -27,6 +27,13 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     def __repr__(self) -> str:
         return f"Setting(type={self.type!r})"
+
+
+class Trying(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`kind`: the kind of task that uses it, known from its type when left out. `url`: a bucket to look into."""
+
+    kind: str | None = None
+    url: str | None = None
 
 
 class Credentials(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +61,14 @@ async def put(request: Request, name: str) -> Response:
 async def delete(request: Request, name: str) -> Response:
     await _credentials(services_of(request), MasterKeys([])).delete(name)
     return Response(status_code=204)
+
+
+@router.post("/api/credentials/{name}/test", **shows(CredentialCheck, reads=Trying, summary="Try a credential"))
+async def test(request: Request, name: str) -> Response:
+    """Connect with it from here, under the address policy of this server, and do nothing else."""
+    services, asked = services_of(request), await read(request, Trying)
+    tools = tools_of(services.settings)  # of its own: it is closed afterwards
+    return Json(await _credentials(services, _master_keys()).check(name, asked.kind, asked.url, tools))
 
 
 @router.post("/api/credentials/rotate", **shows(Rotated, summary="Put all under a new master key"))
