@@ -31,6 +31,7 @@ from noetl.engine.recorded_results import ENOUGH, TELLING, carried_in, ended_in
 from noetl.events.envelope import Event
 from noetl.events.orders import Entry, Report, ReportResult, Timed
 from noetl.events.outcomes import Error, Meta, Outcome, Status, TaskResult
+from noetl.events.projection.projection import Projection
 from noetl.events.steps import StepDone, StepFailed
 from noetl.events.tasks import Decided, TaskProcessed, TaskStarted
 from noetl.events.tokens import TokenDropped
@@ -38,6 +39,7 @@ from noetl.language.compiling.compiler import compile_playbook
 from noetl.language.reading.reader import read_playbook
 from noetl.net.net import Net
 from noetl.tools.kinds import KINDS
+from tests.events.projected import compare_projection
 from tests.narrowing import present
 
 HEAD = """\
@@ -75,6 +77,7 @@ class Conversation:
         self.worker_id = worker_id
         self.names: dict[str, str] = {}
         self._runs_of: dict[str, int] = {}
+        self._projection = Projection()
 
     def tell(self, command: Command) -> list[Event]:
         """Give the engine a command; the events it led to."""
@@ -88,6 +91,8 @@ class Conversation:
         self.log += decision.events
         assert replayed("x1", "t1", self.log) == self.execution, "replay must equal the live state at every point"
         self._compare_results()
+        self._projection.take_all(decision.events)
+        compare_projection(self._projection, self.execution)
         return decision
 
     def _compare_results(self) -> None:

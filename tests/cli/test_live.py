@@ -14,13 +14,13 @@ from noetl.cli.live import is_for_people
 from noetl.cli.live_lines import Lines, output_lines
 from noetl.cli.live_screen import Screen
 from noetl.cli.live_text import error_line, lasted
-from noetl.cli.progress import RunProgress
 from noetl.events.control import PlaybookPaused, TokenHeld
 from noetl.events.envelope import Event
 from noetl.events.events import Payload
 from noetl.events.loops import IterationDone, IterationFailed, LoopStarted
 from noetl.events.outcomes import Error, Meta, Outcome, Status
 from noetl.events.payloads import EventSource
+from noetl.events.projection.projection import Projection
 from noetl.events.steps import StepScheduled, StepStarted
 from noetl.events.tasks import Decided, TaskProcessed, TaskStarted
 from tests.playbook_runs import broken, run_here
@@ -332,7 +332,7 @@ def test_an_error_is_one_line_with_its_cause() -> None:
 
 
 def test_progress_tells_nested_executions_apart() -> None:
-    progress = RunProgress()
+    progress = Projection()
     [own, other] = happened(StepScheduled(token_id="k1"), StepScheduled(token_id="k2"))
     progress.take(own)
     progress.take(msgspec.structs.replace(other, execution_id="x2", step_run_id="r2"))

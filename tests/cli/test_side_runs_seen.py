@@ -123,10 +123,10 @@ def test_a_changed_limit_is_shown() -> None:
 
 
 def test_what_has_not_begun_is_not_to_be_undone_after_a_second_cancel() -> None:
-    from noetl.cli.progress import RunProgress
+    from noetl.events.projection.projection import Projection
 
     talk = undoing()
-    progress = RunProgress()
+    progress = Projection()
     progress.take_all(talk.log)
     assert progress.to_undo == 1
     progress.take_all(talk.tell(CancelExecution(at=talk.clock.now(), reason="stop it")))

@@ -34,9 +34,9 @@ def watched(
     found in the playbook, for output as JSON."""
     from noetl.cli.interruption import Interrupted, run_interruptibly
     from noetl.cli.live import run_with_view, view_for
-    from noetl.cli.progress import RunProgress
+    from noetl.events.projection.projection import Projection
 
-    view = view_for(output, RunProgress(), quiet=quiet)
+    view = view_for(output, Projection(), quiet=quiet)
 
     async def in_time() -> ResultView:
         async with asyncio.timeout(within_s):

@@ -14,8 +14,8 @@ from typing import Protocol, TextIO, TypeVar
 
 import click
 
-from noetl.cli.progress import RunProgress
 from noetl.events.envelope import Event
+from noetl.events.projection.projection import Projection
 
 Given = TypeVar("Given")
 
@@ -44,7 +44,7 @@ def is_for_people(stream: TextIO, environment: Mapping[str, str]) -> bool:
     return stream.isatty()
 
 
-def view_for(output: str, progress: RunProgress, *, quiet: bool = False) -> LiveView | None:
+def view_for(output: str, progress: Projection, *, quiet: bool = False) -> LiveView | None:
     """The view that suits where standard error goes; `progress` is what is known already, of a resumed run."""
     if output == "jsonl":
         return _Events()
@@ -71,7 +71,7 @@ def print_line(line: str) -> None:
             os.close(nowhere)
 
 
-def _screen(progress: RunProgress) -> LiveView:
+def _screen(progress: Projection) -> LiveView:
     from rich.console import Console
 
     from noetl.cli.live_screen import Screen

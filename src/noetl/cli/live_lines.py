@@ -10,12 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from noetl.base.clock import Clock, SystemClock
-from noetl.cli.live_text import at_work, clipped, counted, error_line, limit_words, named, printed
-from noetl.cli.progress import RunProgress
+from noetl.cli.live_text import at_work, awaited, clipped, counted, error_line, limit_words, named, printed
 from noetl.cli.side_run_lines import side_run_line
-from noetl.cli.step_view import StepView
 from noetl.cli.terminal import Paint, plain, visible
-from noetl.cli.wait_text import awaited
 from noetl.events.cases import RetryStarted
 from noetl.events.control import (
     JoinFilled,
@@ -28,6 +25,8 @@ from noetl.events.control import (
 from noetl.events.envelope import Event
 from noetl.events.executions import WorkflowStarted
 from noetl.events.loops import IterationDone, IterationFailed, LoopDone, LoopStarted
+from noetl.events.projection.projection import Projection
+from noetl.events.projection.views import StepRunView
 from noetl.events.routing import NextSelected
 from noetl.events.steps import ReportRefused, StepDenied, StepDone, StepFailed, StepStarted
 from noetl.events.tasks import TaskProcessed
@@ -61,11 +60,11 @@ class Lines:
         *,
         paint: Paint = plain,
         clock: Clock | None = None,
-        progress: RunProgress | None = None,
+        progress: Projection | None = None,
     ) -> None:
         self._write, self._paint = write, paint
         self._clock = clock or SystemClock()
-        self._progress = progress or RunProgress()
+        self._progress = progress or Projection()
         self._loops: dict[str, _Loop] = {}
         self._spoken_at = self._clock.now()
 
@@ -79,9 +78,9 @@ class Lines:
         now = self._clock.now()
         for step_run_id, loop in self._loops.items():
             view = self._progress.steps.get(step_run_id)
-            if view is not None and now - loop.at >= _LOOP_S:
+            if view is not None and view.loop is not None and now - loop.at >= _LOOP_S:
                 loop.at = now
-                self._print_step(now, view.step, f"  {counted(view)}")
+                self._print_step(now, view.step, f"  {counted(view.loop, view.pipeline.retries)}")
         if now - self._spoken_at >= _HEARTBEAT_S:
             self._print_step(now, "", f"still {self._progress.status}: {at_work(self._progress, now)}")
 
@@ -97,7 +96,7 @@ class Lines:
         elapsed = self._paint(f"{at - (at if began is None else began):8.3f}s", dim=True)
         self._write(f"{elapsed}  {named(step):{_STEP}}  {line}")
 
-    def _lines(self, event: Event, view: StepView | None) -> Iterable[str]:
+    def _lines(self, event: Event, view: StepRunView | None) -> Iterable[str]:
         payload = event.payload
         match payload:
             case IterationDone() | IterationFailed():
@@ -157,22 +156,23 @@ class Lines:
                 yield self._paint(said[0], fg=said[1]) if said[1] is not None else said[0]
 
     def _iteration(
-        self, event: Event, payload: IterationDone | IterationFailed, view: StepView | None
+        self, event: Event, payload: IterationDone | IterationFailed, view: StepRunView | None
     ) -> Iterable[str]:
         loop = self._loops.get(event.step_run_id or "")
-        if loop is None or view is None or view.level is None or len(payload.path) != len(view.levels):
+        if loop is None or view is None or view.loop is None or len(payload.path) != len(view.loop.levels):
             return
         if isinstance(payload, IterationFailed):
             loop.failures += 1
             if loop.failures <= _FAILURES:
                 where = ".".join(map(str, payload.path))
                 yield "  " + self._paint(f"✗ iteration {where}", fg="red") + f": {error_line(payload.error)}"
-        tenth = _TENTHS * view.level.ended // view.level.total
-        if view.level.ended == view.level.total:
+        level = view.loop.level
+        tenth = _TENTHS * level.ended // level.total
+        if level.ended == level.total:
             return  # the end is told in a line of its own
-        if tenth > loop.tenth and view.level.total >= _TENTHS:
+        if tenth > loop.tenth and level.total >= _TENTHS:
             loop.tenth, loop.at = tenth, event.ts
-            yield f"  {counted(view)}"
+            yield f"  {counted(view.loop, view.pipeline.retries)}"
 
     def _task(self, processed: TaskProcessed) -> Iterable[str]:
         name, outcome, decision = named(processed.task), processed.outcome, processed.decision

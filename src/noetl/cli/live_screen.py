@@ -27,13 +27,13 @@ from noetl.cli.live_text import (
     side_run_words,
     waiting,
 )
-from noetl.cli.progress import RunProgress
 from noetl.cli.side_run_lines import side_run_line
-from noetl.cli.step_view import StepView
 from noetl.cli.terminal import visible
 from noetl.events.control import JoinUnfilled, LimitChanged, PlaybookCancelled, PlaybookPaused, PlaybookResumed
 from noetl.events.envelope import Event
 from noetl.events.loops import LoopDone
+from noetl.events.projection.projection import Projection
+from noetl.events.projection.views import LoopLevel, StepRunView
 from noetl.events.routing import NextSelected
 from noetl.events.steps import StepDenied, StepDone, StepFailed
 from noetl.events.tasks import TaskProcessed
@@ -52,10 +52,10 @@ class Screen:
 
     period_s = 0.1
 
-    def __init__(self, console: Console, *, clock: Clock | None = None, progress: RunProgress | None = None) -> None:
+    def __init__(self, console: Console, *, clock: Clock | None = None, progress: Projection | None = None) -> None:
         self._console = console
         self._clock = clock or SystemClock()
-        self._progress = progress or RunProgress()
+        self._progress = progress or Projection()
         self._over: list[Text] = []  # lines that scroll up with the next frame
         self._ended: dict[str, Text] = {}  # steps that have ended and not been routed yet
         self._logs: deque[str] = deque(maxlen=_LOGS)
@@ -94,7 +94,7 @@ class Screen:
 
     # what scrolls up
 
-    def _take(self, event: Event, view: StepView | None) -> None:
+    def _take(self, event: Event, view: StepRunView | None) -> None:
         payload = event.payload
         match payload:
             case TaskProcessed():
@@ -174,19 +174,19 @@ class Screen:
             line.truncate(width - 1, overflow="ellipsis")
         return Group(*lines)
 
-    def _step(self, view: StepView, now: float, width: int) -> list[Text]:
+    def _step(self, view: StepRunView, now: float, width: int) -> list[Text]:
         spinner = _SPINNER[self._frames % len(_SPINNER)]
-        if view.level is None:
+        if view.loop is None:
             line = _line(f"{spinner} ", "cyan", view.step, activity_text(view, now))
             line.append(f"  {lasted(view.elapsed_s(now))}", "dim")
         else:
             line = _line(f"{spinner} ", "cyan", view.step, "")
-            line.append_text(_bar(view, max(_BAR // 3, min(_BAR, width - _BESIDE_BAR))))
-            line.append(f"{counted(view)}  ")
+            line.append_text(_bar(view.loop.level, max(_BAR // 3, min(_BAR, width - _BESIDE_BAR))))
+            line.append(f"{counted(view.loop, view.pipeline.retries)}  ")
             line.append(lasted(view.elapsed_s(now)), "dim")
         lines = [line]
-        if view.retry is not None and view.retry.error is not None:
-            lines.append(Text.assemble(" " * (_NAME + 4), ("↻ ", "yellow"), error_line(view.retry.error)))
+        if (retry := view.pipeline.retry) is not None and retry.error is not None:
+            lines.append(Text.assemble(" " * (_NAME + 4), ("↻ ", "yellow"), error_line(retry.error)))
         return lines
 
     def _foot(self, now: float) -> Text:
@@ -207,13 +207,13 @@ def _line(sign: str, style: str, step: str | None, words: str) -> Text:
     return Text.assemble((sign, style), f"{named(step or ''):{_NAME}}  ", words)
 
 
-def _ended(event: Event, payload: StepDone | StepFailed | LoopDone, view: StepView) -> Text:
+def _ended(event: Event, payload: StepDone | StepFailed | LoopDone, view: StepRunView) -> Text:
     """The line that stays of a step run."""
-    took = lasted(view.elapsed_s(event.ts))
-    retries = ", " + many(view.retries, "retry", "retries") if view.retries else ""
+    took, pipeline = lasted(view.elapsed_s(event.ts)), view.pipeline
+    retries = ", " + many(pipeline.retries, "retry", "retries") if pipeline.retries else ""
     match payload:
         case StepFailed():
-            where = f" at {named(view.failing_task)}" if view.failing_task else ""
+            where = f" at {named(pipeline.failing_task)}" if pipeline.failing_task else ""
             words = f"failed{where} after {took}{retries}: {error_line(payload.error)}"
             return _line("✗ ", "red", view.step, words)
         case LoopDone():
@@ -224,9 +224,7 @@ def _ended(event: Event, payload: StepDone | StepFailed | LoopDone, view: StepVi
             return _line("✓ ", "green", view.step, f"done in {took}{retries}")
 
 
-def _bar(view: StepView, size: int) -> Text:
-    level = view.level
-    assert level is not None
+def _bar(level: LoopLevel, size: int) -> Text:
     filled = size * level.ended // level.total if level.total else size
     bad = min(filled, -(-size * level.failed // level.total)) if level.total else 0
     return Text.assemble(("━" * (filled - bad), "green"), ("━" * bad, "red"), ("─" * (size - filled), "dim"), " ")

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import re
 import time
+from typing import Any
 
-from noetl.cli.progress import RunProgress
-from noetl.cli.step_view import Held, StepView
+import msgspec
+
 from noetl.cli.terminal import visible
 from noetl.events.control import LimitChanged
 from noetl.events.outcomes import Error
+from noetl.events.projection.projection import Projection
+from noetl.events.projection.views import Awaited, Held, LoopProgress, StepRunView
+from noetl.events.waits import HumanCreated, MessageAwaited, SignalAwaited, TimerScheduled
 
 WIDEST = 160  # of a message; the log has the rest
 NAME = 48  # of a step or task: longer ones would leave no room for what is said of them
@@ -73,41 +77,42 @@ def local_time(moment: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))
 
 
-def counted(view: StepView) -> str:
+def counted(loop: LoopProgress, retries: int = 0) -> str:
     """A loop in words: 4,500 of 10,000 (45 %), 3 failed, 7,012/s, 0.8 s left."""
-    level = view.level
-    assert level is not None
+    level = loop.level
     percent = 100 * level.ended // level.total if level.total else 100
     parts = [f"{level.ended:,} of {level.total:,} ({percent} %)"]
     if level.failed:
         parts.append(f"{level.failed:,} failed")
-    if (rate := view.rate()) is not None:
+    if (rate := loop.rate()) is not None:
         parts.append(f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.1f}/s")
-    if (left_s := view.left_s()) is not None and level.ended < level.total:
+    if (left_s := loop.left_s()) is not None and level.ended < level.total:
         parts.append(f"{lasted(left_s)} left")
-    parts += [f"outer {outer.ended:,} of {outer.total:,}" for outer in reversed(view.levels[:-1])]
-    if view.retries:
-        parts.append(many(view.retries, "retry", "retries"))
+    parts += [f"outer {outer.ended:,} of {outer.total:,}" for outer in reversed(loop.levels[:-1])]
+    if retries:
+        parts.append(many(retries, "retry", "retries"))
     return ", ".join(parts)
 
 
-def activity_text(view: StepView, now: float) -> str:
+def activity_text(view: StepRunView, now: float) -> str:
     """What a step run does at this moment."""
-    if view.level is not None:
-        return counted(view)
+    pipeline = view.pipeline
+    if view.loop is not None:
+        return counted(view.loop, pipeline.retries)
     if view.started_at is None:
         return "waits for a worker"
-    task = named(view.task or "")
-    if view.retry is not None and view.retry.at > now:
-        return f"{task} again in {lasted(view.retry.at - now)} (attempt {view.retry.attempt})"
-    attempt = f" (attempt {view.attempt})" if view.attempt > 1 else ""
+    task = named(pipeline.task or "")
+    if pipeline.retry is not None and pipeline.retry.at > now:
+        return f"{task} again in {lasted(pipeline.retry.at - now)} (attempt {pipeline.retry.attempt})"
+    attempt = f" (attempt {pipeline.attempt})" if pipeline.attempt > 1 else ""
     return f"runs {task}{attempt}" if task else "runs"
 
 
-def side_run_words(view: StepView, now: float) -> str:
+def side_run_words(view: StepRunView, now: float) -> str:
     """What something beside the tokens is, and what it does: compensation runs undo."""
-    handled = f" of {visible(view.about)}" if view.about else ""
-    return f"{view.side_run}{handled} {activity_text(view, now)}"
+    assert view.origin is not None
+    handled = f" of {visible(view.origin.event)}" if view.origin.event else ""
+    return f"{view.origin.kind}{handled} {activity_text(view, now)}"
 
 
 def limit_words(payload: LimitChanged) -> str:
@@ -118,17 +123,37 @@ def limit_words(payload: LimitChanged) -> str:
     return (f"limit set to {', '.join(words)}" if words else "limit reset") + why
 
 
+def awaited(payload: Awaited) -> str:
+    """What is waited for, without the verb: until 2025-01-01 06:00:00, for message "paid" (order 7)."""
+    match payload:
+        case TimerScheduled():
+            return f"until {local_time(payload.due_at)}"
+        case MessageAwaited():
+            until = "" if payload.due_at is None else f", until {local_time(payload.due_at)}"
+            return f'for message "{payload.name}"{_correlation_text(payload.correlation)}{until}'
+        case SignalAwaited():
+            return f'for signal "{payload.name}"'
+        case HumanCreated():
+            whose = payload.user or (f"role {payload.role}" if payload.role else "anybody")
+            return f'for {whose} to complete "{payload.title}" (task {payload.task_id})'
+
+
+def _correlation_text(correlation: dict[str, Any]) -> str:
+    pairs = (f"{key}={msgspec.json.encode(value).decode()}" for key, value in correlation.items())
+    return f" ({', '.join(pairs)})" if correlation else ""
+
+
 def waiting(held: Held) -> str:
-    if held.about is not None:
-        return f"waits {clipped(held.about)}"
+    if held.awaited is not None:
+        return f"waits {clipped(awaited(held.awaited))}"
     return _HELD.get(held.reason, f"waits ({visible(held.reason)})")
 
 
-def _activity_text(view: StepView, now: float) -> str:
-    return activity_text(view, now) if view.side_run is None else side_run_words(view, now)
+def _activity_text(view: StepRunView, now: float) -> str:
+    return activity_text(view, now) if view.origin is None else side_run_words(view, now)
 
 
-def at_work(progress: RunProgress, now: float, *, most: int = 5) -> str:
+def at_work(progress: Projection, now: float, *, most: int = 5) -> str:
     """Everything that is under way, in one line."""
     views = [*progress.steps.values(), *progress.side_runs.values()]
     parts = [f"{named(view.step)} {_activity_text(view, now)} ({lasted(view.elapsed_s(now))})" for view in views[:most]]

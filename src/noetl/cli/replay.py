@@ -23,8 +23,8 @@ from noetl.cli.status import lines_of, readable_of
 from noetl.cli.terminal import color_option
 
 if TYPE_CHECKING:
-    from noetl.cli.progress import RunProgress
     from noetl.events.envelope import Event
+    from noetl.events.projection.projection import Projection
     from noetl.store.contract import ExecutionRow, Records, Results
 
 
@@ -44,7 +44,7 @@ def command(given: str, until: int | None, output: str, db: str | None) -> None:
 
     results = results_of(db)
 
-    async def replayed_execution(history: Records) -> tuple[ExecutionRow, RunProgress, float | None, bool]:
+    async def replayed_execution(history: Records) -> tuple[ExecutionRow, Projection, float | None, bool]:
         row = await find_execution(history, given)
         events = [event async for page in pages(history, row.execution_id) for event in page]
         if until is not None and until > len(events):
@@ -61,14 +61,14 @@ def command(given: str, until: int | None, output: str, db: str | None) -> None:
         click.echo(line)
 
 
-def _replayed(events: list[Event], results: Results) -> tuple[ExecutionRow, RunProgress]:
+def _replayed(events: list[Event], results: Results) -> tuple[ExecutionRow, Projection]:
     """Through the engine, event by event: a log that does not fit together is refused here."""
     from noetl.base.errors import ToolError
-    from noetl.cli.progress import RunProgress
     from noetl.events.envelope import with_stored_values
+    from noetl.events.projection.projection import Projection
     from noetl.store.rebuild import derived_rows
 
-    progress = RunProgress()
+    progress = Projection()
     progress.take_all(events)
     try:
         return derived_rows([with_stored_values(event, results.load) for event in events]).execution, progress

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from noetl.base.diagnostics import Diagnostic
     from noetl.cli.connection import Reached
     from noetl.cli.live import LiveView
-    from noetl.cli.progress import RunProgress
     from noetl.cli.runnable import Runnable
+    from noetl.events.projection.projection import Projection
     from noetl.events.rerun_state import RerunState
     from noetl.net.net import Net
     from noetl.operations.embedded import RunResult
@@ -198,11 +198,11 @@ class RunOptions:
         """Run a net that was read from `origin`, or begin at a step with what is carried over from an earlier run."""
         from noetl.base.clock import SystemClock
         from noetl.base.ids import uuid7
-        from noetl.cli.progress import RunProgress
+        from noetl.events.projection.projection import Projection
         from noetl.operations.embedded import run_net, tools_here
 
         execution_id = uuid7(SystemClock().now())
-        view = self._view(RunProgress())
+        view = self._view(Projection())
         running = run_net(
             net,
             payload=inputs,
@@ -219,7 +219,7 @@ class RunOptions:
         from noetl.cli.status import progress_of
         from noetl.operations.embedded import resume, tools_here
 
-        async def running_execution(history: Records) -> tuple[str, RunProgress]:
+        async def running_execution(history: Records) -> tuple[str, Projection]:
             row = await find_execution(history, given)
             return row.execution_id, await progress_of(history, row.execution_id)
 
@@ -228,7 +228,7 @@ class RunOptions:
         resuming = resume(execution_id, db=self._place, watch=view, tools=tools_here(*self._allowed))
         return self._ended(resuming, execution_id, view)
 
-    def _view(self, progress: RunProgress) -> LiveView | None:
+    def _view(self, progress: Projection) -> LiveView | None:
         from noetl.cli.live import view_for
 
         return view_for(self._output, progress, quiet=self._quiet)

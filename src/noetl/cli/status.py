@@ -14,8 +14,8 @@ from noetl.cli.queries import ID_HELP, db_option, find_execution, id_argument, p
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
-    from noetl.cli.progress import RunProgress
-    from noetl.cli.step_view import Failure, StepView
+    from noetl.events.projection.projection import Projection
+    from noetl.events.projection.views import Failure, StepRunView
     from noetl.store.contract import ExecutionRow, Records
 
 _COLORS = {"completed": "green", "failed": "red", "running": "cyan"}
@@ -32,7 +32,7 @@ def command(given: str, output: str, db: str | None) -> None:
 
     from noetl.control.background.presence import is_abandoned
 
-    async def execution_status(history: Records) -> tuple[ExecutionRow, RunProgress, bool]:
+    async def execution_status(history: Records) -> tuple[ExecutionRow, Projection, bool]:
         row = await find_execution(history, given)
         return row, await progress_of(history, row.execution_id), await is_abandoned(history, row)
 
@@ -45,17 +45,17 @@ def command(given: str, output: str, db: str | None) -> None:
     )
 
 
-async def progress_of(history: Records, execution_id: str) -> RunProgress:
+async def progress_of(history: Records, execution_id: str) -> Projection:
     """What the whole log tells."""
-    from noetl.cli.progress import RunProgress
+    from noetl.events.projection.projection import Projection
 
-    progress = RunProgress()
+    progress = Projection()
     async for events in pages(history, execution_id):
         progress.take_all(events)
     return progress
 
 
-def lines_of(row: ExecutionRow, progress: RunProgress, now: float) -> Iterator[str]:
+def lines_of(row: ExecutionRow, progress: Projection, now: float) -> Iterator[str]:
     from noetl.cli.live_text import activity_text, error_line, lasted, local_time, named, side_run_words, waiting
 
     status = click.style(row.status, fg=_COLORS.get(row.status, "yellow"), bold=True)
@@ -70,23 +70,22 @@ def lines_of(row: ExecutionRow, progress: RunProgress, now: float) -> Iterator[s
     if progress.failure is not None:
         yield click.style("error", fg="red") + f"     {_place(progress.failure)}{error_line(progress.failure.error)}"
     for view in progress.steps.values():
-        yield f"  ▸ {named(view.step):16}  {activity_text(view, now)}, since {_since(view)}"
-        if view.retry is not None and view.retry.error is not None:
-            yield f"    {'':16}  ↻ {error_line(view.retry.error)}"
+        yield f"  ▸ {named(view.step):16}  {activity_text(view, now)}, since {local_time(view.active_since)}"
+        yield from _retry_lines(view)
     for held in progress.held.values():
         yield f"  · {named(held.step):16}  {waiting(held)}, since {local_time(held.since)}"
     for view in progress.side_runs.values():
-        yield f"  ↶ {named(view.step):16}  {side_run_words(view, now)}, since {_since(view)}"
-        if view.retry is not None and view.retry.error is not None:
-            yield f"    {'':16}  ↻ {error_line(view.retry.error)}"
+        yield f"  ↶ {named(view.step):16}  {side_run_words(view, now)}, since {local_time(view.active_since)}"
+        yield from _retry_lines(view)
     if progress.to_undo:
         yield f"  ↶ {progress.to_undo:,} more to undo"
 
 
-def _since(view: StepView) -> str:
-    from noetl.cli.live_text import local_time
+def _retry_lines(view: StepRunView) -> Iterator[str]:
+    from noetl.cli.live_text import error_line
 
-    return local_time(view.since if view.started_at is None else view.started_at)
+    if (retry := view.pipeline.retry) is not None and retry.error is not None:
+        yield f"    {'':16}  ↻ {error_line(retry.error)}"
 
 
 def _place(failure: Failure) -> str:
@@ -96,7 +95,7 @@ def _place(failure: Failure) -> str:
     return f"step {visible(failure.step)}{task}: "
 
 
-def readable_of(row: ExecutionRow, progress: RunProgress, is_abandoned: bool) -> dict[str, Any]:
+def readable_of(row: ExecutionRow, progress: Projection, is_abandoned: bool) -> dict[str, Any]:
     from noetl.base.clock import rfc3339
     from noetl.cli.executions import execution_fields
 
@@ -112,10 +111,10 @@ def readable_of(row: ExecutionRow, progress: RunProgress, is_abandoned: bool) ->
         ],
         "side_runs": [
             {
-                "kind": view.side_run,
-                "event": view.about,
+                "kind": view.origin and view.origin.kind,
+                "event": view.origin and view.origin.event,
                 **_step(view),
-                "retry_at": view.retry and rfc3339(view.retry.at),
+                "retry_at": view.pipeline.retry and rfc3339(view.pipeline.retry.at),
             }
             for view in progress.side_runs.values()
         ],
@@ -124,15 +123,17 @@ def readable_of(row: ExecutionRow, progress: RunProgress, is_abandoned: bool) ->
     }
 
 
-def _step(view: StepView) -> dict[str, Any]:
+def _step(view: StepRunView) -> dict[str, Any]:
+    import msgspec
+
     from noetl.base.clock import rfc3339
 
     return {
         "step": view.step,
         "state": "scheduled" if view.started_at is None else "running",
-        "since": rfc3339(view.since if view.started_at is None else view.started_at),
-        "task": view.task,
-        "attempt": view.attempt,
-        "retries": view.retries,
-        "loop": [{"total": level.total, "done": level.done, "failed": level.failed} for level in view.levels],
+        "since": rfc3339(view.active_since),
+        "task": view.pipeline.task,
+        "attempt": view.pipeline.attempt,
+        "retries": view.pipeline.retries,
+        "loop": msgspec.to_builtins(view.loop.levels) if view.loop is not None else [],
     }

@@ -5,14 +5,13 @@ Each run is read up to a bound, and only what tells of steps: a loop of 100,000 
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Any
-
 import msgspec
 
+from noetl.events.outcomes import Error
+from noetl.events.projection.views import StepRunView
 from noetl.operations.api_shapes import ExecutionView
 from noetl.server.services import Services
-from noetl.server.views.timeline import StepBar, step_bars
+from noetl.server.views.timeline import step_runs
 from noetl.store.contract import ExecutionRow
 
 _FAILED = ("failed", "cancelled")
@@ -64,46 +63,42 @@ async def run_history(services: Services, path: str, limit: int) -> RunHistory:
 
 
 async def _run(services: Services, row: ExecutionRow, version: int | None) -> PlaybookRun:
-    bars = await step_bars(services, row.execution_id)
-    broken = next((bar for bar in reversed(bars) if bar.error is not None), None) if row.status in _FAILED else None
+    runs = await step_runs(services, row.execution_id)
+    broken = next((run for run in reversed(runs) if run.error is not None), None) if row.status in _FAILED else None
     return PlaybookRun(
         **row.readable(),
         version=version,
         failed_step=broken.step if broken is not None else None,
         reason=_reason(broken.error) if broken is not None else None,
-        steps=_cells(bars),
+        steps=_cells(runs),
     )
 
 
-def _reason(error: dict[str, Any] | None) -> str:
+def _reason(error: Error | None) -> str:
     """What went wrong, with what was behind it."""
     said = []
     while error is not None:
-        said.append(str(error.get("message") or error.get("kind") or ""))
-        error = error.get("cause")
+        said.append(error.message or error.kind)
+        error = error.cause
     return ": ".join(said)
 
 
-def _cells(bars: list[StepBar]) -> list[StepCell]:
-    by_step: dict[str, list[StepBar]] = {}
-    for bar in bars:
-        by_step.setdefault(bar.step, []).append(bar)
+def _cells(runs: list[StepRunView]) -> list[StepCell]:
+    by_step: dict[str, list[StepRunView]] = {}
+    for run in runs:
+        by_step.setdefault(run.step, []).append(run)
     return [
         StepCell(
             step=step,
             status=found[-1].status,
             duration_s=_total(found),
             visits=len(found),
-            failed=sum(bar.failed for bar in found),
+            failed=sum(run.loop.levels[0].failed for run in found if run.loop is not None),
         )
         for step, found in by_step.items()
     ]
 
 
-def _total(bars: list[StepBar]) -> float | None:
-    spans = [
-        datetime.fromisoformat(bar.finished_at) - datetime.fromisoformat(bar.started_at or bar.scheduled_at)
-        for bar in bars
-        if bar.finished_at is not None
-    ]
-    return round(sum(span.total_seconds() for span in spans), 3) if spans else None
+def _total(runs: list[StepRunView]) -> float | None:
+    spans = [run.elapsed_s(run.finished_at) for run in runs if run.finished_at is not None]
+    return round(sum(spans), 3) if spans else None

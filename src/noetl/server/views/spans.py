@@ -10,16 +10,17 @@ from collections.abc import Iterable
 import msgspec
 
 from noetl.events.envelope import Event
-from noetl.events.executions import ExecutionRequested, PlaybookProcessed
-from noetl.events.steps import StepDone, StepFailed, StepScheduled
-from noetl.events.tasks import TaskProcessed, TaskStarted
+from noetl.events.projection.projection import SIDE_RUN_EVENTS, STEP_EVENTS, TASK_EVENTS, Projection
+from noetl.events.projection.views import StepRunView, TaskRunView
+from noetl.events.steps import StepScheduled
+from noetl.events.tasks import TaskStarted
 from noetl.events.traces import span_id_of
 
-TOLD = ("playbook.execution_requested", "playbook.processed", "step.*", "task.started", "task.processed")
+TOLD = ("playbook.execution_requested", "playbook.processed", *STEP_EVENTS, *TASK_EVENTS, *SIDE_RUN_EVENTS)
 MOST = 2_000  # of one execution: a loop of many items would drown whoever looks
 
 
-class TraceSpan(msgspec.Struct, kw_only=True):
+class TraceSpan(msgspec.Struct, frozen=True, kw_only=True):
     """Times are seconds; `error` is the kind of what went wrong."""
 
     span_id: int
@@ -36,55 +37,65 @@ class Trace:
     in another program."""
 
     def __init__(self, execution_id: str, caller: int | None = None) -> None:
-        self._root = TraceSpan(span_id=span_id_of(execution_id), parent_id=caller, name="execution", begun=0.0)
-        self._root.attributes = {"noetl.execution_id": execution_id}
-        self._spans: dict[str, TraceSpan] = {}
+        self._execution_id, self._caller = execution_id, caller
+        self._projection = Projection()
+        self._views: dict[str, tuple[str, StepRunView | TaskRunView]] = {}  # with the run that each belongs to
         self._left_out = 0
-
-    def spans(self) -> list[TraceSpan]:
-        if self._left_out:
-            self._root.attributes["noetl.spans_left_out"] = self._left_out
-        for span in self._spans.values():
-            if span.ended is None:
-                span.ended = self._root.ended
-        return [self._root, *self._spans.values()]
 
     def add(self, events: Iterable[Event]) -> None:
         for event in events:
-            self._add(event)
+            view, payload, run_id = self._projection.take(event), event.payload, event.step_run_id
+            if view is None or run_id is None:
+                continue
+            if isinstance(payload, StepScheduled):
+                self._keep(run_id, self._execution_id, view)
+            elif isinstance(payload, TaskStarted):
+                self._keep(payload.task_run_id, run_id, view.pipeline.open[payload.task_run_id])
 
-    def _add(self, event: Event) -> None:
-        match event.payload:
-            case ExecutionRequested(path=path, parent_execution_id=parent):
-                self._root.name, self._root.begun = path, event.ts
-                self._root.attributes |= {"noetl.parent_execution_id": parent} if parent else {}
-            case PlaybookProcessed(status=status, error=error):
-                self._root.ended, self._root.error = event.ts, error.kind if error else None
-                self._root.attributes["noetl.status"] = status.value
-            case StepScheduled():
-                step = event.step or ""
-                about: dict[str, str | int] = {"noetl.step": step, "noetl.step_run_id": event.step_run_id or ""}
-                self._begin(event.step_run_id, self._root.span_id, step, event.ts, about)
-            case StepDone():
-                self._end(event.step_run_id, event.ts, None)
-            case StepFailed(error=error):
-                self._end(event.step_run_id, event.ts, error.kind)
-            case TaskStarted(task=task, kind=kind, attempt=attempt, task_run_id=run_id):
-                about = {"noetl.task": task, "noetl.kind": kind, "noetl.attempt": attempt}
-                self._begin(run_id, span_id_of(event.step_run_id or ""), task, event.ts, about)
-            case TaskProcessed(outcome=outcome, task_run_id=run_id):
-                self._end(run_id, event.ts, outcome.error.kind if outcome.error else None)
-
-    def _begin(self, key: str | None, parent_id: int, name: str, at: float, about: dict[str, str | int]) -> None:
-        if key is None or key in self._spans:
-            return  # an attempt after a lost lease goes on with what was begun
-        if len(self._spans) >= MOST:
+    def _keep(self, key: str, parent: str, view: StepRunView | TaskRunView) -> None:
+        if len(self._views) < MOST:
+            self._views.setdefault(key, (parent, view))
+        elif key not in self._views:
             self._left_out += 1
-            return
-        span_id = span_id_of(key)
-        self._spans[key] = TraceSpan(span_id=span_id, parent_id=parent_id, name=name, begun=at, attributes=about)
 
-    def _end(self, key: str | None, at: float, error: str | None) -> None:
-        span = self._spans.get(key or "")
-        if span is not None:
-            span.ended, span.error = at, error
+    def spans(self) -> list[TraceSpan]:
+        root = self._root()
+        return [root, *(_span(key, parent, view, root.ended) for key, (parent, view) in self._views.items())]
+
+    def _root(self) -> TraceSpan:
+        told = self._projection
+        about: dict[str, str | int] = {"noetl.execution_id": self._execution_id}
+        if told.parent_execution_id:
+            about["noetl.parent_execution_id"] = told.parent_execution_id
+        if told.finished_at is not None:
+            about["noetl.status"] = told.status
+        if self._left_out:
+            about["noetl.spans_left_out"] = self._left_out
+        return TraceSpan(
+            span_id=span_id_of(self._execution_id),
+            parent_id=self._caller,
+            name=told.path or "execution",
+            begun=told.started_at or 0.0,
+            ended=told.finished_at,
+            error=told.error.kind if told.error is not None else None,
+            attributes=about,
+        )
+
+
+def _span(key: str, parent: str, view: StepRunView | TaskRunView, end: float | None) -> TraceSpan:
+    about: dict[str, str | int]
+    if isinstance(view, StepRunView):
+        name, begun, ended = view.step, view.scheduled_at, view.finished_at
+        about = {"noetl.step": name, "noetl.step_run_id": key}
+    else:
+        name, begun, ended = view.task, view.started_at, view.reported_at
+        about = {"noetl.task": name, "noetl.kind": view.kind, "noetl.attempt": view.attempt}
+    return TraceSpan(
+        span_id=span_id_of(key),
+        parent_id=span_id_of(parent),
+        name=name,
+        begun=begun,
+        ended=end if ended is None else ended,
+        error=view.error.kind if view.error is not None else None,
+        attributes=about,
+    )

@@ -1,0 +1,247 @@
+"""What the projection holds: step runs with their tasks and loops, what is waited for, and a failure.
+
+Each takes in the events that are about itself alone; all others are `projection`. Times are seconds.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from noetl.events.case_runs import CaseHeard, CaseWaiting
+from noetl.events.cases import RetryStarted
+from noetl.events.loops import IterationDone, IterationFailed, LoopStarted
+from noetl.events.outcomes import Error
+from noetl.events.side_runs import OrderClaimed
+from noetl.events.steps import StepStarted
+from noetl.events.tasks import TaskProcessed, TaskStarted
+from noetl.events.waits import HumanCreated, MessageAwaited, SignalAwaited, TimerScheduled
+
+Awaited = TimerScheduled | MessageAwaited | SignalAwaited | HumanCreated
+
+_SAMPLE_S, _WINDOW = 0.5, 20  # the rate is that of the last ten seconds
+_MOST_TASKS = 500  # listed of one step run
+
+
+class LoopLevel(msgspec.Struct):
+    """One depth of a loop: the iterations that are known of, and how many have ended."""
+
+    total: int = 0
+    done: int = 0
+    failed: int = 0
+
+    @property
+    def ended(self) -> int:
+        return self.done + self.failed
+
+
+class LoopProgress(msgspec.Struct):
+    """The loop of a step run. `levels` are outermost first; `samples` say how far the innermost was, and when."""
+
+    levels: list[LoopLevel] = []
+    samples: list[tuple[float, int]] = []
+    sampled_at: float = 0.0
+
+    @property
+    def level(self) -> LoopLevel:
+        """The innermost level: what a bar shows."""
+        return self.levels[-1]
+
+    def open(self, depth: int, total: int, at: float) -> None:
+        if len(self.levels) <= depth:
+            self.levels += [LoopLevel() for _ in range(depth + 1 - len(self.levels))]
+            self.samples.clear()
+        self.levels[depth].total += total
+        self._sample(at)
+
+    def count(self, payload: IterationDone | IterationFailed, at: float) -> None:
+        level = self.levels[len(payload.path) - 1]
+        if isinstance(payload, IterationFailed):
+            level.failed += 1
+        else:
+            level.done += 1
+            level.total += len(payload.extend)
+        self._sample(at)
+
+    def rate(self) -> float | None:
+        """Iterations that end in a second, of late; None until that can be told."""
+        if not self.samples:
+            return None
+        (began, before), ended = self.samples[0], self.level.ended
+        return (ended - before) / (self.sampled_at - began) if self.sampled_at > began and ended > before else None
+
+    def left_s(self) -> float | None:
+        """Seconds until the loop is done, at this rate."""
+        rate = self.rate()
+        return (self.level.total - self.level.ended) / rate if rate else None
+
+    def _sample(self, at: float) -> None:
+        """Note how far the loop is; most calls cost one comparison."""
+        self.sampled_at = at
+        if not self.samples or at - self.samples[-1][0] >= _SAMPLE_S:
+            self.samples.append((at, self.level.ended))
+            if len(self.samples) > _WINDOW:
+                del self.samples[0]
+
+
+class TaskRetry(msgspec.Struct, frozen=True):
+    """A task that is run again, and why."""
+
+    task: str
+    attempt: int
+    at: float
+    error: Error | None
+
+
+class TaskRunView(msgspec.Struct, kw_only=True):
+    """One try of a task. `finished_at` is its worker's time, `reported_at` that of the event. `do` is what the policy
+    said then; `delay_s` is how long it waits before the same task is run again."""
+
+    task: str
+    attempt: int
+    started_at: float
+    kind: str = ""
+    finished_at: float | None = None
+    reported_at: float | None = None
+    status: str = "running"
+    error: Error | None = None
+    do: str | None = None
+    delay_s: float = 0.0
+
+
+class PipelineView(msgspec.Struct):
+    """Where the tasks of a step run stand. `runs` counts all tries, those of iterations too; `listed` are the first of
+    the others, `open` those that have not been reported, by their ids. `attempt` is that of `task`."""
+
+    task: str | None = None
+    attempt: int = 1
+    retry: TaskRetry | None = None
+    retries: int = 0
+    last_error: Error | None = None
+    failing_task: str | None = None
+    runs: int = 0
+    listed: list[TaskRunView] = []
+    open: dict[str, TaskRunView] = {}
+
+    def start(self, payload: TaskStarted, at: float, *, is_listed: bool) -> None:
+        self.runs += 1
+        if is_listed:
+            self.task, self.attempt, self.retry = payload.task, payload.attempt, None
+        if payload.task_run_id not in self.open:  # else it goes on after a lost lease
+            one = TaskRunView(task=payload.task, attempt=payload.attempt, started_at=at, kind=payload.kind)
+            self.open[payload.task_run_id] = self._listed(one, is_listed)
+
+    def end(self, payload: TaskProcessed, at: float, *, is_listed: bool) -> None:
+        decision, meta, error = payload.decision, payload.outcome.meta, payload.outcome.error
+        one = self.open.pop(payload.task_run_id, None)
+        if one is None:  # the server decided it in place, so that nobody had started it
+            one = TaskRunView(task=payload.task, attempt=payload.attempt, started_at=meta.started_at)
+            self._listed(one, is_listed)
+        one.finished_at, one.reported_at, one.status = meta.finished_at, at, payload.outcome.status.value
+        one.error, one.do, one.delay_s = error, decision.do, decision.delay_s
+        self.last_error = error
+        if decision.do == "retry":
+            self.repeat(TaskRetry(payload.task, payload.attempt + 1, at + decision.delay_s, error))
+        elif decision.error is not None:
+            self.failing_task = payload.task
+        if is_listed and decision.next is not None:
+            self.task = decision.next
+
+    def repeat(self, retry: TaskRetry) -> None:
+        self.retry = retry
+        self.retries += 1
+
+    def _listed(self, one: TaskRunView, is_listed: bool) -> TaskRunView:
+        if is_listed and len(self.listed) < _MOST_TASKS:
+            self.listed.append(one)
+        return one
+
+
+class SideRunOrigin(msgspec.Struct, frozen=True, kw_only=True):
+    """Why something runs beside the tokens. `kind`: compensation | handler | async | hook. `owner` is the step run it
+    belongs to, `event` what a handler handles or the phase of a hook."""
+
+    kind: str
+    owner: str | None = None
+    event: str | None = None
+
+
+class StepRunView(msgspec.Struct, kw_only=True):
+    """A step run, or with an `origin` something that runs beside the tokens. `status`: scheduled | running | waiting |
+    done | failed | cancelled, of side runs also pending and unknown. It waits since `waiting_at`; `waits_for` are the
+    events that say for what."""
+
+    step: str
+    scheduled_at: float
+    step_run_id: str | None = None
+    status: str = "scheduled"
+    started_at: float | None = None
+    waiting_at: float | None = None
+    finished_at: float | None = None
+    waits_for: list[Awaited | CaseWaiting] = []
+    worker_id: str | None = None
+    error: Error | None = None
+    pipeline: PipelineView = msgspec.field(default_factory=PipelineView)
+    loop: LoopProgress | None = None
+    origin: SideRunOrigin | None = None
+
+    @property
+    def active_since(self) -> float:
+        return self.scheduled_at if self.started_at is None else self.started_at
+
+    def elapsed_s(self, now: float) -> float:
+        return max(0.0, now - self.active_since)
+
+    def end(self, status: str, at: float, error: Error | None = None) -> None:
+        self.status, self.finished_at, self.error = status, at, error
+
+    # its own events, each with the time of it
+
+    def start(self, at: float, payload: StepStarted | OrderClaimed) -> None:
+        self.status, self.worker_id = "running", payload.worker_id
+        self.started_at = at if self.started_at is None else self.started_at
+
+    def wait(self, at: float, payload: Awaited | CaseWaiting) -> None:
+        """A step without tools is decided in place and has started then; its pipeline's end was not its own."""
+        self.started_at = at if self.started_at is None else self.started_at
+        self.waiting_at = at if self.waiting_at is None else self.waiting_at
+        self.finished_at, self.status = None, "waiting"
+        self.waits_for.append(payload)
+
+    def go_on(self, _: float, __: CaseHeard) -> None:
+        self.status, self.waiting_at, self.waits_for = "running", None, []
+
+    def start_task(self, at: float, payload: TaskStarted) -> None:
+        self.pipeline.start(payload, at, is_listed=not payload.path or self.origin is not None)
+
+    def end_task(self, at: float, payload: TaskProcessed) -> None:
+        self.pipeline.end(payload, at, is_listed=not payload.path or self.origin is not None)
+
+    def repeat_task(self, at: float, payload: RetryStarted) -> None:
+        last_error = self.pipeline.last_error
+        self.pipeline.repeat(TaskRetry(payload.task, payload.count, at + payload.delay_s, last_error))
+
+    def start_loop(self, at: float, payload: LoopStarted) -> None:
+        self.loop = self.loop or LoopProgress()
+        self.loop.open(len(payload.path), payload.total, at)
+
+    def end_iteration(self, at: float, payload: IterationDone | IterationFailed) -> None:
+        if self.loop is not None and len(payload.path) <= len(self.loop.levels):
+            self.loop.count(payload, at)
+
+
+class Held(msgspec.Struct, frozen=True):
+    """A token that waits before its step: at a join, for a change of `ctx`, or for a free slot; or a step run that
+    waits for a moment or for somebody outside, then `awaited` says for what."""
+
+    step: str
+    reason: str
+    since: float
+    awaited: Awaited | None = None
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """What the execution failed of; the step is None for a request that was refused."""
+
+    error: Error
+    step: str | None = None
+    task: str | None = None

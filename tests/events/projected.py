@@ -1,0 +1,48 @@
+"""What the projection of a log holds, against the state of the engine that the same log gives."""
+
+from __future__ import annotations
+
+from noetl.engine.execution import Execution, StepRun
+from noetl.events.projection.projection import Projection
+from noetl.events.projection.views import StepRunView
+
+
+def compare_projection(projection: Projection, execution: Execution) -> None:
+    """After whole commands: in the middle of one, events that belong together have not all been told."""
+    runs = {run_id: run for run_id, run in execution.runs.items() if run.side_run is None}
+    held = {token_id: token.held for token_id, token in execution.tokens.items() if token.held is not None}
+    waits = {wait_id: (wait.kind.value, wait.opened_at) for wait_id, wait in execution.waits.items()}
+    saga = execution.saga
+
+    assert projection.status == _status(execution)
+    assert projection.places == {token_id: token.step for token_id, token in execution.tokens.items()}
+    assert {run_id: view.step for run_id, view in projection.runs.items()} == {
+        run_id: run.step for run_id, run in runs.items()
+    }
+    assert set(projection.steps) == {run_id for run_id, run in runs.items() if run.ended is None}
+    assert {key: one.reason for key, one in projection.held.items() if one.awaited is None} == held
+    assert {key: (one.reason, one.since) for key, one in projection.held.items() if one.awaited is not None} == waits
+    assert set(projection.side_runs) == set(execution.side_runs)
+    assert list(projection.pending) == list(saga.todo if saga is not None else ())
+    assert list(projection.undoable) == list(saga.registered if saga is not None else ())
+    for run_id, view in {**projection.steps, **projection.side_runs}.items():
+        _compare_run(view, execution.runs[run_id])
+
+
+def _status(execution: Execution) -> str:
+    if execution.status is not None:
+        return execution.status.value
+    if execution.paused:
+        return "paused"
+    return "cancelling" if execution.cancelled is not None else "running"
+
+
+def _compare_run(view: StepRunView, run: StepRun) -> None:
+    pipeline = view.pipeline
+    if run.loop is not None:
+        assert view.loop is not None
+        frame, level = run.loop.frames[()], view.loop.levels[0]
+        assert (level.total, level.done, level.failed) == (frame.total, frame.done, frame.failed)
+    elif run.position.case is None and view.loop is None:  # rules of v2-case say which task comes next
+        assert pipeline.task == run.position.task
+        assert [one.attempt for one in pipeline.open.values()] == ([run.position.attempt] if run.in_task else [])

@@ -1,0 +1,96 @@
+"""The projection of a log: the same in one piece, in pieces, and from the events that its readers ask for.
+
+That it agrees with the state of the engine is compared after every command of every `Conversation` of the suite.
+"""
+
+from __future__ import annotations
+
+import copy
+from fnmatch import fnmatch
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from noetl.events.envelope import Event
+from noetl.events.payloads import EventSource
+from noetl.events.projection.projection import SIDE_RUN_EVENTS, STEP_EVENTS, TASK_EVENTS, Projection
+from noetl.events.projection.views import StepRunView
+from noetl.events.side_runs import StepInterrupted
+from noetl.events.steps import StepScheduled
+from tests.engine_script import Conversation
+from tests.properties.random_playbooks import act, as_yaml, open_runs, playbooks
+from tests.side_runs.sagas import undoing
+
+
+def random_log(text: str, choose: st.DataObject) -> list[Event]:
+    talk = Conversation(as_yaml(text))
+    talk.start()
+    for _ in range(30):
+        if not open_runs(talk):
+            break
+        act(talk, choose)
+    return talk.log
+
+
+def folded(events: list[Event]) -> Projection:
+    projection = Projection([])
+    projection.take_all(events)
+    return projection
+
+
+@settings(max_examples=30, deadline=None)
+@given(text=playbooks(), choose=st.data())
+def test_a_log_folded_in_pieces_is_the_log_folded_at_once(text: str, choose: st.DataObject) -> None:
+    log = random_log(text, choose)
+    cut = choose.draw(st.integers(0, len(log)))
+
+    before = folded(log[:cut])
+    after = copy.deepcopy(before)
+    after.take_all(log[cut:])
+
+    assert vars(after) == vars(folded(log))
+    assert vars(before) == vars(folded(log[:cut])), "going on from a copy leaves the copied one as it was"
+
+
+@settings(max_examples=30, deadline=None)
+@given(text=playbooks(), choose=st.data())
+def test_the_events_that_a_timeline_reads_tell_it_what_all_events_tell(text: str, choose: st.DataObject) -> None:
+    log = random_log(text, choose)
+    read = (*STEP_EVENTS, *TASK_EVENTS, *SIDE_RUN_EVENTS)
+
+    some = folded([event for event in log if any(fnmatch(event.event_type, name) for name in read)])
+
+    assert some.history == folded(log).history
+
+
+def test_compensations_are_remembered_from_the_moment_they_are_asked_for() -> None:
+    projection = folded(undoing().log)
+
+    beside = [view for view in projection.history or () if view.origin is not None]
+    assert [(view.step, view.status) for view in beside] == [("charge", "scheduled"), ("start", "pending")]
+    assert list(projection.side_runs.values()) == beside[:1]
+    assert list(projection.pending.values()) == beside[1:]
+
+
+def event(payload: StepScheduled | StepInterrupted, seq: int) -> Event:
+    return Event(
+        execution_id="x1",
+        seq=seq,
+        event_id=f"e{seq}",
+        ts=float(seq),
+        source=EventSource.SERVER,
+        payload=payload,
+        trace_id="t",
+        step="a",
+        step_run_id="r1",
+    )
+
+
+def test_an_interrupted_step_run_has_ended() -> None:
+    history: list[StepRunView] = []
+    projection = Projection(history)
+
+    projection.take_all([event(StepScheduled(token_id="k"), 1), event(StepInterrupted(event="stop.it"), 2)])
+
+    [view] = history
+    assert (view.status, view.finished_at, projection.steps, projection.done) == ("done", 2.0, {}, 1)
