@@ -18,7 +18,8 @@ import msgspec
 
 from noetl.base.errors import ToolError
 from noetl.templates.sql.statements import Bound
-from noetl.tools.child_process import Child, Program
+from noetl.tools.child_pool import ChildPool
+from noetl.tools.child_process import Program
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.duckdb.insertion import insertion_statements
 from noetl.tools.duckdb.parameters import written
@@ -28,58 +29,11 @@ from noetl.tools.sql.answers import SqlAnswer, reference_to, result_of
 from noetl.tools.sql.requests import Insertion, request, with_script
 from noetl.tools.sql.transactions import keeps_transactions
 
-# Child processes of the `duckdb` tool: kept for the execution that used them, killed as a group.
-
-_DUCKDB = Program(module="noetl.tools.duckdb.child", name="DuckDB", error="duckdb.error")
-_IDLE = 4
-
-
-class DuckdbChildren:
-    """Idle children and their executions: one is never used for another execution. Only a few are kept."""
-
-    def __init__(self) -> None:
-        self._idle: list[tuple[str, Child]] = []
-        self._busy: set[Child] = set()
-        self._ending: set[asyncio.Task[None]] = set()
-
-    async def take(self, execution_id: str) -> Child:
-        owners = [owner for owner, _ in self._idle]
-        if execution_id in owners:
-            _, child = self._idle.pop(owners.index(execution_id))
-        else:
-            child = await Child.start(_DUCKDB)
-        self._busy.add(child)
-        return child
-
-    async def give_back(self, execution_id: str, child: Child) -> None:
-        self._busy.discard(child)
-        if not child.usable:
-            await child.kill()
-            return
-        self._idle.append((execution_id, child))
-        while len(self._idle) > _IDLE:
-            await self._idle.pop(0)[1].kill()
-
-    def release(self, execution_id: str) -> None:
-        """This execution is over: its children end."""
-        for child in [child for owner, child in self._idle if owner == execution_id]:
-            ending = asyncio.ensure_future(child.kill())
-            self._ending.add(ending)
-            ending.add_done_callback(self._ending.discard)
-        self._idle = [(owner, child) for owner, child in self._idle if owner != execution_id]
-
-    async def close(self) -> None:
-        await asyncio.gather(*self._ending)
-        children = [*self._busy, *(child for _, child in self._idle)]
-        self._idle, self._busy = [], set()
-        for child in children:
-            await child.kill()
-
-
 if find_spec("duckdb") is None:  # the child imports it; say so before there is one
     raise ImportError("duckdb is not installed")
 
 STORE = "duckdb.table"
+_DUCKDB = Program(module="noetl.tools.duckdb.child", name="DuckDB", error="duckdb.error")
 MEMORY_BYTES = 1 << 30
 THREADS = 2
 MAX_THREADS = 64
@@ -87,7 +41,7 @@ MAX_THREADS = 64
 
 class DuckdbTool:
     def __init__(self) -> None:
-        self._children = DuckdbChildren()
+        self._children = ChildPool(_DUCKDB)
         self._turns: WeakValueDictionary[str | None, asyncio.Lock] = WeakValueDictionary()  # by database file
 
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
@@ -105,12 +59,8 @@ class DuckdbTool:
     async def _answer(self, call: dict[str, Any], execution_id: str) -> dict[str, Any]:
         file = call["database"]
         turn = self._turns.setdefault(file, asyncio.Lock()) if file is not None else asyncio.Lock()
-        async with turn:
-            child = await self._children.take(execution_id)
-            try:
-                return await child.call(call)
-            finally:
-                await self._children.give_back(execution_id, child)
+        async with turn, self._children.child(execution_id) as child:
+            return await child.call(call)
 
     def release(self, execution_id: str) -> None:
         """This execution is over: nothing is kept for it."""
