@@ -21,6 +21,7 @@ from noetl.base.addresses.policy import CLOSED
 from noetl.events.outcomes import Outcome
 from noetl.tools.email.tool import EmailTool
 from tests.servers.certificates import make_certificates
+from tests.servers.mail import MailServer
 from tests.servers.ports import free_port
 from tests.tools.sql_tasks import context, outcome_of
 
@@ -245,3 +246,13 @@ async def test_a_check_of_a_credential_sends_nothing(server: Server) -> None:
 
     assert said == f"logged in to 127.0.0.1:{server.port}"
     assert server.box.envelopes == []
+
+
+async def test_a_server_without_starttls_is_refused_with_the_way_out() -> None:
+    with MailServer() as mail:
+        auth = {**mail.auth, "tls": "starttls"}
+        outcome = await outcome_of(EmailTool(), {"to": "a@x.org", "subject": "s", "text": "t", "auth": auth})
+
+    assert outcome.error is not None
+    assert '"tls": "none"' in outcome.error.message
+    assert mail.messages == []

@@ -148,7 +148,12 @@ def _failure(problem: Exception, server: MailServer) -> ToolError:
         return _refusal("email.error", problem.code, problem.message, server)
     why = str(problem) or type(problem).__name__
     retryable = not isinstance(problem, aiosmtplib.SMTPNotSupported)
-    return ToolError("email.error", f"the mail server {server}: {why[:200]}", retryable=retryable, code="connection")
+    if not retryable and server.tls == "starttls":
+        why = (
+            'it offers no STARTTLS: write "tls": "tls" into the credential if it speaks TLS from the beginning '
+            '(often port 465), or "tls": "none" if messages may go over the line in the clear'
+        )
+    return ToolError("email.error", f"the mail server {server}: {why[:250]}", retryable=retryable, code="connection")
 
 
 def _refusal(kind: str, code: int, said: str, server: MailServer) -> ToolError:
