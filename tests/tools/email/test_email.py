@@ -255,4 +255,5 @@ async def test_a_server_without_starttls_is_refused_with_the_way_out() -> None:
 
     assert outcome.error is not None
     assert '"tls": "none"' in outcome.error.message
+    assert not outcome.error.retryable
     assert mail.messages == []

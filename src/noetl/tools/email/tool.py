@@ -148,7 +148,8 @@ def _failure(problem: Exception, server: MailServer) -> ToolError:
         return _refusal("email.error", problem.code, problem.message, server)
     why = str(problem) or type(problem).__name__
     retryable = not isinstance(problem, aiosmtplib.SMTPNotSupported)
-    if not retryable and server.tls == "starttls":
+    if "STARTTLS extension not supported" in why:  # the library has no class for it
+        retryable = False
         why = (
             'it offers no STARTTLS: write "tls": "tls" into the credential if it speaks TLS from the beginning '
             '(often port 465), or "tls": "none" if messages may go over the line in the clear'
