@@ -119,7 +119,7 @@ def _is_alike(node: Node, schema: dict[str, Any]) -> bool:
     kind = schema.get("type")
     match node:
         case Mapping():
-            return kind in (None, "object")
+            return kind in (None, "object") and len(node) >= schema.get("minProperties", 0)
         case Sequence():
             return kind in (None, "array")
         case _:

@@ -37,9 +37,11 @@ def script_source(*places: str) -> Schema:
     return {"anyOf": [TEXT, written]}
 
 
+_SHAPES_OF_AUTH = "the name of a credential, {credential: NAME}, or its fields"
 AUTH = Input(
     name="auth",
-    schema=TEXT_OR_OBJECT,
+    schema={"anyOf": [TEXT, {**OBJECT, "minProperties": 1}], "description": _SHAPES_OF_AUTH},
+    read_strictly=True,
     doc="Name of a keychain entry or stored credential.",
     aliases=("credential", "credentials", "connection"),
 )
