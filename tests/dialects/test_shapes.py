@@ -9,17 +9,22 @@ import pytest
 
 from noetl.base.source import Source
 from noetl.events.tasks import TaskProcessed
+from noetl.language.checking import check
 from noetl.language.conversion import ConversionOutcome, convert
 from noetl.language.reading.spellings.model import Spelling
 from noetl.language.reading.spellings.table import SPELLINGS
 from noetl.tools.kinds import load_kinds
+from tests.dialects.coverage import COVERED
+from tests.dialects.found_shapes import FOUND, FoundShape, documents
+from tests.dialects.more_shapes import MORE
 from tests.dialects.shapes import RESCUED, SHAPES, Shape
 from tests.language.reading.spelled import document_of
 from tests.playbook_runs import Ran, Scripted, broken
 from tests.worker.case_running import run_case
 
 KINDS = load_kinds()
-GOLDEN = Path(__file__).parents[1] / "golden"
+ROOT = Path(__file__).parents[2]
+GOLDEN = ROOT / "tests" / "golden"
 
 
 def ran(text: str, shape: Shape) -> Ran:
@@ -34,12 +39,13 @@ def tasks(one: Ran) -> list[str]:
     """The tasks that ended, in order, those of a loop too."""
     processed: list[TaskProcessed] = [event.payload for event in one.events if isinstance(event.payload, TaskProcessed)]
     names = [payload.task for payload in processed if not payload.task.startswith("set_vars")]  # a set of v2-case
-    # v10 pages a call by jumps, and gives a step the result of an earlier task by one more
-    return [name for name in names if not name.endswith(("_first", "_more", "_result"))]
+    # v10 pages a call by jumps, and gives a step the result of an earlier task by one more; a
+    # name with two underscores is a jump of `choose`
+    return [name for name in names if not name.endswith(("_first", "_more", "_result")) and "__" not in name]
 
 
 @pytest.mark.req("MIG-06", "DIA-08")
-@pytest.mark.parametrize("shape", [pytest.param(shape, id=name) for name, shape in SHAPES.items()])
+@pytest.mark.parametrize("shape", [pytest.param(shape, id=name) for name, shape in (SHAPES | MORE).items()])
 def test_a_shape_gives_its_value_and_its_migrated_twin_the_same(shape: Shape) -> None:
     old = ran(shape.text, shape)
     done = convert(Source("t.yaml", shape.text), kinds=KINDS)
@@ -79,6 +85,38 @@ def test_a_refused_shape_is_put_right_by_migrate(shape: Shape) -> None:
     assert ran(done.text or "", shape).result.result == shape.result
 
 
-@pytest.mark.parametrize("name", [shape.golden for shape in (*SHAPES.values(), *RESCUED.values()) if shape.golden])
+@pytest.mark.parametrize("name", [shape.golden for shape in (SHAPES | MORE | RESCUED).values() if shape.golden])
 def test_the_golden_example_of_a_shape_is_there(name: str) -> None:
     assert (GOLDEN / "spellings" / f"{name}.out").exists() or (GOLDEN / "check" / "err" / f"{name}.out").exists()
+
+
+@pytest.mark.req("VAL-20", "DOC-10")
+@pytest.mark.parametrize("shape", [pytest.param(shape, id=name) for name, shape in FOUND.items()])
+def test_a_shape_with_no_plain_meaning_is_found_with_the_way_out(shape: FoundShape) -> None:
+    for text, code in documents(shape):
+        found = check(Source("t.yaml", text), kinds=KINDS).diagnostics
+
+        assert any(one.code == code and shape.said in f"{one.message} {one.hint}" for one in found), found
+
+
+@pytest.mark.parametrize("reference", COVERED.values())
+def test_what_shows_a_shape_is_there(reference: str) -> None:
+    where, _, name = reference.partition(":")
+    if where == "test":
+        file, _, function = name.partition("::")
+        assert f"def {function}(" in (ROOT / file).read_text()
+        return
+    rows: dict[str, set[str]] = {
+        "shape": set(SHAPES | MORE),
+        "rescued": set(RESCUED),
+        "found": set(FOUND),
+        "spelling": {row.id for row in SPELLINGS},
+    }
+    assert name in rows[where]
+
+
+def test_every_row_is_the_answer_to_a_shape() -> None:
+    shown = set(COVERED.values())
+    rows = [f"shape:{name}" for name in SHAPES | MORE] + [f"found:{name}" for name in FOUND]
+
+    assert [row for row in rows if row not in shown] == []

@@ -19,6 +19,10 @@ _ALIASES = {
     **dict.fromkeys(("call.done", "ToolCompleted", "step.done", "loop.done"), DONE),
     **dict.fromkeys(("call.error", "ToolErrored", "step.failed"), ERROR),
     "step.exit": EXIT,
+    # the events of one iteration (V2C-23)
+    "loop.iteration.started": ENTER,
+    "loop.iteration.done": DONE,
+    "loop.iteration.failed": ERROR,
 }
 
 

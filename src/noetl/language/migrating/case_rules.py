@@ -37,7 +37,7 @@ class RuleParts(msgspec.Struct, frozen=True):
         return self.rule.when is not None and _LOOP_DONE.search(str(self.rule.when.value)) is not None
 
 
-def take_apart(rule: CaseRuleSyntax, notes: Notes) -> RuleParts:
+def take_apart(rule: CaseRuleSyntax, notes: Notes, *, looped: bool) -> RuleParts:
     tasks = tuple(action for action in rule.actions if isinstance(action, TaskSyntax))
     sets = tuple(action for action in rule.actions if isinstance(action, SetVars))
     transitions = [action for action in rule.actions if isinstance(action, CaseExit)]
@@ -51,6 +51,8 @@ def take_apart(rule: CaseRuleSyntax, notes: Notes) -> RuleParts:
     if rule.strict:
         message = "eval: strict makes undefined names an error, and v10 conditions are lenient"
         notes.blocked(rule, message, "test the name: {{ name is defined and … }}")
+    if not looped and rule.when is not None and "loop.iteration." in str(rule.when.value):
+        notes.blocked(rule.when, "a step without a loop never has this event", "leave the rule out, or add a loop")
     guard = read_guard(rule.when)
     if guard is None:
         notes.blocked(rule.when or rule, "this condition is more than one expression", "write it as one {{ … }}")

@@ -56,7 +56,7 @@ class CaseSorting:
         self.extras: list[Item] = []
         self._left: list[RuleParts] = []  # the rules that are steps of their own
         case = looks.step.case
-        self._rules = [take_apart(rule, notes) for rule in case.rules] if case is not None else []
+        self._rules = [take_apart(rule, notes, looped=looks.looped) for rule in case.rules] if case is not None else []
 
     @property
     def works(self) -> int:

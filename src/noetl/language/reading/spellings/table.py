@@ -5,6 +5,7 @@ from __future__ import annotations
 from noetl.language.reading.spellings import (
     arc_words,
     case_actions,
+    case_retries,
     case_rules,
     constructs,
     dependencies,
@@ -36,6 +37,7 @@ SPELLINGS: tuple[Spelling, ...] = (
     *task_shapes.SPELLINGS,
     *policy_shapes.SPELLINGS,
     *steps.SPELLINGS,
+    *case_retries.SPELLINGS,
     *retry_words.SPELLINGS,  # before retries, which turn what they know into rules
     *retries.SPELLINGS,
     *eval_entries.SPELLINGS,
