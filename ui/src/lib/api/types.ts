@@ -303,6 +303,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/credentials/{name}/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Try a credential
+         * @description Connect with it from here, under the address policy of this server, and do nothing else.
+         */
+        post: operations["test_api_credentials__name__test_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/cron": {
         parameters: {
             query?: never;
@@ -2436,6 +2456,13 @@ export interface components {
             /** @default null */
             version: number | null;
         };
+        /**
+         * CredentialCheck
+         * @description `reached`: what a tool connected to with the credential.
+         */
+        CredentialCheck: {
+            reached: string;
+        };
         /** CredentialView */
         CredentialView: {
             created_at: string;
@@ -4409,6 +4436,16 @@ export interface components {
             version: string | null;
         };
         /**
+         * Trying
+         * @description `kind`: the kind of task that uses it, known from its type when left out. `url`: a bucket to look into.
+         */
+        Trying: {
+            /** @default null */
+            kind: string | null;
+            /** @default null */
+            url: string | null;
+        };
+        /**
          * Turn
          * @description One call of a worker: what it has to report, and how many orders of its pools it could take. `holding`: an
          *         earlier answer may have been lost on its way; it knows of these orders, by their epochs, and of no others.
@@ -5088,6 +5125,41 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    test_api_credentials__name__test_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Trying"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CredentialCheck"];
+                };
             };
             /** @description Anything that went wrong. */
             default: {
