@@ -1,4 +1,4 @@
-"""docs/spec/faults.md names tests that there are, and every crash point."""
+"""docs/spec/faults.md and attacks.md name tests that there are, and faults.md every crash point."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from noetl.base.crash_points import SERVER_POINTS, STORE_POINTS, WORKER_POINTS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "spec" / "faults.md").read_text("utf-8")
-NAMED = sorted(set(re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", PAGE)))
+ATTACKS = (ROOT / "docs" / "spec" / "attacks.md").read_text("utf-8")
+NAMED = sorted(set(re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", PAGE + ATTACKS)))
 
 
 @pytest.mark.parametrize(("file", "test"), NAMED, ids=lambda one: one)
@@ -23,6 +24,12 @@ def test_a_test_that_is_named_exists(file: str, test: str) -> None:
 def test_every_row_names_its_test() -> None:
     rows = [line for line in PAGE.splitlines() if line.startswith("| ") and not line.startswith("| Fault")]
     assert len(rows) > 40
+    assert [row for row in rows if "`tests/" not in row.rpartition(" | ")[2]] == []
+
+
+def test_every_promise_names_its_test() -> None:
+    rows = [line for line in ATTACKS.splitlines() if line.startswith("| ") and not line.startswith("| Promise")]
+    assert len(rows) > 60
     assert [row for row in rows if "`tests/" not in row.rpartition(" | ")[2]] == []
 
 

@@ -42,6 +42,14 @@ def test_no_more_of_those_that_are_over_are_kept_than_their_own_bounds() -> None
     assert kept.leaving(lambda one: one == "over0") == ["over1", "over2", "over3"], "by number, and then by size"
 
 
+def test_a_few_large_ones_that_are_over_leave_by_their_size_alone() -> None:
+    kept = KeptBytes(SMALL)
+    kept.add("large", 120_000, is_over=True)
+    kept.add("small", 10, is_over=True)
+
+    assert kept.leaving(nobody_waits) == ["large"]
+
+
 def test_by_size_those_used_longest_ago_leave_and_a_few_stay_in_any_case() -> None:
     kept = KeptBytes(SMALL)
     for number in range(4):
