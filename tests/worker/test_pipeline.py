@@ -93,6 +93,26 @@ def test_failing_a_success_on_purpose_is_policy_fail() -> None:
     assert ran.result.status == "failed"
 
 
+@pytest.mark.req("PIPE-05")
+@pytest.mark.parametrize(
+    ("written", "kind", "message"),
+    [
+        ("nothing to do", "policy.fail", "nothing to do"),
+        ({"kind": "orders.empty", "message": "none of {{ 1 + 2 }}"}, "orders.empty", "none of 3"),
+        ("{{ iter.error }}", "py.exception", "no"),
+        ("{{ iter.error.cause }}", "policy.fail", 'the policy of task "two" failed the pipeline'),
+    ],
+)
+def test_fail_can_name_its_error(written: Any, kind: str, message: str) -> None:
+    kept = always("continue", set_iter={"error": "{{ outcome.error }}"})
+    ran = pipeline(
+        task("one", kept), task("two", always("fail", error=written), kind="noop"), one=broken("py.exception", "no")
+    )
+
+    error = ran.payloads("step.failed")[0].error
+    assert (error.kind, error.message) == (kind, message)
+
+
 @pytest.mark.req("PIPE-05", "POL-03")
 def test_without_a_policy_an_error_fails_the_step_with_that_error() -> None:
     ran = pipeline(task("one"), task("two"), one=broken("py.exception", "no"))

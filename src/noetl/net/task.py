@@ -60,6 +60,7 @@ class Rule(_Data, frozen=True, kw_only=True, omit_defaults=True):
     do: Directive = Directive.CONTINUE
     to: str | None = None
     retry: Retry | None = None
+    error: Authored | None = None  # what fail fails with, instead of the outcome's own error
     mutations: Mutations | None = None
 
 

@@ -300,7 +300,7 @@ def test_tasks_under_a_condition_that_lead_on_become_a_step() -> None:
     }
     log, fail = steps["start_error"]["tool"]
     assert log["url"] == "{{ args.error.kind }}"
-    assert fail["spec"]["policy"]["rules"] == [{"else": {"then": {"do": "fail"}}}]
+    assert fail["spec"]["policy"]["rules"] == [{"else": {"then": {"do": "fail", "error": "{{ args.error }}"}}}]
 
 
 @pytest.mark.req("MIG-03", "V2C-07", "V2C-08")

@@ -65,6 +65,8 @@ def _by_rule(run: PolicyRun, index: int, rule: Rule) -> Decided:
         decided = _retried(run, index, rule.retry)
     else:
         decided = _directed(run, index, rule.do, to=rule.to)
+        if rule.error is not None:
+            decided = msgspec.structs.replace(decided, error=_given_error(run, run.render(rule.error)))
     # for every directive, fail and each retry included (POL-12)
     return msgspec.structs.replace(decided, **writes)
 
@@ -92,6 +94,19 @@ def _failure(run: PolicyRun) -> Error:
     """The outcome's own error, or `policy.fail` when a success was failed on purpose (PIPE-05)."""
     message = f'the policy of task "{run.task.name}" failed the pipeline'
     return run.outcome.error or Error(kind="policy.fail", message=message)
+
+
+def _given_error(run: PolicyRun, value: Any) -> Error:
+    """The error that a rule names: a message, or the fields of one, such as those that an earlier task failed with."""
+    default = _failure(run)
+    if value is None:
+        return default
+    if not isinstance(value, dict):
+        return Error(kind="policy.fail", message=str(value), cause=run.outcome.error)
+    try:
+        return msgspec.convert({"kind": "policy.fail", "message": default.message, **value}, Error)
+    except msgspec.ValidationError as problem:
+        raise ValueError(f"error: {problem}") from None
 
 
 def _retried(run: PolicyRun, index: int, retry: Retry) -> Decided:

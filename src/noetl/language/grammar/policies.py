@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from noetl.language.grammar.model import ONLY_V2_EVAL, Construct, Key, RenderedAt
+from noetl.language.grammar.model import ONLY_V2_EVAL, ONLY_V10, Construct, Key, RenderedAt
 from noetl.language.grammar.shapes import (
     ANYTHING,
     COUNT,
@@ -31,6 +31,8 @@ WRITES_TO_ITER = writes("workload", "keychain", "ctx", "iter", "index", "parent"
 REDUCERS = ("sum", "count", "min", "max", "append", "extend", "union", "merge", "first", "last", "any", "all")
 MODES = words("exclusive", "inclusive")  # the first that holds, or every one
 ENDS = words("continue", "fail")
+
+ERROR_KEYS = ("kind", "message", "status", "code", "retryable", "details")  # of an error that a rule fails with
 
 # Rules
 
@@ -70,6 +72,13 @@ DIRECTIVE = Construct(
         Key("to", STATIC, "With jump: the task of this step to go on with."),
         *RETRY_KEYS,
         Key(
+            "error",
+            {"anyOf": [TEXT, mapping(dict.fromkeys(ERROR_KEYS, ANYTHING))]},
+            "With fail: a message, or `{kind, message, status, code}`; the outcome's error when left out.",
+            dialects=ONLY_V10,
+            rendered=_OF_A_RULE,
+        ),
+        Key(
             "set_iter",
             WRITES_TO_ITER,
             "Values written to iter.",
@@ -103,6 +112,7 @@ DIRECTIVE = Construct(
         "allOf": [
             _only_with("jump", ("to",), needs="to"),
             _only_with("retry", tuple(key.name for key in RETRY_KEYS), needs="attempts"),
+            {"if": {"required": ["error"]}, "then": {"properties": {"do": {"const": "fail"}}, "required": ["do"]}},
         ]
     },
 )

@@ -124,9 +124,9 @@ def keeping_task(name: str, call: str) -> Item:
     return Item(Mapped(entries, flow=True))
 
 
-def failing_task(name: str) -> Item:
-    """A noop that fails its step: what an error without a transition did."""
-    rule: dict[str, object] = {"else": {"then": {"do": "fail"}}}
+def failing_task(name: str, error: str) -> Item:
+    """A noop that fails its step with an earlier error: what an error without a transition did."""
+    rule: dict[str, object] = {"else": {"then": {"do": "fail", "error": template(error)}}}
     policy = FragmentEntry("spec", from_data({"policy": {"rules": [rule]}}))
     return Item(
         Mapped((FragmentEntry("name", literal(name)), FragmentEntry("kind", Literal("noop")), policy), flow=True)

@@ -46,8 +46,7 @@ class Apart:
         if parts.transition is None:  # a step's own set_ctx is for its success
             values = Mapped(tuple(written.values()))
             tasks += [setting_task("set_vars", values)] if written else []
-            tasks.append(failing_task("fail_again"))
-            self.notes.changed(parts.rule, "the step fails after this rule as it did, with the error policy.fail")
+            tasks.append(failing_task("fail_again", "args.error"))
         if parts.transition is not None and not guard.waits and _leads_to_end(parts.transition.targets):
             tasks.append(keeping_task(f"{prefix(name)}_result", self.looks.view))  # the execution's result (O-08)
             self._check_ends(parts)
@@ -101,7 +100,7 @@ class Apart:
         elif guard.only(ERROR):
             names |= {"response.status_code": "args.error.status", "response.error": "args.error"}
             names["error"] = "args.error"
-            if roots & {"response", "error"}:
+            if roots & {"response", "error"} or parts.transition is None:
                 handed["error"] = "event.error"
         entries = [FragmentEntry(key, literal(template(value))) for key, value in sorted(handed.items())]
         return self.copier.with_names(names), entries

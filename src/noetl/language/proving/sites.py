@@ -60,7 +60,7 @@ def task_sites(step: str, task: Task, position: int) -> Iterator[ReadSite]:
         yield ReadSite(step, address, position, references(task.args))
     yield ReadSite(step, address, position, references(task.inputs, task.spec), own)
     for index, rule in enumerate(task.policy.rules if task.policy else ()):
-        values: list[Authored | None] = [rule.when]
+        values: list[Authored | None] = [rule.when, rule.error]
         if rule.retry is not None:
             values += [rule.retry.attempts, rule.retry.delay, rule.retry.max_delay]
         if rule.mutations is not None:

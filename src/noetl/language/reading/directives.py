@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from noetl.language.grammar.policies import DIRECTIVE, REDUCERS, RETRY_KEYS
+from noetl.language.grammar.policies import DIRECTIVE, ERROR_KEYS, REDUCERS, RETRY_KEYS
 from noetl.language.reading.nodes import Mapping, Node, Scalar
 from noetl.language.reading.numbers import count, found_text, is_templated
 from noetl.language.reading.playbook import Dialect, Then
@@ -16,6 +16,7 @@ from noetl.language.reading.shared_checks import ReadContext, check_keys, choice
 from noetl.language.reading.waits.times import duration
 
 _RETRY_KEYS = frozenset(key.name for key in RETRY_KEYS)
+_OWNERS = {"to": "jump", "error": "fail", **dict.fromkeys(_RETRY_KEYS, "retry")}
 _OLDER_WRITES = {
     "set_vars": "write set_iter for this iteration, or set_ctx for the execution",
     "set_shared": "write set_ctx, with loop.spec.policy.reducers for the key",
@@ -42,6 +43,7 @@ def read_then(reading: ReadContext, node: Mapping, besides: Collection[str] = ()
         do=do,
         to=_read_target(reading, node) if do == "jump" else None,
         **(_read_retry(reading, node) if do == "retry" else {}),
+        error=_read_error(reading, node.get("error")) if do == "fail" else None,
         **_read_writes(reading, node),
     )
 
@@ -63,9 +65,9 @@ def _check_keys(reading: ReadContext, node: Mapping, besides: Collection[str]) -
 
 
 def _check_company(reading: ReadContext, node: Mapping, do: str) -> None:
-    """`to` belongs to jump and the bounds to retry: elsewhere they would be ignored without a word."""
+    """`to` belongs to jump, the bounds to retry, `error` to fail: elsewhere they would be ignored without a word."""
     for key, key_node, _ in node.items():
-        owner = "jump" if key == "to" else "retry" if key in _RETRY_KEYS else do
+        owner = _OWNERS.get(key, do)
         if owner != do:
             message = f'"{key}" belongs to do: {owner}, and this rule says {do}'
             reading.error("E_RULE_SHAPE", key_node, message, f"write do: {owner}, or leave it out")
@@ -82,6 +84,16 @@ def _read_target(reading: ReadContext, node: Mapping) -> Scalar | None:
         reading.error("E_JUMP_TARGET", node.values["to"], "to must be the name of a task, not a template", hint)
         return None
     return target
+
+
+def _read_error(reading: ReadContext, node: Node | None) -> Node | None:
+    """A message, a template, or the fields of an error."""
+    hint = "error: a message, {kind: …, message: …}, or a template that gives an error"
+    if isinstance(node, Mapping):
+        known_keys(reading, node, ERROR_KEYS, "E_RULE_SHAPE", "error", closed=True)
+    elif node is not None and text(reading, node, "E_RULE_SHAPE", "error", hint) is None:
+        return None
+    return node
 
 
 def _read_retry(reading: ReadContext, node: Mapping) -> dict[str, Any]:

@@ -53,6 +53,7 @@ class Then(_Part, frozen=True, kw_only=True):
     max_delay: Node | None = None
     jitter: Node | None = None
     on_exhausted: str | None = None  # continue | fail
+    error: Node | None = None  # of fail
     set_iter: Mapping | None = None
     set_ctx: Mapping | None = None
     set_vars: Mapping | None = None

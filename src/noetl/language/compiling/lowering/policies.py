@@ -80,6 +80,7 @@ def _rule(rule: WrittenRule) -> Rule:
         do=Directive(then.do),
         to=str(then.to.value) if then.to is not None and then.do == "jump" else None,
         retry=_retry(then) if then.do == "retry" else None,
+        error=authored(then.error),
         mutations=_mutations(then),
     )
 
