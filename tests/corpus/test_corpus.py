@@ -13,10 +13,6 @@ MOST_REFUSED = 0.05
 
 # Why `check` refuses them and `migrate` does not write a text of its own.
 KNOWN_REFUSED = {
-    "enhancement_phases/shipment_inclusive_break": (
-        "a step that does nothing is refused in v2-case (VAL-05); migrate adds a noop, and then needs a person for "
-        "three inclusive rules that v10 cannot say in the same way"
-    ),
     "step_spec_v10/shipment_tracking_refresh": (
         "workbook holds policies for YAML anchors; its entries are tasks, and a task has a kind"
     ),

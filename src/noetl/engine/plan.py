@@ -23,8 +23,8 @@ from noetl.templates.authored import Authored
 
 _COLLECTIONS = 4  # of loops, kept in memory beside the state
 
-# `step.results` or `step['results']` in a template, whose quotes JSON may have escaped
-_RESULTS_READ = re.compile(r"""\b(\w+)(?:\.results\b|\[\\?['"]results\\?['"]\])""")
+# `step.results`, `step._outcome.results` or `step['results']` in a template, whose quotes JSON may have escaped
+_RESULTS_READ = re.compile(r"""\b(\w+?)(?:\._outcome)?(?:\.results\b|\[\\?['"]results\\?['"]\])""")
 MAX_STEP_RUNS = 10_000  # default of executor.spec.policy.limits.max_step_runs (O-33)
 
 

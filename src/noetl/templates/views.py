@@ -256,12 +256,14 @@ class ResultProxy:
         raise KeyError("_ref")
 
     def _envelope(self) -> dict[str, Any]:
-        """Status, error, reference and payload, whatever keys the payload has."""
+        """Status, error, reference, results of tasks and payload, whatever keys the payload has."""
         reference = {"ref": self._ref} if self._ref is not None else {}
+        tasks = {"results": TaskViews(self._tasks)} if self._tasks is not None else {}
         return {
             "status": self._status,
             "error": self._error,
             **reference,
+            **tasks,
             "data": _Later(self._payload),
             "result": _Later(self._full),
         }

@@ -17,6 +17,7 @@ import yaml
 DONE, ERROR = "{{ event.name == 'call.done' }}", "{{ event.name == 'call.error' }}"
 DONE_OF_HTTP = "{{ event.name == 'call.done' and response.status_code in [200, 201] }}"
 ERROR_OF_HTTP = "{{ event.name == 'call.error' and response.status_code in [404, 429] }}"
+OWN_NAMES = 0.3  # the share of steps that read their result by their own name
 ANY_STEPS = 0.03  # the share of steps without a pattern in the usual playbooks
 FORKS, RARE_FORKS = 0.2, 0.06  # the share of ways out that fork
 NAMES = ("start", "b", "c", "d")
@@ -52,6 +53,7 @@ class Playbooks:
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
+        self._words = Random(f"words of {seed}")
         self._calls = 0
         self._forks = FORKS
 
@@ -71,6 +73,8 @@ class Playbooks:
         write = {"v2-case": case, "v2-eval": self.eval_step}[dialect]
         names = NAMES[: self.random.randint(2, len(NAMES))]
         steps = [write(name, names[number + 1 :]) for number, name in enumerate(names)]
+        if dialect == "v2-case":
+            steps = [self.in_other_words(step) for step in steps]
         return {
             "apiVersion": "noetl.io/v2",
             "kind": "Playbook",
@@ -78,6 +82,13 @@ class Playbooks:
             "workload": {"w": 3, "xs": [1, 2, 3]},
             "workflow": steps,
         }
+
+    def in_other_words(self, step: dict[str, Any]) -> dict[str, Any]:
+        """Some steps read their result by their own name. Drawn apart, so that a seed keeps its playbook."""
+        if "tool" not in step or self._words.random() > OWN_NAMES:
+            return step
+        changed: dict[str, Any] = yaml.safe_load(text_of(step).replace("{{ result.n }}", f"{{{{ {step['step']}.n }}}}"))
+        return changed
 
     def tool(self, values: tuple[Any, ...]) -> dict[str, Any]:
         args = {"id": self.call_id(), **self.values(values)}

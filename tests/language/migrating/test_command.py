@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from random import Random
+from typing import Any
 
 import pytest
+import yaml
 from click.testing import CliRunner
 
+from noetl.base.source import Source
 from noetl.cli.migrate import command
+from noetl.language.checking import check
+from noetl.tools.kinds import load_kinds
 from tests.language.migrating.migrated import HEAD, compiled, fixture
+from tests.language.migrating.random_playbooks import Playbooks, text_of
 
 pytestmark = pytest.mark.req("CLI-03", "MIG-03")
+
+TESTS = Path(__file__).parents[2]
+FOLDERS = ("corpus", "fixtures", "golden/check/err", "golden/check/ok", "../examples")
+KINDS = load_kinds()
 
 
 def write(folder: Path, text: str) -> Path:
@@ -83,3 +95,86 @@ def test_a_diff_shows_what_would_change(tmp_path: Path) -> None:
 
     assert "-apiVersion: noetl.io/v2" in result.stdout
     assert "+apiVersion: noetl.io/v10" in result.stdout
+
+
+def test_of_a_folder_a_table_tells_what_happened_to_each_file(tmp_path: Path) -> None:
+    texts = {
+        "a": fixture("F-001-D"),
+        "b": fixture("F-004-H"),
+        "c": fixture("F-002-C"),
+        "d": HEAD + "workflow: [{step: start, next: nowhere}]\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / f"{name}.yaml").write_text(text)
+
+    result = CliRunner().invoke(command, [str(tmp_path)])
+
+    rows = [line.replace(f"{tmp_path}/", "").split(None, 1) for line in result.stdout.splitlines()]
+    assert [name for name, _ in rows[:4]] == ["a.yaml", "b.yaml", "c.yaml", "d.yaml"]
+    said = [rest for _, rest in rows[:4]]
+    assert [said[0].split()[0], said[1].strip()] == ["migrated", "already v10"]
+    assert said[2].startswith("needs a person")
+    assert "eval_mode: on_event" in said[2]
+    assert said[3].startswith("refused")
+    assert "E_NEXT_REF" in said[3]
+    assert result.stdout.splitlines()[-1] == "4 files: 1 already v10, 1 migrated, 1 needs a person, 1 refused"
+    assert result.exit_code == 3
+    assert {name: (tmp_path / f"{name}.yaml").read_text() for name in texts} == texts
+
+
+def given(path: Path) -> str | None:
+    """What the command prints for a file, where it ends with 0."""
+    result = CliRunner().invoke(command, [str(path)])
+    assert result.exit_code in (0, 1, 3), result.output
+    assert result.exit_code == 0 or result.stdout == "", path
+    return result.stdout if result.exit_code == 0 else None
+
+
+def is_accepted(text: str) -> bool:
+    return check(Source("test.yaml", text), kinds=KINDS, extensions=True, proofs=False).ok
+
+
+@pytest.mark.req("MIG-06")
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_a_text_that_is_given_with_exit_code_0_checks(folder: str) -> None:
+    files = [path for path in sorted((TESTS / folder).rglob("*.yaml")) if ".expect" not in path.suffixes]
+    texts = {path: given(path) for path in files}
+
+    assert [path.name for path, text in texts.items() if text is not None and not is_accepted(text)] == []
+    assert any(text is not None for text in texts.values())
+
+
+def places(node: Any) -> Iterator[Any]:
+    """Every mapping and list with something in it."""
+    if isinstance(node, dict | list) and node:
+        yield node
+        for inner in node.values() if isinstance(node, dict) else node:
+            yield from places(inner)
+
+
+def damaged(document: dict[str, Any], random: Random) -> str:
+    """The document with some of its parts left out, doubled, or in another place."""
+    changed = yaml.safe_load(text_of(document))
+    for _ in range(random.randint(1, 3)):
+        node, other = (random.choice(list(places(changed))) for _ in range(2))
+        key = random.choice(list(node)) if isinstance(node, dict) else random.randrange(len(node))
+        part = node.pop(key) if random.random() < 0.6 else node[key]
+        copied = yaml.safe_load(text_of({"part": part}))["part"]
+        if random.random() < 0.5 and isinstance(other, dict):
+            other[str(key)] = copied
+        elif isinstance(other, list):
+            other.append(copied)
+    return text_of(changed)
+
+
+@pytest.mark.req("MIG-06")
+@pytest.mark.parametrize("dialect", ["v2-case", "v2-eval"])
+def test_a_damaged_playbook_is_never_given_as_a_text_that_does_not_check(dialect: str, tmp_path: Path) -> None:
+    found = []
+    for seed in range(40):
+        playbooks = Playbooks(seed)
+        text = damaged(playbooks.document(dialect, usual=False), playbooks.random)
+        new = given(write(tmp_path, text))
+        found += [(seed, new)] if new is not None and not is_accepted(new) else []
+
+    assert found == []

@@ -1,15 +1,16 @@
 """Differential: a random playbook and its migrated form do the same, or the migration says that they would not.
 
 The original and the migrated text run side by side in the engine, on a memory store and a clock that is moved by hand.
-Status, error, result, `ctx`, delays and the calls with their inputs are compared, in order; the order does not count in
-playbooks with parallel branches or iterations. `make test` runs a few hundred seeds of each spelling, `make test-deep`
-5,000 of them, and 1,000 of steps that combine any parts.
+Status, error, result, `ctx`, delays and the calls with their inputs are compared, in order. The order does not count in
+playbooks with parallel branches or iterations, nor do keys of `ctx` that the migration says it has added; what such a
+playbook does may depend on which branch comes first, and then the new text must do what the old one does in some order.
+`make test` runs a few hundred seeds of each spelling, `make test-deep` 5,000, 1,000 of them with steps of any parts.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
 from random import Random
 from typing import Any
 
@@ -17,15 +18,12 @@ import msgspec
 import pytest
 import yaml
 
-from noetl.base.errors import ToolError
 from noetl.base.source import Source
 from noetl.language.conversion import ConversionOutcome, convert
-from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.kinds import load_kinds
 from tests.language.migrating.random_playbooks import Playbooks, text_of
+from tests.language.migrating.side_by_side import did, differences, is_parallel
 from tests.narrowing import present
-from tests.playbook_runs import Scripted
-from tests.worker.case_running import answer, refused, run_case
 
 KINDS = load_kinds()
 IS_DEEP = os.environ.get("NOETL_DEEP") == "1"
@@ -33,58 +31,10 @@ SEEDS = {"v2-case": 180, "v2-eval": 60, "v10-io": 60, "mixed": 60, "any": 60}
 if IS_DEEP:
     SEEDS = {"v2-case": 2520, "v2-eval": 1020, "v10-io": 480, "mixed": 1020, "any": 1020}
 CHUNK = 60
+ORDERS = 24
+ONE_BY_ONE = ("mode: parallel", "mode: sequential")
+ADDED = re.compile(r"\bctx\.(\w+) tells")
 COMPARED = 0.9  # of the playbooks that are generated; the rest is reported by the migration, not written
-
-
-class SeededTool(Scripted):
-    """Answers by the call's own id and how often it was made; the seed decides what."""
-
-    def __init__(self, seed: int) -> None:
-        super().__init__()
-        self._seed = seed
-        self._made: dict[Any, int] = {}
-
-    def answer(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        args = inputs.get("args")
-        identity = args.get("id") if isinstance(args, Mapping) else None
-        made = self._made[identity] = self._made.get(identity, 0) + 1
-        self.calls.append((str(identity), dict(inputs)))
-        random = Random(f"{self._seed} {identity} {made}")
-        number = random.randint(1, 4)
-        if random.random() < 0.3:
-            status = random.choice((404, 429, 503))
-            raise refused(status) if "url" in inputs else ToolError("py.exception", "it broke")
-        if "url" in inputs:
-            return answer({"n": number})
-        if "table" in inputs:
-            return ToolResult(result={"data": [{"n": number}], "n": number, "row_count": 1}, wrapped=True)
-        return ToolResult(result={"n": number})
-
-
-class Did(msgspec.Struct, frozen=True):
-    """What a run did and what it led to."""
-
-    status: str
-    error: str | None
-    result: Any
-    ctx: dict[str, Any]
-    calls: list[tuple[str, str]]
-    delays: list[float]
-
-
-def did(text: str, seed: int) -> Did:
-    tool = SeededTool(seed)
-    ran = run_case(text, tool=tool)
-    calls = [(identity, repr(sorted(inputs.items()))) for identity, inputs in tool.calls]
-    error = ran.result.error
-    return Did(
-        status=ran.result.status.value,
-        error=error.kind if error else None,
-        result=ran.result.result,
-        ctx=ran.result.ctx,
-        calls=calls,
-        delays=[delay for delay in ran.slept if delay],
-    )
 
 
 def mixed(document: dict[str, Any], migrated: str, random: Random) -> str:
@@ -117,37 +67,16 @@ def as_v10_io(migrated: str) -> str:
     return text_of(document).replace("outcome.", "output.")
 
 
-def is_parallel(text: str) -> bool:
-    """Whether a playbook can have several tokens or iterations at once, whose calls come in any order."""
-    waiting: list[Any] = [yaml.safe_load(text)["workflow"]]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, dict):
-            targets = node.get("next")
-            if "parallel" in (node.get("mode"), node.get("next_mode")) or node.get("next_mode") == "inclusive":
-                return True
-            if isinstance(targets, list) and len(targets) > 1:
-                return True
-            waiting += node.values()
-        elif isinstance(node, list):
-            waiting += node
-    return False
+class Pair(msgspec.Struct, frozen=True):
+    """A playbook and its migrated form, with the keys of `ctx` that the migration says it has added."""
+
+    old: str
+    new: str
+    added: frozenset[str]
 
 
-def unordered(one: Did) -> Did:
-    return msgspec.structs.replace(one, calls=sorted(one.calls), delays=sorted(one.delays))
-
-
-def differences(old: Did, new: Did) -> list[str]:
-    return [
-        f"{name}: {getattr(old, name)} / {getattr(new, name)}"
-        for name in Did.__struct_fields__
-        if getattr(old, name) != getattr(new, name)
-    ]
-
-
-def texts(kind: str, seed: int) -> tuple[str, str] | None:
-    """A playbook and its migrated form; None where the migration reports a place that needs a person."""
+def texts(kind: str, seed: int) -> Pair | None:
+    """None where the migration reports a place that needs a person."""
     playbooks = Playbooks(seed)
     dialect = {"mixed": playbooks.pick("v2-case", "v2-eval"), "v10-io": "v2-eval", "any": "v2-case"}.get(kind, kind)
     document = playbooks.document(dialect, usual=kind != "any")
@@ -172,7 +101,7 @@ def texts(kind: str, seed: int) -> tuple[str, str] | None:
         if done.outcome not in (ConversionOutcome.MIGRATED, ConversionOutcome.UNCHANGED):
             return None  # a reported refusal is no silent difference
     assert done.text is not None
-    return text, done.text
+    return Pair(text, done.text, frozenset(key for note in done.notes for key in ADDED.findall(note.message)))
 
 
 def compared(kind: str, seed: int) -> list[str] | None:
@@ -180,10 +109,17 @@ def compared(kind: str, seed: int) -> list[str] | None:
     pair = texts(kind, seed)
     if pair is None:
         return None
-    old, new = did(pair[0], seed), did(pair[1], seed)
-    if is_parallel(pair[0]):
-        old, new = unordered(old), unordered(new)
-    return differences(old, new)
+    old, new = did(pair.old, seed), did(pair.new, seed)
+    if old.stopped or new.stopped:  # how far the other iterations came is chance: let them run one after another
+        pair = msgspec.structs.replace(pair, old=pair.old.replace(*ONE_BY_ONE), new=pair.new.replace(*ONE_BY_ONE))
+        old, new = did(pair.old, seed), did(pair.new, seed)
+    new = msgspec.structs.replace(new, ctx={key: one for key, one in new.ctx.items() if key not in pair.added})
+    at_once = is_parallel(pair.old)
+    found = differences(old, new, in_order=not at_once)
+    if found and at_once:  # which of two branches comes first is chance too: the new text must do what the old one can
+        others = (did(pair.old, seed, order) for order in range(1, ORDERS))
+        return [] if any(differences(other, new, in_order=False) == [] for other in others) else found
+    return found
 
 
 @pytest.mark.req("MIG-02", "MIG-03", "MIG-06")
@@ -203,6 +139,10 @@ def test_a_playbook_and_its_migrated_form_do_the_same(kind: str, first: int) -> 
     [
         ("any", 2820),  # the work after an error left its step failed with policy.fail, not with that error
         ("mixed", 2219),  # without its mark, a fork of v2-case is a list of arcs, of which v10 takes the first
+        ("any", 100054),  # an iteration that failed and led on ended the loop
+        ("any", 200012),  # the step that a rule became worked after the vars, not before
+        ("any", 300160),  # when the work of a rule on an error failed, no other rule took over
+        ("any", 400368),  # an arc set a variable from one that the vars had just written
     ],
 )
 def test_seeds_that_once_differed_do_the_same(kind: str, seed: int) -> None:
@@ -210,8 +150,8 @@ def test_seeds_that_once_differed_do_the_same(kind: str, seed: int) -> None:
 
 
 @pytest.mark.req("MIG-03")
-@pytest.mark.parametrize("kind", [kind for kind in SEEDS if kind != "any"])
-def test_nine_of_ten_usual_playbooks_are_compared(kind: str) -> None:
+@pytest.mark.parametrize("kind", SEEDS)
+def test_nine_of_ten_playbooks_are_compared(kind: str) -> None:
     """The others need a person, and the migration says where."""
     seeds = range(SEEDS[kind] if IS_DEEP else 120)
 

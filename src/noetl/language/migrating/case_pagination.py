@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from noetl.language.migrating.case_guards import joined, rename_expression
 from noetl.language.migrating.case_retry import CallPolicy, is_pages
-from noetl.language.migrating.case_tasks import call_name, plain_task, sink_name
+from noetl.language.migrating.case_tasks import call_name, own_names, plain_task, sink_name
 from noetl.language.migrating.document_editor import key_id
 from noetl.language.migrating.fragments import (
     Copier,
@@ -66,7 +66,8 @@ class Pages:
         return {collect.into: f"{view}.data.{collect.into}", f"result.{collect.into}": f"{view}.data.{collect.into}"}
 
     def _names(self) -> dict[str, str]:
-        return {"response": f"{self.name}.result", "result": f"{self.name}.data", "this": self.name}
+        own = own_names(self.step, self.name)
+        return {"response": f"{self.name}.result", "result": f"{self.name}.data", "this": self.name, **own}
 
     def _first(self) -> Item:
         """What the first call starts from, kept in `iter` so that the next one can change it."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from noetl.base.durations import seconds
 from noetl.base.source import is_template
 from noetl.language.migrating.case_guards import ERROR, EXIT, read_guard, rename_expression
+from noetl.language.migrating.case_tasks import own_names
 from noetl.language.migrating.eval_rules import FAIL_ON_ERROR
 from noetl.language.migrating.fragments import Copier, FragmentEntry, Item, ListFragment, Literal, Mapped, literal
 from noetl.language.migrating.names import expression, paths, template
@@ -25,19 +26,27 @@ _NAMES = {
     "_retry.count": "_attempt",
     "vars": "ctx",
 }
+_OWN_KEYS = ("data", "result", "status", "error")
 _ON_ERROR, _ON_SUCCESS = "outcome.status == 'error'", "outcome.status == 'success'"
 
 
 class CallPolicy:
-    """The policy of a step's call. `writes` is what a finished call sets, for pagination."""
+    """The policy of a step's call. `exhausted` is what is written where the pipeline goes on after the last attempt."""
 
-    def __init__(self, step: StepSyntax, copier: Copier, notes: Notes) -> None:
+    def __init__(self, step: StepSyntax, copier: Copier, notes: Notes, exhausted: FragmentEntry | None = None) -> None:
         self.step = step
-        self.copier = copier.with_names(_NAMES)
+        own = {f"{name}.{key}": f"outcome.{key}" for name in own_names(step, "") for key in _OWN_KEYS}
+        self._names = {**_NAMES, **own_names(step, "outcome.data"), **own}
+        self.copier = copier.with_names(self._names)
         self.notes = notes
+        self._exhausted = exhausted
+
+    def retries(self) -> list[Item]:
+        return [item for retry in self.step.retry if not is_pages(retry) for item in self._rules(retry)]
 
     def entry(self, writes: Mapped | None = None) -> FragmentEntry | None:
-        items = [item for retry in self.step.retry if not is_pages(retry) for item in self._rules(retry)]
+        """`writes` is what a finished call sets, for pagination."""
+        items = self.retries()
         if not items and writes is None:
             return None
         items.append(FAIL_ON_ERROR)
@@ -76,7 +85,7 @@ class CallPolicy:
             if retry.when.value is not True:
                 self.notes.blocked(retry.when, "this condition is more than one expression", "write it as one {{ … }}")
         roots = {path[0] for path in paths(template(inner))}
-        renamed = rename_expression(inner, {**self.copier.names, **_NAMES})
+        renamed = rename_expression(inner, self.copier.names)
         if "error" in roots:
             return [self._rule(retry, renamed, on_exhausted=retry.on_exhausted)]
         if roots & {"response", "result"}:
@@ -96,7 +105,9 @@ class CallPolicy:
             then.append(FragmentEntry("max_delay", self.copier.value(retry.max_delay)))
         if retry.jitter is not None:
             then.append(FragmentEntry("jitter", self.copier.value(retry.jitter)))
-        if on_exhausted is not None and on_exhausted != "fail":
+        if self._exhausted is not None:
+            then += [FragmentEntry("on_exhausted", Literal("continue")), self._exhausted]
+        elif on_exhausted is not None and on_exhausted != "fail":
             then.append(FragmentEntry("on_exhausted", Literal(on_exhausted)))
         return Item(
             Mapped(
@@ -127,7 +138,7 @@ class CallPolicy:
         """The first delay as part of an expression."""
         value = data(node)
         if isinstance(value, str) and is_template(value):
-            return f"({rename_expression(expression(value) or '0', _NAMES)})"
+            return f"({rename_expression(expression(value) or '0', self._names)})"
         length = seconds(value)
         return str(int(length) if length.is_integer() else length)
 

@@ -105,14 +105,15 @@ def _string(part: list[NameToken]) -> str | None:
 class RouterPieces:
     """Builds one step's `next` from its choices, in order."""
 
-    def __init__(self, step: StepSyntax, *, always: bool) -> None:
+    def __init__(self, step: StepSyntax, *, always: bool, forks: bool = False) -> None:
         self.step = step
+        self.forks = forks  # several choices can be taken together
         self.always = always  # unguarded arcs take failures too (spec.on_error: continue)
 
     def entry(self, choices: list[Choice], origin: str = "", *, flow: bool = False) -> FragmentEntry | None:
         if not choices:
             return None
-        forks = any(len(_parallel(choice)) > 1 for choice in choices)
+        forks = self.forks or any(len(_parallel(choice)) > 1 for choice in choices)
         items: list[Item] = []
         for position, choice in enumerate(choices):
             earlier = [other for other in choices[:position] if other.guard.overlaps(choice.guard)] if forks else []

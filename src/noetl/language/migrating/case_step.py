@@ -61,10 +61,7 @@ class CaseStep:
         self.sorting = CaseSorting(self.looks, copier, notes, names, TaskNames(taken), forks=forks)
 
     def items(self) -> list[Item]:
-        self._check()
-        self._check_failures()
-        self.sorting.sort()
-        choices = [*self.sorting.choices, *self._shortcut()]
+        choices = self._placed()
         entries: list[FragmentEntry | CopiedEntry | CommentedEntry] = []
         entries += self.copier.entries(self.node, ("step", "desc"))
         entries += self._spec()
@@ -80,6 +77,13 @@ class CaseStep:
         entries += self._unknown()
         flow = self.copier.sheet.is_flow(self.node)
         return [Item(Mapped(tuple(entries), flow=flow), item_id(self.node)), *self.sorting.extras]
+
+    def _placed(self) -> list[Choice]:
+        """The rules in their places, and the ways out that come of them."""
+        self._check()
+        self._check_failures()
+        self.sorting.sort()
+        return [*self.sorting.choices, *self._shortcut()]
 
     def _check(self) -> None:
         spec = self.step.spec
@@ -185,13 +189,13 @@ class CaseStep:
         """What follows the call, in the order of O-29: done rules, the sink, vars, exit rules."""
         tail = list(self.sorting.done)
         if self.step.sink is not None:
-            copier = self.copier.with_names(pipeline_names(self.call_name))
+            copier = self.copier.with_names(pipeline_names(self.step))
             name = self.sorting.task_names.free(sink_name(self.step))
             origin = key_id(self.node.keys["sink"])
             tail.append(Item(plain_task(copier, self.step.sink, name, label=False), origin))
         extended = bool(tail or self.sorting.exit)
         if extended and self.step.vars is not None and self.step.loop is None and self.pages is None:
-            copier = self.copier.with_names(pipeline_names(self.call_name))
+            copier = self.copier.with_names(pipeline_names(self.step))
             values = Mapped(tuple(copier.renamed_entry(self.step.vars, key, key) for key in self.step.vars.values))
             tail.append(setting_task(self.sorting.task_names.free("keep_vars"), values))
         return [*tail, *self.sorting.exit]
@@ -241,10 +245,14 @@ class CaseStep:
         targets = targets_of(router.arcs, (), copier, self.notes)
         return [Choice(None, Guard(None, ()), targets, copier)] if targets else []
 
+    def _takes_several(self) -> bool:
+        """Whether several ways out can be taken together."""
+        return False
+
     def _next(self, choices: list[Choice]) -> list[FragmentEntry]:
         key: Scalar | None = self.node.keys.get("case") or self.node.keys.get("next")
         flow = "case" not in self.node and len(choices) == 1
-        pieces = RouterPieces(self.step, always=self.step.on_error == "continue")
+        pieces = RouterPieces(self.step, always=self.step.on_error == "continue", forks=self._takes_several())
         entry = pieces.entry(choices, key_id(key) if key is not None else "", flow=flow)
         return [entry] if entry is not None else []
 

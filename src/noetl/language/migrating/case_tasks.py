@@ -7,6 +7,7 @@ a pipeline other tasks may come after it.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 from noetl.base.source import is_template
 from noetl.language.migrating.document_editor import key_id
@@ -44,9 +45,18 @@ def sink_name(step: StepSyntax, rule: CaseRuleSyntax | RetrySyntax | None = None
     return f"{prefix(step.name)}_{part}sink"
 
 
-def pipeline_names(call: str) -> dict[str, str]:
-    """What the names of `then` blocks mean in the pipeline that the call stands in."""
-    return {"result": f"{call}.data", "response": f"{call}.result", "this": call}
+def pipeline_names(step: StepSyntax) -> dict[str, str]:
+    """What the names of `then` blocks mean in the pipeline that the call stands in. The step's own name is its call
+    there: v10 gives a step its result when the pipeline has ended."""
+    call = call_name(step)
+    return {"result": f"{call}.data", "response": f"{call}.result", "this": call, **own_names(step, call)}
+
+
+def own_names(step: StepSyntax, meaning: str) -> dict[str, str]:
+    """The step's own name, unless one of its tasks is called so."""
+    rules = step.case.rules if step.case is not None else ()
+    tasks = {action.name for rule in rules for action in rule.actions if isinstance(action, TaskSyntax)}
+    return {} if step.name in tasks or not step.name.isidentifier() else {step.name: meaning}
 
 
 class TaskNames:
@@ -63,7 +73,9 @@ class TaskNames:
         return name
 
 
-def plain_task(copier: Copier, task: TaskSyntax, name: str, label: bool = True) -> Mapped:
+def plain_task(
+    copier: Copier, task: TaskSyntax, name: str, label: bool = True, policy: Sequence[FragmentEntry] = ()
+) -> Mapped:
     """A task of a rule or a sink in v10's form. Its args may have stood beside its tool."""
     replaced = {}
     args = task.inputs.get("args")
@@ -73,23 +85,28 @@ def plain_task(copier: Copier, task: TaskSyntax, name: str, label: bool = True) 
         piece = args_piece(copier, args) if isinstance(args, Mapping) else copier.value(args)
         replaced["args"] = FragmentEntry("args", piece)
     origin = key_id(task.name_node) if label and task.name_node is not None else ""
-    entries = task_entries(copier, task, FragmentEntry("name", literal(name), origin), replaced=replaced)
-    return Mapped(tuple(entries), flow=copier.sheet.is_flow(node) and not replaced)
+    entries = task_entries(copier, task, FragmentEntry("name", literal(name), origin), policy, replaced)
+    return Mapped(tuple(entries), flow=copier.sheet.is_flow(node) and not replaced and not policy)
 
 
 def rule_tasks(
     copier: Copier, step: StepSyntax, rule: CaseRuleSyntax, tasks: tuple[TaskSyntax, ...], names: TaskNames
 ) -> list[Item]:
     """The tasks of one case rule, each under a name that is free."""
-    items = []
-    for task in tasks:
-        if task.name_node is not None:
-            origin = f"i{task.name_node.span.start}"
-        else:  # the sink of a mapped then
-            then = rule.node.get("then") or rule.node.get("else") if isinstance(rule.node, Mapping) else None
-            origin = key_id(then.keys["sink"]) if isinstance(then, Mapping) and "sink" in then else ""
-        items.append(Item(plain_task(copier, task, names.free(task.name or sink_name(step, rule))), origin))
-    return items
+    return [
+        Item(plain_task(copier, task, names.free(task.name or sink_name(step, rule))), rule_task_origin(rule, task))
+        for task in tasks
+    ]
+
+
+def rule_task_origin(rule: CaseRuleSyntax, task: TaskSyntax) -> str:
+    """The element that a task of a rule was written as."""
+    if task.name_node is not None:
+        return f"i{task.name_node.span.start}"
+    then = rule.node.get("then") or rule.node.get("else") if isinstance(rule.node, Mapping) else None
+    return (
+        key_id(then.keys["sink"]) if isinstance(then, Mapping) and "sink" in then else ""
+    )  # the sink of a mapped then
 
 
 def args_piece(copier: Copier, args: Mapping) -> Piece:

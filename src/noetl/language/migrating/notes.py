@@ -44,6 +44,17 @@ class Notes:
     def blocked(self, place: PositionedDiagnostic, message: str, way_out: str) -> None:
         self._blocked[Note(place.path, place.span, message, way_out)] = None
 
+    def include(self, others: Notes) -> None:
+        """Take over what another part of the migration has to say."""
+        self._changed |= others._changed
+        self._differing |= others._differing
+        self._blocked |= others._blocked
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing needs a person."""
+        return not self._blocked and not self._differing
+
     @property
     def all_changed(self) -> tuple[Note, ...]:
         return _in_order({**self._changed, **self._differing})

@@ -6,7 +6,7 @@ only runs if no other one took its event before; where that matters, the other's
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import msgspec
 
@@ -25,7 +25,6 @@ from noetl.language.migrating.case_routes import Choice, guard_of, targets_of, t
 from noetl.language.migrating.case_rules import Looks, RuleParts, take_apart, then_part
 from noetl.language.migrating.case_tasks import (
     TaskNames,
-    call_name,
     choosing_task,
     pipeline_names,
     rule_tasks,
@@ -56,26 +55,26 @@ class CaseSorting:
         self.extras: list[Item] = []
         self._left: list[RuleParts] = []  # the rules that are steps of their own
         case = looks.step.case
-        self._rules = [take_apart(rule, notes, looped=looks.looped) for rule in case.rules] if case is not None else []
+        self.rules = [take_apart(rule, notes, looped=looks.looped) for rule in case.rules] if case is not None else []
 
     @property
     def works(self) -> int:
         """How many rules run tasks, which can fail."""
-        return sum(bool(parts.tasks) for parts in self._rules)
+        return sum(bool(parts.tasks) for parts in self.rules)
 
     @property
     def is_success_and_failure(self) -> bool:
         """Whether one rule works after every success and the other one after every failure, that of the first one's
         work too (V2C-11): a pipeline and an arc on step.failed do the same."""
-        guards = [parts.guard for parts in self._rules if parts.guard is not None and not parts.guard.rest]
-        alone = len(self._rules) == 2 and not self.inclusive and not self.looks.looped and self.looks.step.tasks
+        guards = [parts.guard for parts in self.rules if parts.guard is not None and not parts.guard.rest]
+        alone = len(self.rules) == 2 and not self.inclusive and not self.looks.looped and self.looks.step.tasks
         return bool(alone) and [any(one.only(event) for one in guards) for event in (DONE, ERROR)] == [True, True]
 
     def sort(self) -> None:
         """Rules on step.exit are looked at after those on the call's own events, and else after all (O-29)."""
         early: list[Choice] = []
         late: list[Choice] = []
-        for position, parts in enumerate(self._rules):
+        for position, parts in enumerate(self.rules):
             if parts.guard is None:
                 continue
             self.choices = []
@@ -132,10 +131,10 @@ class CaseSorting:
 
     def _taken_before(self, guard: Guard, position: int) -> list[RuleParts]:
         """The rules that keep this one from running when they match, and that no order of arcs puts before it."""
-        earlier = [other for other in self._rules[:position] if other.guard is not None and other.guard.competes(guard)]
+        earlier = [other for other in self.rules[:position] if other.guard is not None and other.guard.competes(guard)]
         taken = [other for other in earlier if other.transition is not None or not self.inclusive]
         if guard.only(EXIT):
-            on_call = [other for other in self._rules if other.guard is not None and not other.guard.only(EXIT)]
+            on_call = [other for other in self.rules if other.guard is not None and not other.guard.only(EXIT)]
             taken += [other for other in on_call if other.transition is not None and other.rule.when is not None]
         unique = {id(other): other for other in taken if other.guard is not None and other.guard.overlaps(guard)}
         return list(unique.values())
@@ -161,6 +160,9 @@ class CaseSorting:
         if self.looks.looped and guard.rest:
             hint = "collect what decides with set_ctx, and guard next.arcs with it"
             self.notes.blocked(parts.rule, "this rule decides per iteration where the step leads", hint)
+        if self.looks.looped and guard.after_failure:
+            message = "an iteration that failed and led on was done, and a v10 loop ends with the first failure"
+            self.notes.differs(parts.rule, message, "let the call's policy go on (do: continue), and read its status")
         if self.looks.looped and self.looks.step.vars is not None and guard.after_failure:
             message = "the vars were written although an iteration failed, and v10 writes set_ctx after a success only"
             self.notes.differs(parts.rule, message, "write them with set_ctx on the arc guarded by step.failed, too")
@@ -179,7 +181,7 @@ class CaseSorting:
     def _follow(self, parts: RuleParts, guard: Guard) -> None:
         """Tasks after every successful call join the pipeline."""
         self._note_failures(parts, guard)
-        several = sum(bool(other.sets) for other in self._rules) > 1  # a choose may come before or after this one
+        several = sum(bool(other.sets) for other in self.rules) > 1  # a choose may come before or after this one
         in_turn = bool(parts.tasks) or several or self.looks.looped or self._is_before_vars(parts)
         items = self._work(parts, self._in_pipeline(), in_pipeline=in_turn)
         (self.exit if guard.only(EXIT) else self.done).extend(items)
@@ -218,12 +220,12 @@ class CaseSorting:
 
     def _otherwise(self, parts: RuleParts, guard: Guard, position: int) -> None:
         """`else`: no condition of the others was true."""
-        others = [(other, other.guard) for other in self._rules[:position]]
+        others = [(other, other.guard) for other in self.rules[:position]]
         conditions = [self._condition(other, its, []) if its is not None else None for other, its in others]
         if any(condition is None for condition in conditions):
             return
         when = " and ".join(f"not ({condition})" for condition in conditions) or None
-        self._note_failed_tasks(parts, self._rules[:position])
+        self._note_failed_tasks(parts, self.rules[:position])
         if parts.works:
             self._leave(parts, guard, when)
         elif parts.transition is not None:
@@ -234,13 +236,17 @@ class CaseSorting:
         if parts.transition is None and self._goes_on(parts):
             hint = "put these tasks before the transition of the rule that leads on"
             self.notes.blocked(parts.rule, "after these tasks something else still decided where the step leads", hint)
-        if parts.sets and guard.after_success and not guard.only(EXIT) and self._is_before_vars(parts):
-            message = "this rule set its variables before the step's vars, and the step it becomes does so after them"
-            self.notes.differs(parts.rule, message, "give them other names than vars has")
+        before = guard.after_success and not guard.only(EXIT)
+        if before and ((parts.tasks and self.looks.step.vars is not None) or self._is_before_vars(parts)):
+            message = "this rule worked before the step's vars were written, and the step it becomes does so after them"
+            self.notes.differs(parts.rule, message, "write the vars with set in the rule, behind its work")
         others = self._tasks() - {task.name for task in parts.tasks}
         self._check_reads(parts, others, _texts([then_part(parts.rule)]))
         self._check_reads(parts, self._tasks(), [template(when)] if when else [])
         on_failure = [] if guard.only(ERROR) else self._failure_choices()
+        if parts.tasks and len(self._taking_failures(parts)) > len(on_failure):
+            message = "when the work of this rule fails, another one took over, which the step it becomes does not know"
+            self.notes.differs(parts.rule, message, "let the rule only lead on, and do its work in the next step")
         step, target = self.apart.step(parts, guard, on_failure)
         self.extras.append(step)
         self._left.append(parts)
@@ -256,17 +262,18 @@ class CaseSorting:
     def _in_pipeline(self) -> Copier:
         if not self.looks.step.tasks:
             return self.copier
-        return self.copier.with_names(pipeline_names(call_name(self.looks.step)))
+        return self.copier.with_names(pipeline_names(self.looks.step))
 
     def _is_before_vars(self, parts: RuleParts) -> bool:
-        """Whether the step's vars write or read what this rule sets before them (O-29): set_ctx writes all at once."""
+        """Whether the step's vars write or read what this rule sets before them, or it reads what they write (O-29):
+        set_ctx writes all at once."""
         step_vars = self.looks.step.vars
-        if step_vars is None:
+        if step_vars is None or not parts.sets:
             return False
-        keys = {key for one in parts.sets for key in one.values.values}
-        read = {path for text in _texts([step_vars]) for path in paths(text)}
-        names = {path[:2] if path[0] in _STATE else path[:1] for path in read}
-        return bool(keys & step_vars.values.keys()) or any(name[-1] in keys or name[-1] in _STATE for name in names)
+        values = [one.values for one in parts.sets]
+        keys, written = {key for one in values for key in one.values}, step_vars.values.keys()
+        before = parts.guard is None or not parts.guard.only(EXIT)
+        return bool(keys & written) or _reads_state([step_vars], keys) or (before and _reads_state(values, written))
 
     def _note_failures(self, parts: RuleParts, guard: Guard) -> None:
         """A pipeline ends with its first failure, and only an arc sees that one."""
@@ -286,14 +293,19 @@ class CaseSorting:
 
     def _goes_on(self, parts: RuleParts) -> bool:
         """Whether a failed call whose rule leads nowhere could still lead on: by another rule, or tolerated."""
-        others = [other for other in self._rules if other is not parts and other.rule.when is not None]
+        others = [other for other in self.rules if other is not parts and other.rule.when is not None]
         guards = [other.guard for other in others if other.guard is not None and other.guard.after_failure]
         later = [its for its in guards if self.inclusive or its.events is None or EXIT in its.events]
         return bool(later) or self.looks.step.on_error == "continue" or parts.rule.when is None
 
+    def _taking_failures(self, parts: RuleParts) -> list[RuleParts]:
+        """The other rules that a failure of this one's work can come to (V2C-11)."""
+        others = [other for other in self.rules if other is not parts and other.rule.when is not None]
+        return [other for other in others if other.guard is not None and other.guard.after_failure]
+
     def _failure_choices(self) -> list[Choice]:
         """Where the rules on call.error lead, for the steps that came out of this one."""
-        plain = [parts for parts in self._rules if not parts.works or self._sets_on_the_way(parts)]
+        plain = [parts for parts in self.rules if not parts.works or self._sets_on_the_way(parts)]
         leading = [parts for parts in plain if parts.transition is not None]
         on_error = [(parts, parts.guard) for parts in leading if parts.guard is not None and parts.guard.only(ERROR)]
         return [self._choice(parts, guard, self._condition(parts, guard, [])) for parts, guard in on_error]
@@ -305,6 +317,8 @@ class CaseSorting:
             hint = "add event.name == 'call.done' or event.name == 'call.error'"
             self.notes.blocked(parts.rule, "this condition reads the response without saying of which event", hint)
         own = self.looks.arc_condition(guard)
+        if self.looks.looped and guard.only(DONE) and not parts.is_after_loop and parts.transition is not None:
+            own = joined([str(own), "event.data.done > 0"])  # a loop over nothing had no call that was done
         silent = [other.guard for other in taken if other.transition is None and other.guard is not None]
         excluded = [f"not ({self.looks.arc_condition(other)})" for other in silent]
         conditions = [own, *excluded] if own is not None else excluded
@@ -341,7 +355,7 @@ class CaseSorting:
 
     def _check_order(self, parts: RuleParts, guard: Guard) -> None:
         """What an arc sees is all there at once: what rules set, and which of them had something to wait for."""
-        others = [other for other in self._rules if other is not parts and other.guard is not None]
+        others = [other for other in self.rules if other is not parts and other.guard is not None]
         told = [other for other in others if other.tasks and other.guard and other.guard.on_entry]
         if guard.events and guard.only(DONE, ERROR) and not self.looks.step.tasks and not told:
             hint = "ask for step.exit, or leave the rule out"
@@ -356,7 +370,7 @@ class CaseSorting:
             self.notes.blocked(parts.rule, message, "give one of them another name")
 
     def _tasks(self) -> set[str]:
-        return {task.name for parts in self._rules for task in parts.tasks if task.name}
+        return {task.name for parts in self.rules for task in parts.tasks if task.name}
 
     def _check_reads(self, parts: RuleParts, tasks: set[str], texts: list[str]) -> None:
         """Arcs and other steps see no results of tasks, only those of steps (SCOPE-10)."""
@@ -377,6 +391,13 @@ class CaseSorting:
 
 def _texts(nodes: Iterable[Node | None]) -> list[str]:
     return [str(scalar.value) for node in nodes if node is not None for scalar in scalars(node)]
+
+
+def _reads_state(nodes: Iterable[Node], keys: Collection[str]) -> bool:
+    """Whether templates read any of these variables, by any of their names, or all of them."""
+    read = {path for text in _texts(nodes) for path in paths(text)}
+    names = {path[:2][-1] if path[0] in _STATE else path[0] for path in read}
+    return any(name in keys or name in _STATE for name in names)
 
 
 def _after_success(rules: list[RuleParts]) -> list[Guard]:
