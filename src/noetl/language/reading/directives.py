@@ -22,8 +22,8 @@ _OLDER_WRITES = {
     "set_shared": "write set_ctx, with loop.spec.policy.reducers for the key",
     "set_prev": "write set_iter and read it from iter",
 }
-_MESSAGE = "write do: fail; for a message of its own jump to a task that raises it: {kind: python, code: raise …}"
-_ELSEWHERE = dict.fromkeys(("fail", "message", "reason", "error"), _MESSAGE)
+_MESSAGE = 'write do: fail, in v10 with error: "…" for a message of its own'
+_ELSEWHERE = dict.fromkeys(("fail", "message", "reason", "error"), _MESSAGE)  # v2-eval has no error
 _BACKOFFS = {
     Dialect.V10: DIRECTIVE["backoff"].words,
     Dialect.V2_EVAL: ("fixed", "linear", "exponential"),
