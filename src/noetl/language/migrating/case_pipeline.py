@@ -97,7 +97,7 @@ class CasePipeline:
     def items(self, notes: Notes) -> list[Item]:
         self._written = TaskNames({self.call_name, *msgspec.structs.astuple(self.labels)})
         blocks = [self._block(parts) for parts in self.rules]
-        asked = [self._asked(blocks), *(item for block in blocks for item in block), self._after()]
+        asked = [self._rules_task(blocks), *(item for block in blocks for item in block), self._after()]
         last = self._block(self.otherwise) if self.otherwise is not None else []
         ends = [*(self._else(last) if self.otherwise is not None else []), *last, *self._end()]
         if self.call is None:
@@ -199,7 +199,7 @@ class CasePipeline:
         args = merged_args(self.copier, self.step, self.call)
         return Item(Mapped(tuple(task_entries(self.copier, self.call, name, [policy_entry(rules)], args))))
 
-    def _asked(self, blocks: Sequence[Sequence[Item]]) -> Item:
+    def _rules_task(self, blocks: Sequence[Sequence[Item]]) -> Item:
         """The task that asks the rules about an event: the first that holds runs, or each in turn."""
         if self._inclusive:
             hits: dict[str, object] = {
