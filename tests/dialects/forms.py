@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import re
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,8 @@ from tests.language.migrating.migrated import migrated
 from tests.playbook_runs import Scripted
 
 FOLDER = Path(__file__).parent / "playbooks"
+# What a migrated step decides with, where its rules are one pipeline that jumps.
+DECIDING = re.compile(r"_(rules(_\d+)?|then|vars|exit|else|way|result|case_\d+_(set|next))$")
 DIALECTS = ("v2-case", "v2-eval", "v10", "v10-io")
 _HEADS = {
     "v2-case": "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: one, path: dialects/one, dialect: v2-case}\n",
@@ -108,7 +111,9 @@ class Ran(msgspec.Struct):
         return [
             f"{moved.get(event.step or '', event.step)}/{one.task} {one.attempt} {one.outcome.status.value}"
             for event in self.events
-            if isinstance(one := event.payload, TaskProcessed) and "__" not in one.task
+            if isinstance(one := event.payload, TaskProcessed)
+            and "__" not in one.task
+            and not DECIDING.search(one.task)
         ]
 
     def told(self, moved: dict[str, str]) -> dict[str, Any]:
