@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import socket
 import ssl
 from collections.abc import Iterator
 from email import message_from_bytes, policy
@@ -19,6 +20,7 @@ from aiosmtpd.smtp import AuthResult, Envelope, LoginPassword
 from noetl.base.addresses.guard import AddressGuard
 from noetl.base.addresses.policy import CLOSED
 from noetl.events.outcomes import Outcome
+from noetl.tools.email import tool
 from noetl.tools.email.tool import EmailTool
 from tests.servers.certificates import make_certificates
 from tests.servers.mail import MailServer
@@ -257,3 +259,25 @@ async def test_a_server_without_starttls_is_refused_with_the_way_out() -> None:
     assert '"tls": "none"' in outcome.error.message
     assert not outcome.error.retryable
     assert mail.messages == []
+
+
+@pytest.mark.parametrize("is_sent", [True, False])
+async def test_a_session_leaves_no_open_connection(
+    server: Server, monkeypatch: pytest.MonkeyPatch, is_sent: bool
+) -> None:
+    opened: list[socket.socket] = []
+
+    class Session(tool._Session):
+        def __init__(self, *, sock: socket.socket, **more: Any) -> None:
+            opened.append(sock)
+            super().__init__(sock=sock, **more)
+
+    monkeypatch.setattr(tool, "_Session", Session)
+    auth = server.auth if is_sent else {**server.auth, "password": "wrong"}
+
+    outcome = await outcome_of(EmailTool(), {"to": "a@x.org", "subject": "s", "text": "t", "auth": auth})
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+    assert (outcome.error is None) is is_sent
+    assert [one.fileno() for one in opened] == [-1]

@@ -50,7 +50,7 @@ class EmailTool:
         except (aiosmtplib.SMTPException, OSError) as problem:
             raise _failure(problem, server) from None
         finally:
-            _cut(client)
+            client.close()
         result = {
             "message_id": str(message["Message-ID"]),
             "accepted": [one for one in recipients if one not in refused],
@@ -63,7 +63,7 @@ class EmailTool:
         """Whether the server takes the credential. Nothing is sent."""
         server = server_of(inputs.get("auth"), context)
         client = await connected(server, context)
-        _cut(client)
+        client.close()
         return f"logged in to {server}" if server.user else f"connected to {server}"
 
     async def close(self) -> None:
@@ -99,13 +99,23 @@ def server_of(auth: Any, context: ToolContext) -> MailServer:
     )
 
 
+class _Session(aiosmtplib.SMTP):
+    """One that ends at once, also where the library ends it: closing TLS politely would wait for the other side, with
+    the connection open for half a minute."""
+
+    def close(self) -> None:
+        if isinstance(self.transport, asyncio.Transport):
+            self.transport.abort()
+        super().close()
+
+
 async def connected(server: MailServer, context: ToolContext) -> aiosmtplib.SMTP:
     """A session that is logged in. Its socket was opened to an address that may be reached; TLS checks the name."""
     address = await context.addresses.address(f"the mail server {server}", server.host, server.port)
     loop = asyncio.get_running_loop()
     opened = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
     opened.setblocking(False)
-    client = aiosmtplib.SMTP(
+    client = _Session(
         hostname=server.host,
         sock=opened,
         use_tls=server.tls == "tls",
@@ -120,21 +130,14 @@ async def connected(server: MailServer, context: ToolContext) -> aiosmtplib.SMTP
         if server.user:
             await client.login(server.user, server.password)
     except (aiosmtplib.SMTPException, OSError) as problem:
-        _cut(client)
+        client.close()
         opened.close()
         raise _failure(problem, server) from None
     except BaseException:
-        _cut(client)
+        client.close()
         opened.close()
         raise
     return client
-
-
-def _cut(client: aiosmtplib.SMTP) -> None:
-    """End a session at once: closing TLS politely would wait for the other side."""
-    if isinstance(client.transport, asyncio.Transport):
-        client.transport.abort()
-    client.close()
 
 
 def _failure(problem: Exception, server: MailServer) -> ToolError:
