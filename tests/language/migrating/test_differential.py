@@ -149,6 +149,10 @@ def test_seeds_that_once_differed_do_the_same(kind: str, seed: int) -> None:
     assert compared(kind, seed) == []
 
 
+def test_a_step_that_may_run_nothing_is_refused_where_several_ends_give_the_result() -> None:
+    assert texts("any", 500463) is None
+
+
 @pytest.mark.req("MIG-03")
 @pytest.mark.parametrize("kind", SEEDS)
 def test_nine_of_ten_playbooks_are_compared(kind: str) -> None:

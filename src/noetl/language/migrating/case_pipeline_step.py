@@ -26,11 +26,12 @@ _OWN = ("response", "this", "event", "page", "_retry")  # names of v2-case that 
 
 
 class PipelineStep(CaseStep):
-    """`obstacle` is asked first; None means that it can be written. `meets`: two tokens can be at this step at once."""
+    """`obstacle` is asked first; None means that it can be written. `meets`: two tokens can be at this step at once.
+    `forks`: other tokens can be there while it runs."""
 
-    def __init__(self, *args: Any, meets: bool, **more: Any) -> None:
-        super().__init__(*args, **more)
-        self.meets = meets
+    def __init__(self, *args: Any, meets: bool, forks: bool, **more: Any) -> None:
+        super().__init__(*args, forks=forks, **more)
+        self.meets, self.forks = meets, forks
 
     def obstacle(self) -> str | None:
         step = self.step
@@ -42,6 +43,8 @@ class PipelineStep(CaseStep):
             return "it waits"
         if self.call is None and step.vars is not None:
             return "it has vars and no call"
+        if self.call is None and self.forks and not all(parts.tasks for parts in self.sorting.rules):
+            return "it may run no task, and has no result then, by which the results of several ends are told"
         if not all(_is_plain_retry(retry) for retry in step.retry):
             return "its retries repeat a success"
         rules = self.sorting.rules
