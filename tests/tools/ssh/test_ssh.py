@@ -65,9 +65,10 @@ async def _shell(process: asyncssh.SSHServerProcess[bytes]) -> None:
         if child.returncode is None:
             with suppress(ProcessLookupError):
                 os.killpg(child.pid, 9)
+        # Its pipes too, or the loop complains when it ends; first, since who waits here can be cancelled once more.
+        child._transport.close()  # type: ignore[attr-defined]
         await asyncio.gather(*both, return_exceptions=True)
         await child.wait()
-        child._transport.close()  # type: ignore[attr-defined]  # the pipes too, or the loop complains when it ends
 
 
 async def _feed(process: asyncssh.SSHServerProcess[bytes], target: asyncio.StreamWriter) -> None:
