@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from noetl.client import Client
-from noetl.client.requests import make_token
+from noetl.client.administration_requests import make_token
 
 Found = TypeVar("Found")
 

@@ -34,7 +34,7 @@ def there(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_HOME", str(home))
     for name in ("NOETL_SERVER", "NOETL_TOKEN", "NOETL_DB"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("noetl.client.retries.TRIES", 1)  # nobody will be there the second time either
+    monkeypatch.setattr("noetl.client.api_request.TRIES", 1)  # nobody will be there the second time either
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from noetl.base.crash_points import VARIABLE
 from noetl.client import Client
-from noetl.client.requests import make_token
+from noetl.client.administration_requests import make_token
 from tests.cluster.backends import Nats, Postgres
 from tests.servers.ports import free_port
 

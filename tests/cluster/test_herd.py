@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.client.requests import make_token
+from noetl.client.administration_requests import make_token
 from noetl.events.executions import PlaybookProcessed
 from noetl.store.postgres.address import DEFAULT_SCHEMA
 from tests.cluster.backends import Postgres

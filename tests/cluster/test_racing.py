@@ -12,7 +12,7 @@ import httpx2
 import msgspec
 import pytest
 
-from noetl.client.requests import make_token
+from noetl.client.administration_requests import make_token
 from noetl.events.orders import Order, Report, ReportResult, Timed, Turn, TurnAnswer
 from noetl.events.outcomes import TaskResult
 from noetl.events.steps import ReportRefused, StepDone

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from noetl.client.administration_requests import make_token
 from noetl.client.async_client import AsyncClient
-from noetl.client.requests import make_token
 from noetl.events.envelope import Event
 from noetl.operations.embedded import Driver
 

@@ -13,7 +13,7 @@ from noetl.cli.terminal import color_option, when
 
 if TYPE_CHECKING:
     from noetl.cli.connection import Operations
-    from noetl.operations.api_shapes import AuditShape
+    from noetl.operations.administration_shapes import AuditShape
 
 BROKEN = 1
 _PAGE = 1_000  # rows a server gives at once

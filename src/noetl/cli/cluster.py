@@ -148,7 +148,7 @@ class _Cluster:
     def _token(self, url: str, first: Path) -> Path:
         """The file of a token for the workers; the administrator's is kept as a context."""
         from noetl.client import Client
-        from noetl.client.requests import make_token
+        from noetl.client.administration_requests import make_token
 
         worker_file = self._folder / "worker-token"
         if first.exists():

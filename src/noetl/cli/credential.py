@@ -17,7 +17,7 @@ from noetl.cli.queries import db_option
 from noetl.cli.terminal import color_option, visible, when
 
 if TYPE_CHECKING:
-    from noetl.operations.api_shapes import CredentialView
+    from noetl.operations.administration_shapes import CredentialView
 
 # as in `secrets/credential_types.py`, which is not imported for a help text; a test compares them
 _TYPES = [

@@ -11,7 +11,7 @@ from noetl.cli.queries import QueryRefused, refusals
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
-    from noetl.operations.api_shapes import SessionShape
+    from noetl.operations.administration_shapes import SessionShape
 
 
 @click.command("login")

@@ -15,7 +15,7 @@ from noetl.cli.terminal import color_option, visible, when
 
 if TYPE_CHECKING:
     from noetl.cli.connection import Operations
-    from noetl.operations.api_shapes import AccessTokenView, MadeToken
+    from noetl.operations.administration_shapes import AccessTokenView, MadeToken
 
 _ROLES = ["viewer", "operator", "author", "admin", "worker"]
 

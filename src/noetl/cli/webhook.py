@@ -12,7 +12,7 @@ from noetl.cli.queries import db_option
 from noetl.cli.terminal import color_option, visible, when
 
 if TYPE_CHECKING:
-    from noetl.operations.api_shapes import WebhookTarget
+    from noetl.operations.administration_shapes import WebhookTarget
 
 
 @click.group("webhook", context_settings={"help_option_names": ["-h", "--help"]})

@@ -9,34 +9,36 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from noetl.client import requests
+from noetl.client import administration_requests, requests
+from noetl.client.api_request import ApiRequest
 from noetl.client.models import PoolInfo, WorkerInfo
-from noetl.client.requests import ApiRequest
-from noetl.operations.api_shapes import (
+from noetl.operations.administration_shapes import (
     AccessTokenView,
     AuditPage,
-    Backfilled,
     CredentialCheck,
     CredentialView,
-    DeadLetterView,
     MadeToken,
     MadeWebhook,
-    NewTrigger,
     NoticePage,
     NoticeView,
-    PlaybookLimitView,
     Rotated,
+    SessionShape,
+    TriedDestination,
+    WebhookShape,
+)
+from noetl.operations.api_shapes import (
+    Backfilled,
+    DeadLetterView,
+    NewTrigger,
+    PlaybookLimitView,
     ScheduleList,
     ScheduleView,
-    SessionShape,
     StepLimitView,
     StoredMessagePage,
     TaskPage,
     TaskView,
     TimerView,
-    TriedDestination,
     TriggerView,
-    WebhookShape,
 )
 from noetl.store.audit import AuditChainCheck
 
@@ -199,58 +201,58 @@ class AsyncCalls(ABC):
 
     async def set_credential(self, name: str, value: Any, *, kind: str = "text") -> CredentialView:
         """Store a credential; values go in and are never told."""
-        return await self.send(requests.set_credential(name, value, kind))
+        return await self.send(administration_requests.set_credential(name, value, kind))
 
     async def credentials(self) -> list[CredentialView]:
-        return await self.send(requests.credentials())
+        return await self.send(administration_requests.credentials())
 
     async def delete_credential(self, name: str) -> None:
-        await self.send(requests.delete_credential(name))
+        await self.send(administration_requests.delete_credential(name))
 
     async def check_credential(self, name: str, *, kind: str | None = None, url: str | None = None) -> CredentialCheck:
         """Have the server connect with a credential, and do nothing else."""
-        return await self.send(requests.check_credential(name, kind, url))
+        return await self.send(administration_requests.check_credential(name, kind, url))
 
     async def pools(self) -> list[PoolInfo]:
-        return await self.send(requests.pools())
+        return await self.send(administration_requests.pools())
 
     async def set_pool(self, name: str, **settings: Any) -> PoolInfo:
-        return await self.send(requests.set_pool(name, settings))
+        return await self.send(administration_requests.set_pool(name, settings))
 
     async def workers(self) -> list[WorkerInfo]:
-        return await self.send(requests.workers())
+        return await self.send(administration_requests.workers())
 
     async def who_am_i(self) -> SessionShape:
-        return await self.send(requests.who_am_i())
+        return await self.send(administration_requests.who_am_i())
 
     async def ready(self) -> dict[str, Any]:
         """Whether the server and what it stands on are well."""
-        return await self.send(requests.ready())
+        return await self.send(administration_requests.ready())
 
     async def rotate_credentials(self) -> Rotated:
         """Put every credential under a new master key."""
-        return await self.send(requests.rotate_credentials())
+        return await self.send(administration_requests.rotate_credentials())
 
     async def tokens(self) -> list[AccessTokenView]:
         """All tokens, revoked ones too, without their secrets."""
-        return await self.send(requests.tokens())
+        return await self.send(administration_requests.tokens())
 
     async def make_token(self, subject: str, role: str, **more: Any) -> MadeToken:
         """Its text is under `token`, this once. `more` are human_roles, pools and expires_in_s."""
-        return await self.send(requests.make_token({"subject": subject, "role": role, **more}))
+        return await self.send(administration_requests.make_token({"subject": subject, "role": role, **more}))
 
     async def revoke_token(self, token_id: str) -> AccessTokenView:
-        return await self.send(requests.revoke_token(token_id))
+        return await self.send(administration_requests.revoke_token(token_id))
 
     async def webhooks(self) -> list[WebhookShape]:
-        return await self.send(requests.webhooks())
+        return await self.send(administration_requests.webhooks())
 
     async def make_webhook(self, name: str, **target: Any) -> MadeWebhook:
         """Its key is under `secret`, this once. `target` is path (and version), or message (and correlation)."""
-        return await self.send(requests.make_webhook({"name": name, **target}))
+        return await self.send(administration_requests.make_webhook({"name": name, **target}))
 
     async def delete_webhook(self, name: str) -> None:
-        await self.send(requests.delete_webhook(name))
+        await self.send(administration_requests.delete_webhook(name))
 
     async def notices(
         self,
@@ -261,37 +263,37 @@ class AsyncCalls(ABC):
         cursor: str | None = None,
     ) -> NoticePage:
         """Notices, the newest first; those with the state dead are dead letters."""
-        return await self.send(requests.notices(states, execution_id, limit, cursor))
+        return await self.send(administration_requests.notices(states, execution_id, limit, cursor))
 
     async def notice(self, notice_id: str) -> NoticeView:
-        return await self.send(requests.notice(notice_id))
+        return await self.send(administration_requests.notice(notice_id))
 
     async def retry_notice(self, notice_id: str) -> NoticeView:
         """Send a dead letter again."""
-        return await self.send(requests.retry_notice(notice_id))
+        return await self.send(administration_requests.retry_notice(notice_id))
 
     async def retry_notices(self) -> int:
         """Send all dead letters again; gives how many there were."""
-        return await self.send(requests.retry_notices())
+        return await self.send(administration_requests.retry_notices())
 
     async def notification_rules(self) -> list[dict[str, Any]]:
-        return await self.send(requests.notification_rules())
+        return await self.send(administration_requests.notification_rules())
 
     async def set_notification_rule(self, name: str, rule: dict[str, Any]) -> dict[str, Any]:
         """Make a rule, or replace the one of that name."""
-        return await self.send(requests.set_notification_rule(name, rule))
+        return await self.send(administration_requests.set_notification_rule(name, rule))
 
     async def delete_notification_rule(self, name: str) -> None:
-        await self.send(requests.delete_notification_rule(name))
+        await self.send(administration_requests.delete_notification_rule(name))
 
     async def test_notification_rule(self, name: str) -> list[TriedDestination]:
         """Send a test notice to each destination of a rule."""
-        return await self.send(requests.test_notification_rule(name))
+        return await self.send(administration_requests.test_notification_rule(name))
 
     async def audit(self, *, limit: int = 100, before: int | None = None) -> AuditPage:
         """Rows of the audit log, the newest first, and where the page after begins."""
-        return await self.send(requests.audit(limit, before))
+        return await self.send(administration_requests.audit(limit, before))
 
     async def verify_audit(self, *, holds: str | None = None) -> AuditChainCheck:
         """Walk the chain of hashes; `holds` is one that was noted earlier."""
-        return await self.send(requests.verify_audit(holds))
+        return await self.send(administration_requests.verify_audit(holds))

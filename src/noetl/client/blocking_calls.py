@@ -9,34 +9,36 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from noetl.client import requests
+from noetl.client import administration_requests, requests
+from noetl.client.api_request import ApiRequest
 from noetl.client.models import PoolInfo, WorkerInfo
-from noetl.client.requests import ApiRequest
-from noetl.operations.api_shapes import (
+from noetl.operations.administration_shapes import (
     AccessTokenView,
     AuditPage,
-    Backfilled,
     CredentialCheck,
     CredentialView,
-    DeadLetterView,
     MadeToken,
     MadeWebhook,
-    NewTrigger,
     NoticePage,
     NoticeView,
-    PlaybookLimitView,
     Rotated,
+    SessionShape,
+    TriedDestination,
+    WebhookShape,
+)
+from noetl.operations.api_shapes import (
+    Backfilled,
+    DeadLetterView,
+    NewTrigger,
+    PlaybookLimitView,
     ScheduleList,
     ScheduleView,
-    SessionShape,
     StepLimitView,
     StoredMessagePage,
     TaskPage,
     TaskView,
     TimerView,
-    TriedDestination,
     TriggerView,
-    WebhookShape,
 )
 from noetl.store.audit import AuditChainCheck
 
@@ -197,58 +199,58 @@ class Calls(ABC):
 
     def set_credential(self, name: str, value: Any, *, kind: str = "text") -> CredentialView:
         """Store a credential; values go in and are never told."""
-        return self.send(requests.set_credential(name, value, kind))
+        return self.send(administration_requests.set_credential(name, value, kind))
 
     def credentials(self) -> list[CredentialView]:
-        return self.send(requests.credentials())
+        return self.send(administration_requests.credentials())
 
     def delete_credential(self, name: str) -> None:
-        self.send(requests.delete_credential(name))
+        self.send(administration_requests.delete_credential(name))
 
     def check_credential(self, name: str, *, kind: str | None = None, url: str | None = None) -> CredentialCheck:
         """Have the server connect with a credential, and do nothing else."""
-        return self.send(requests.check_credential(name, kind, url))
+        return self.send(administration_requests.check_credential(name, kind, url))
 
     def pools(self) -> list[PoolInfo]:
-        return self.send(requests.pools())
+        return self.send(administration_requests.pools())
 
     def set_pool(self, name: str, **settings: Any) -> PoolInfo:
-        return self.send(requests.set_pool(name, settings))
+        return self.send(administration_requests.set_pool(name, settings))
 
     def workers(self) -> list[WorkerInfo]:
-        return self.send(requests.workers())
+        return self.send(administration_requests.workers())
 
     def who_am_i(self) -> SessionShape:
-        return self.send(requests.who_am_i())
+        return self.send(administration_requests.who_am_i())
 
     def ready(self) -> dict[str, Any]:
         """Whether the server and what it stands on are well."""
-        return self.send(requests.ready())
+        return self.send(administration_requests.ready())
 
     def rotate_credentials(self) -> Rotated:
         """Put every credential under a new master key."""
-        return self.send(requests.rotate_credentials())
+        return self.send(administration_requests.rotate_credentials())
 
     def tokens(self) -> list[AccessTokenView]:
         """All tokens, revoked ones too, without their secrets."""
-        return self.send(requests.tokens())
+        return self.send(administration_requests.tokens())
 
     def make_token(self, subject: str, role: str, **more: Any) -> MadeToken:
         """Its text is under `token`, this once. `more` are human_roles, pools and expires_in_s."""
-        return self.send(requests.make_token({"subject": subject, "role": role, **more}))
+        return self.send(administration_requests.make_token({"subject": subject, "role": role, **more}))
 
     def revoke_token(self, token_id: str) -> AccessTokenView:
-        return self.send(requests.revoke_token(token_id))
+        return self.send(administration_requests.revoke_token(token_id))
 
     def webhooks(self) -> list[WebhookShape]:
-        return self.send(requests.webhooks())
+        return self.send(administration_requests.webhooks())
 
     def make_webhook(self, name: str, **target: Any) -> MadeWebhook:
         """Its key is under `secret`, this once. `target` is path (and version), or message (and correlation)."""
-        return self.send(requests.make_webhook({"name": name, **target}))
+        return self.send(administration_requests.make_webhook({"name": name, **target}))
 
     def delete_webhook(self, name: str) -> None:
-        self.send(requests.delete_webhook(name))
+        self.send(administration_requests.delete_webhook(name))
 
     def notices(
         self,
@@ -259,37 +261,37 @@ class Calls(ABC):
         cursor: str | None = None,
     ) -> NoticePage:
         """Notices, the newest first; those with the state dead are dead letters."""
-        return self.send(requests.notices(states, execution_id, limit, cursor))
+        return self.send(administration_requests.notices(states, execution_id, limit, cursor))
 
     def notice(self, notice_id: str) -> NoticeView:
-        return self.send(requests.notice(notice_id))
+        return self.send(administration_requests.notice(notice_id))
 
     def retry_notice(self, notice_id: str) -> NoticeView:
         """Send a dead letter again."""
-        return self.send(requests.retry_notice(notice_id))
+        return self.send(administration_requests.retry_notice(notice_id))
 
     def retry_notices(self) -> int:
         """Send all dead letters again; gives how many there were."""
-        return self.send(requests.retry_notices())
+        return self.send(administration_requests.retry_notices())
 
     def notification_rules(self) -> list[dict[str, Any]]:
-        return self.send(requests.notification_rules())
+        return self.send(administration_requests.notification_rules())
 
     def set_notification_rule(self, name: str, rule: dict[str, Any]) -> dict[str, Any]:
         """Make a rule, or replace the one of that name."""
-        return self.send(requests.set_notification_rule(name, rule))
+        return self.send(administration_requests.set_notification_rule(name, rule))
 
     def delete_notification_rule(self, name: str) -> None:
-        self.send(requests.delete_notification_rule(name))
+        self.send(administration_requests.delete_notification_rule(name))
 
     def test_notification_rule(self, name: str) -> list[TriedDestination]:
         """Send a test notice to each destination of a rule."""
-        return self.send(requests.test_notification_rule(name))
+        return self.send(administration_requests.test_notification_rule(name))
 
     def audit(self, *, limit: int = 100, before: int | None = None) -> AuditPage:
         """Rows of the audit log, the newest first, and where the page after begins."""
-        return self.send(requests.audit(limit, before))
+        return self.send(administration_requests.audit(limit, before))
 
     def verify_audit(self, *, holds: str | None = None) -> AuditChainCheck:
         """Walk the chain of hashes; `holds` is one that was noted earlier."""
-        return self.send(requests.verify_audit(holds))
+        return self.send(administration_requests.verify_audit(holds))

@@ -16,11 +16,10 @@ import msgspec
 
 from noetl.base.tls_trust import is_distrust, trusting
 from noetl.client import requests
+from noetl.client.api_request import STREAM_SILENCE_S, TIMEOUT_S, ApiRequest, arguments, headers_for, pause_before_next
 from noetl.client.blocking_calls import Calls
 from noetl.client.errors import error_of, unreachable
 from noetl.client.models import PlaybookInfo, StartedExecution
-from noetl.client.requests import ApiRequest
-from noetl.client.retries import STREAM_SILENCE_S, TIMEOUT_S, arguments, headers_for, pause_before_next
 from noetl.client.streams import Reader, StreamMessage, event_of
 from noetl.events.envelope import Event
 from noetl.operations.api_shapes import (

@@ -83,6 +83,24 @@ class _Heard(NamedTuple):
         return msgspec.structs.replace(others, stored=(*own, *others.stored), taken_up=(*taken_up, *others.taken_up))
 
 
+class _Ground(NamedTuple):
+    """What nearly every object is given."""
+
+    store: Store
+    clock: Clock
+    policy: SharingPolicy
+
+
+class _Claiming(NamedTuple):
+    """How orders come to workers."""
+
+    pools: Pools
+    leases: OrderLeases
+    expected: WaitingForResults
+    claims: Claims
+    polls: Polls
+
+
 def assemble(
     store: Store,
     results: ResultStore,
@@ -103,63 +121,92 @@ def assemble(
     """A control plane over an open store. `sharing` says whether other servers decide upon the same executions; an
     embedded run's own are nobody else's. `library` finds nested playbooks, `ability_of` what a worker can do;
     `local_worker` is given what becomes ready while it waits; `notices` says what a commit tells people."""
-    policy, secret_release = sharing or OwnExecutions(), secret_release or SecretRelease(None)
-    heard = _Heard(Timers(), OpenWaits(remembers=not policy.reaches_all), LimitedExecutions(), AwaitedChildren())
-    listeners = heard.before(listeners or Listeners())
+    ground = _Ground(store, clock, sharing or OwnExecutions())
+    heard = _Heard(Timers(), OpenWaits(remembers=not ground.policy.reaches_all), LimitedExecutions(), AwaitedChildren())
+    listeners, secret_release = heard.before(listeners or Listeners()), secret_release or SecretRelease(None)
+    decisions = _decisions(ground, results, wakeups, listeners, heard.awaited, terms or LeaseTerms(), notices)
+    claiming = _claiming(ground, decisions, ability_of, local_worker)
+    # The group commit claims for workers that wait, so claiming is there before it.
+    commit = GroupCommit(decisions, decisions.effects, claiming.polls, ground.policy)
+    recovery = Recovery(commit, decisions, claiming.claims, clock)
 
-    # deciding
-    values, ready, quarantine = ResultCache(results, policy.near_bytes), ReadyOrders(), Quarantine(clock)
-    loaded = LoadedExecutions(store, values, policy, listeners.watch)
-    effects = Effects(loaded, ready, wakeups, policy, listeners)
-    decisions = Decisions(
-        store,
-        clock,
-        policy,
-        loaded=loaded,
-        values=values,
-        ready=ready,
-        effects=effects,
-        quarantine=quarantine,
-        awaited=heard.awaited,
-        terms=terms or LeaseTerms(),
-        notices=notices,
-    )
-
-    # claiming: before the group commit, which claims for workers that wait
-    pools, leases = Pools(store, clock), OrderLeases(decisions, store, clock)
-    expected = WaitingForResults(effects.offer_again)
-    claims = Claims(
-        decisions, store, clock, policy, pools=pools, leases=leases, expected=expected, ability_of=ability_of
-    )
-    polls = Polls(claims, ready, effects, local_worker)
-    commit = GroupCommit(decisions, effects, polls, policy)
-
-    # the two faces
-    reaches = None if policy.reaches_all else loaded.__contains__
+    # None: every server reaches every execution.
+    reaches = None if ground.policy.reaches_all else decisions.loaded.__contains__
     gate = PlaybookConcurrency(commit, heard.limited, store, clock, reaches=reaches)
-    executions = Executions(
-        store, clock, policy, commit=commit, decisions=decisions, admission=gate, secret_release=secret_release
-    )
-    recovery = Recovery(commit, decisions, claims, clock)
+    executions = Executions(*ground, commit=commit, decisions=decisions, admission=gate, secret_release=secret_release)
     calls = NestedCalls(executions, recovery, secret_release, heard.awaited, library or NoLibrary())
     for_workers = LocalControlPlane(
         store,
         executions,
-        effects,
-        turns=Turns(commit, decisions, claims, clock, policy),
-        polls=polls,
-        leases=leases,
+        decisions.effects,
+        turns=Turns(commit, decisions, claiming.claims, clock, ground.policy),
+        polls=claiming.polls,
+        leases=claiming.leases,
         recovery=recovery,
         calls=calls,
         secret_release=secret_release,
-        secrets=ExecutionSecrets(store, secret_release, clock, loaded, policy),
+        secrets=ExecutionSecrets(store, secret_release, clock, decisions.loaded, ground.policy),
         is_traced=is_traced,
     )
 
-    # background
     chores = (OrderSweep(recovery), Followed(executions), NestedExecutionSweep(calls))
+    sweeper = Sweeper(chores, decisions.quarantine, store.key_values, clock)
     deliveries = MessageDelivery(executions, store, clock, reaches=reaches)
-    background_jobs = BackgroundJobs(
+    background_jobs = _background(ground, heard, executions, gate, deliveries, sweeper, sleep)
+    return Assembly(
+        executions, for_workers, background_jobs, decisions, commit, calls, claiming.pools, claiming.expected
+    )
+
+
+def _decisions(
+    ground: _Ground,
+    results: ResultStore,
+    wakeups: Wakeups,
+    listeners: Listeners,
+    awaited: AwaitedChildren,
+    terms: LeaseTerms,
+    notices: NoticeWriter | None,
+) -> Decisions:
+    """What decides upon executions in memory, and what happens after each commit."""
+    values, ready = ResultCache(results, ground.policy.near_bytes), ReadyOrders()
+    loaded = LoadedExecutions(ground.store, values, ground.policy, listeners.watch)
+    return Decisions(
+        *ground,
+        loaded=loaded,
+        values=values,
+        ready=ready,
+        effects=Effects(loaded, ready, wakeups, ground.policy, listeners),
+        quarantine=Quarantine(ground.clock),
+        awaited=awaited,
+        terms=terms,
+        notices=notices,
+    )
+
+
+def _claiming(
+    ground: _Ground,
+    decisions: Decisions,
+    ability_of: Callable[[str], WorkerAbilities] | None,
+    local_worker: LocalWorkers | None,
+) -> _Claiming:
+    pools, leases = Pools(ground.store, ground.clock), OrderLeases(decisions, ground.store, ground.clock)
+    expected = WaitingForResults(decisions.effects.offer_again)
+    claims = Claims(decisions, *ground, pools=pools, leases=leases, expected=expected, ability_of=ability_of)
+    polls = Polls(claims, decisions.ready, decisions.effects, local_worker)
+    return _Claiming(pools, leases, expected, claims, polls)
+
+
+def _background(
+    ground: _Ground,
+    heard: _Heard,
+    executions: Executions,
+    gate: PlaybookConcurrency,
+    deliveries: MessageDelivery,
+    sweeper: Sweeper,
+    sleep: Sleep,
+) -> BackgroundJobs:
+    store, clock = ground.store, ground.clock
+    return BackgroundJobs(
         executions=executions,
         store=store,
         clock=clock,
@@ -168,6 +215,5 @@ def assemble(
         timer_queue=TimerQueue(executions, heard.timers, store, clock, sleep=sleep),
         message_queue=MessageQueue(deliveries, heard.waits, store, clock),
         gate=gate,
-        sweeper=Sweeper(chores, quarantine, store.key_values, clock),
+        sweeper=sweeper,
     )
-    return Assembly(executions, for_workers, background_jobs, decisions, commit, calls, pools, expected)

@@ -8,6 +8,7 @@ One module per noun: `schedules`, `messages`, `timers`, `human_tasks`, `limits`,
 `audit`, `executions`. `embedded.py` runs playbooks here: store, control plane and worker in one process, for
 `noetl run`, `noetl.run()` and the pytest plug-in.
 
-Read first: `api_shapes.py` (the answers, for server, client and `-o json`), `local.py` (the calls of the client, on a
-local store), `schedules.py`.
+Read first: `api_shapes.py` (the answers, for server, client and `-o json`; those for administrators are in
+`administration_shapes.py`), `local.py` and `local_administration.py` (the calls of the client, on a local store),
+`schedules.py`.
 """

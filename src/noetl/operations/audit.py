@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from noetl.operations.api_shapes import AuditPage, AuditShape, view_of
+from noetl.operations.administration_shapes import AuditPage, AuditShape
+from noetl.operations.api_shapes import view_of
 from noetl.store.audit import Audit
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from noetl.base.clock import Clock
 from noetl.base.errors import InvalidError, NotFoundError, RefusedError
-from noetl.operations.api_shapes import CredentialCheck, CredentialView, Rotated, view_of
+from noetl.operations.administration_shapes import CredentialCheck, CredentialView, Rotated
+from noetl.operations.api_shapes import view_of
 from noetl.secrets.credential_types import TYPES
 from noetl.secrets.master_keys import MasterKeys
 from noetl.secrets.vault import Vault

@@ -14,27 +14,15 @@ from contextlib import asynccontextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from noetl.base.clock import Clock, SystemClock
+from noetl.base.clock import SystemClock
 from noetl.base.errors import NotFoundError
 from noetl.operations.api_shapes import (
-    AccessTokenView,
-    AuditPage,
     Backfilled,
-    CredentialCheck,
-    CredentialView,
     DeadLetterView,
-    MadeToken,
-    MadeWebhook,
     NewTrigger,
-    NoticePage,
-    NoticeView,
     PlaybookLimitView,
-    Rotated,
     ScheduleList,
     ScheduleView,
-    SessionShape,
     Steered,
     StepLimitView,
     StoredMessagePage,
@@ -42,24 +30,17 @@ from noetl.operations.api_shapes import (
     TaskView,
     TimerView,
     TriggerView,
-    WebhookShape,
-    WebhookTarget,
 )
-from noetl.operations.identity import Role
-from noetl.store.audit import AuditChainCheck, AuditEntry, walked
-from noetl.store.contract import ExecutionRow, ResultStore, Store
+from noetl.operations.local_administration import LocalAdministration
+from noetl.store.contract import ExecutionRow
 from noetl.store.open_store import open_store
 
 if TYPE_CHECKING:
     from noetl.control.outside.delivery import MessageDelivery
     from noetl.control.outside.human_tasks import HumanTasks
-    from noetl.operations.credentials import CredentialOperations
     from noetl.operations.local_commands import LocalCommands
-    from noetl.operations.notifications import Notifications
     from noetl.operations.schedules import ScheduleOperations
-    from noetl.operations.tokens import AccessTokens
     from noetl.operations.triggers import TriggerOperations
-    from noetl.operations.webhooks import Webhooks
 
 _DELIVERY_S, _POLL_S = 3.0, 0.05  # whoever drives executions looks for messages every half second
 
@@ -87,14 +68,8 @@ def user_name() -> str:
         return ""
 
 
-class LocalOperations:
+class LocalOperations(LocalAdministration):
     """`actor` and `roles` are who asks, for what people do with tasks, timers and limits."""
-
-    def __init__(
-        self, store: Store, results: ResultStore, clock: Clock, *, actor: str = "", roles: Sequence[str] = ()
-    ) -> None:
-        self.store, self.results, self._clock = store, results, clock
-        self._actor, self._roles = actor, tuple(roles)
 
     # What is imported here needs time at a command's start, so each part comes with its first call.
 
@@ -121,12 +96,6 @@ class LocalOperations:
         from noetl.operations.schedules import ScheduleOperations
 
         return ScheduleOperations(self.store, self._clock)
-
-    @cached_property
-    def _tokens(self) -> AccessTokens:
-        from noetl.operations.tokens import AccessTokens
-
-        return AccessTokens(self.store.key_values, self._clock)
 
     # executions
 
@@ -286,9 +255,6 @@ class LocalOperations:
 
     # human tasks
 
-    async def who_am_i(self) -> SessionShape:
-        return SessionShape(subject=self._actor, role=Role.ADMIN, human_roles=self._roles)
-
     async def task_page(self, **filters: Any) -> TaskPage:
         from noetl.operations.human_tasks import TaskFilter, task_page
         from noetl.store.human_tasks import TaskState
@@ -363,156 +329,3 @@ class LocalOperations:
             settings["rate"] = StepRate(limit=rate["limit"], per_s=rate["per"])
         command = ChangeLimit(at=self._clock.now(), step=step, actor=self._actor, **settings)
         return await limit_step(self._commands, execution_id, command)
-
-    # administration
-
-    async def set_credential(self, name: str, value: Any, *, kind: str = "text") -> CredentialView:
-        return await self._credentials(create=True).set(name, value, kind=kind)
-
-    async def credentials(self) -> list[CredentialView]:
-        return await self._credentials().list()
-
-    async def delete_credential(self, name: str) -> None:
-        await self._credentials().delete(name)
-
-    async def rotate_credentials(self) -> Rotated:
-        return await self._credentials().rotate()
-
-    async def check_credential(self, name: str, *, kind: str | None = None, url: str | None = None) -> CredentialCheck:
-        from noetl.tools.registry import Registry
-
-        return await self._credentials().check(name, kind, url, Registry())
-
-    def _credentials(self, *, create: bool = False) -> CredentialOperations:
-        import os
-
-        from noetl.operations.credentials import CredentialOperations
-        from noetl.secrets.master_keys import load_master_keys
-
-        return CredentialOperations(self.store, load_master_keys(os.environ, create=create), self._clock)
-
-    async def tokens(self) -> list[AccessTokenView]:
-        from noetl.operations.tokens import token_view
-
-        return [token_view(token) for token in await self._tokens.list()]
-
-    async def make_token(self, subject: str, role: str, **more: Any) -> MadeToken:
-        from noetl.operations.tokens import made_token
-
-        text, token = await self._tokens.create(_wanted_token(subject, role, more))
-        await self._note("token create", token.token_id)
-        return made_token(text, token)
-
-    async def adopt_token(self, text: str, subject: str, role: str, **more: Any) -> AccessTokenView:
-        """Here alone: a token that its operator has chosen, stored before any server starts."""
-        from noetl.operations.tokens import token_view
-
-        token = await self._tokens.adopt(text, _wanted_token(subject, role, more))
-        await self._note("token create", token.token_id)
-        return token_view(token)
-
-    async def revoke_token(self, token_id: str) -> AccessTokenView:
-        from noetl.operations.tokens import token_view
-
-        if (token := await self._tokens.revoke(token_id)) is None:
-            raise NotFoundError(f'there is no token "{token_id}"')
-        await self._note("token revoke", token.token_id)
-        return token_view(token)
-
-    async def webhooks(self) -> list[WebhookShape]:
-        from noetl.operations.webhooks import webhook_view
-
-        return [webhook_view(hook) for hook in await self._webhooks().list()]
-
-    async def make_webhook(self, name: str, **target: Any) -> MadeWebhook:
-        from noetl.operations.webhooks import made_webhook
-
-        key, hook = await self._webhooks(create=True).create(name, WebhookTarget(**target), by=self._audit_name)
-        await self._note("webhook create", name)
-        return made_webhook(key, hook)
-
-    async def delete_webhook(self, name: str) -> None:
-        if not await self._webhooks().delete(name):
-            raise NotFoundError(f'there is no webhook "{name}"')
-        await self._note("webhook delete", name)
-
-    def _webhooks(self, *, create: bool = False) -> Webhooks:
-        import os
-
-        from noetl.operations.webhooks import Webhooks
-        from noetl.secrets.master_keys import load_master_keys
-
-        return Webhooks(self.store.key_values, lambda: load_master_keys(os.environ, create=create), self._clock)
-
-    @cached_property
-    def _notifications(self) -> Notifications:
-        from noetl.control.notifications.rules import NotificationRules
-        from noetl.operations.notifications import Notifications
-
-        rules = NotificationRules(self.store.key_values, self._clock)
-        return Notifications(self.store.notices, rules, None, self._clock)
-
-    async def notices(
-        self,
-        *,
-        states: Sequence[str] = (),
-        execution_id: str | None = None,
-        limit: int = 100,
-        cursor: str | None = None,
-    ) -> NoticePage:
-        from noetl.store.notices import NoticeState
-
-        chosen = [NoticeState(one) for one in states]
-        return await self._notifications.page(states=chosen, execution_id=execution_id, limit=limit, cursor=cursor)
-
-    async def notice(self, notice_id: str) -> NoticeView:
-        return await self._notifications.get(notice_id)
-
-    async def retry_notice(self, notice_id: str) -> NoticeView:
-        return await self._notifications.retry(notice_id)
-
-    async def retry_notices(self) -> int:
-        return await self._notifications.retry_all()
-
-    async def notification_rules(self) -> list[dict[str, Any]]:
-        return [msgspec.to_builtins(one) for one in await self._notifications.rules.all()]
-
-    async def set_notification_rule(self, name: str, rule: dict[str, Any]) -> dict[str, Any]:
-        made: dict[str, Any] = msgspec.to_builtins(await self._notifications.put_rule(name, rule))
-        await self._note("notification rule set", name)
-        return made
-
-    async def delete_notification_rule(self, name: str) -> None:
-        await self._notifications.rules.delete(name)
-        await self._note("notification rule delete", name)
-
-    async def audit(self, *, limit: int = 100, before: int | None = None) -> AuditPage:
-        from noetl.operations.audit import audit_page
-
-        return await audit_page(self.store.audit, limit=limit, before=before)
-
-    async def verify_audit(self, *, holds: str | None = None) -> AuditChainCheck:
-        return await walked(self.store.audit, looking_for=holds)
-
-    @property
-    def _audit_name(self) -> str:
-        return f"cli {self._actor}".rstrip()
-
-    async def _note(self, action: str, what: str) -> None:
-        """Write down what was done; on a server its gate does."""
-        entry = AuditEntry(
-            at=self._clock.now(),
-            actor=self._audit_name,
-            action=action,
-            object=what,
-            address="this machine",
-            outcome="done",
-        )
-        await self.store.audit.append([entry])
-
-
-def _wanted_token(subject: str, role: str, more: dict[str, Any]) -> Any:
-    from noetl.operations.identity import Role
-    from noetl.operations.tokens import Wanted
-
-    return Wanted(subject=subject, role=Role(role), **more)

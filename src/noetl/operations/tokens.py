@@ -13,7 +13,8 @@ import msgspec
 
 from noetl.base.clock import Clock
 from noetl.base.errors import BackendError, InvalidError, RefusedError
-from noetl.operations.api_shapes import AccessTokenView, MadeToken, view_of
+from noetl.operations.administration_shapes import AccessTokenView, MadeToken
+from noetl.operations.api_shapes import view_of
 from noetl.operations.identity import GIVEN, Caller, Role
 from noetl.secrets.digests import are_same, digest_of, fresh_secret
 from noetl.store.contract import Store

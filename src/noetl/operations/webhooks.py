@@ -15,7 +15,8 @@ import msgspec
 from noetl.base.clock import Clock
 from noetl.base.errors import BackendError, InvalidError
 from noetl.events.credentials import SealedCredential
-from noetl.operations.api_shapes import MadeWebhook, WebhookShape, WebhookTarget, view_of
+from noetl.operations.administration_shapes import MadeWebhook, WebhookShape, WebhookTarget
+from noetl.operations.api_shapes import view_of
 from noetl.secrets.digests import fresh_secret
 from noetl.secrets.encryption import opened, rewrapped, seal
 from noetl.secrets.master_keys import FILE_VARIABLE, VARIABLE, MasterKeys

@@ -22,7 +22,7 @@ from noetl.control.background.background_jobs import BackgroundJobs
 from noetl.control.claiming.local_control_plane import LocalControlPlane
 from noetl.control.claiming.pools import Pools
 from noetl.control.claiming.ready_orders import ReadyOrders
-from noetl.control.commit.effects import Listeners
+from noetl.control.commit.effects import Listeners, Stored
 from noetl.control.commit.sharing import SharedExecutions
 from noetl.control.executions import Executions
 from noetl.control.nested.playbook_lookup import StoreLibrary
@@ -178,29 +178,12 @@ def make_services(
 
     tools, dispatch, meters = tools or tools_of(settings), dispatch or MemoryWakeups(), Meters()
     measured = cast(Store, MeasuredStore(store, meters))
-    hub = Hub(measured, poll_s=settings.poll_s)
-
-    def watch(events: Sequence[Event]) -> None:
-        meters.count_events(events)
-        log_ends(events)
-        if any(isinstance(event.payload, PlaybookProcessed) for event in events[-1:]):
-            tools.release(events[-1].execution_id)  # what a worker in this process kept for it
-
+    hub, tracing = Hub(measured, poll_s=settings.poll_s), open_tracing(measured, meters)
     secret_release = SecretRelease(lambda: open_server_keychain(store.credentials, clock, settings))
     roster = Roster(measured.key_values, clock)
-    library = StoreLibrary(
-        measured, clock, compiled=compiled_file, runnable=lambda net: check_runnable(net, tools, roster.kinds)
-    )
-    terms = LeaseTerms(ttl_s=settings.lease_ttl_s, heartbeat_s=min(settings.heartbeat_s, settings.lease_ttl_s / 3))
-    shared_usage = SharedUsage(measured.key_values, clock)
-    usage = Usage(settings.quotas, clock, shared_usage, lambda: free_bytes_of(settings.db, results))
-    tracing = open_tracing(measured, meters)
-    rules = NotificationRules(measured.key_values, clock)
-    # Tools of its own: a registry is closed with the worker that has it.
-    destinations = Destinations(tools_of(settings), secret_release.material, clock.now)
-    sender = NoticeSender(measured.notices, destinations, clock, counted=meters.count_notice)
-    counted = (usage.count_commits, PlaybookMeters(meters.registry).stored)
-    stored = (sender.stored, hub.stored, *counted, *((tracing.stored,) if tracing is not None else ()))
+    library = _library(measured, clock, tools, roster)
+    usage = _usage(settings, measured, results, clock)
+    notifications, sender = _notifications(settings, measured, clock, secret_release, meters)
     handle = WorkerHandle(own_worker_id(), dispatch.notify_workers, HeldLeases(clock))
     control = assemble(
         measured,
@@ -208,12 +191,12 @@ def make_services(
         dispatch,
         clock,
         sharing=SharedExecutions(),
-        listeners=Listeners(watch=watch, stored=stored, stop=handle.stop),
+        listeners=_listeners(meters, tools, tracing, handle, (sender.stored, hub.stored, usage.count_commits)),
         secret_release=secret_release,
         library=library,
-        terms=terms,
+        terms=_lease_terms(settings),
         ability_of=roster.ability,
-        notices=NoticeWriter(rules, settings.public_url),
+        notices=NoticeWriter(notifications.rules, settings.public_url),
         is_traced=tracing is not None,
     )
     return Services(
@@ -237,16 +220,56 @@ def make_services(
         roster=roster,
         readiness=Readiness(measured, clock),
         usage=usage,
-        notifications=Notifications(measured.notices, rules, destinations, clock),
+        notifications=notifications,
         sender=sender,
-        access=Access(
-            measured, clock, hosts=settings.hosts, tls=_has_tls(settings), keys=lambda: load_master_keys(os.environ)
-        ),
+        access=_access(settings, measured, clock),
     )
 
 
-def _has_tls(settings: ServerSettings) -> bool:
-    return settings.tls_cert is not None or settings.behind_proxy
+def _library(store: Store, clock: Clock, tools: Registry, roster: Roster) -> StoreLibrary:
+    """Where nested playbooks are found: they must be runnable by the tools here or by a worker that is known."""
+    return StoreLibrary(
+        store, clock, compiled=compiled_file, runnable=lambda net: check_runnable(net, tools, roster.kinds)
+    )
+
+
+def _usage(settings: ServerSettings, store: Store, results: ResultStore, clock: Clock) -> Usage:
+    shared = SharedUsage(store.key_values, clock)
+    return Usage(settings.quotas, clock, shared, lambda: free_bytes_of(settings.db, results))
+
+
+def _notifications(
+    settings: ServerSettings, store: Store, clock: Clock, secret_release: SecretRelease, meters: Meters
+) -> tuple[Notifications, NoticeSender]:
+    # Tools of its own: a registry is closed with the worker that has it.
+    destinations = Destinations(tools_of(settings), secret_release.material, clock.now)
+    sender = NoticeSender(store.notices, destinations, clock, counted=meters.count_notice)
+    return Notifications(store.notices, NotificationRules(store.key_values, clock), destinations, clock), sender
+
+
+def _listeners(
+    meters: Meters, tools: Registry, tracing: Tracing | None, handle: WorkerHandle, stored: tuple[Stored, ...]
+) -> Listeners:
+    """What hears of each commit: those of `stored` first, then what counts and traces."""
+
+    def watch(events: Sequence[Event]) -> None:
+        meters.count_events(events)
+        log_ends(events)
+        if any(isinstance(event.payload, PlaybookProcessed) for event in events[-1:]):
+            tools.release(events[-1].execution_id)  # what a worker in this process kept for it
+
+    traced = (tracing.stored,) if tracing is not None else ()
+    return Listeners(watch=watch, stored=(*stored, PlaybookMeters(meters.registry).stored, *traced), stop=handle.stop)
+
+
+def _lease_terms(settings: ServerSettings) -> LeaseTerms:
+    """A lease outlives two lost heartbeats."""
+    return LeaseTerms(ttl_s=settings.lease_ttl_s, heartbeat_s=min(settings.heartbeat_s, settings.lease_ttl_s / 3))
+
+
+def _access(settings: ServerSettings, store: Store, clock: Clock) -> Access:
+    has_tls = settings.tls_cert is not None or settings.behind_proxy
+    return Access(store, clock, hosts=settings.hosts, tls=has_tls, keys=lambda: load_master_keys(os.environ))
 
 
 def identity_of(request: Request) -> Any:

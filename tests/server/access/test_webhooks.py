@@ -22,7 +22,7 @@ from noetl.events.executions import ExecutionRequested
 from noetl.language.checking import check
 from noetl.net.encoding import content_hash, to_json
 from noetl.operations import webhooks
-from noetl.operations.api_shapes import WebhookTarget
+from noetl.operations.administration_shapes import WebhookTarget
 from noetl.operations.identity import Role
 from noetl.operations.webhooks import Webhooks
 from noetl.secrets.master_keys import MasterKeys

@@ -43,11 +43,11 @@ class PipelineStep(CaseStep):
             return "it waits"
         if self.call is None and step.vars is not None:
             return "it has vars and no call"
-        if self.call is None and self.forks and not all(parts.tasks for parts in self.sorting.rules):
+        if self.call is None and self.forks and not all(parts.tasks for parts in self.sorting.rules.all):
             return "it may run no task, and has no result then, by which the results of several ends are told"
         if not all(_is_plain_retry(retry) for retry in step.retry):
             return "its retries repeat a success"
-        rules = self.sorting.rules
+        rules = self.sorting.rules.all
         return next((found for parts in rules if (found := self._rule_obstacle(parts)) is not None), None)
 
     def _rule_obstacle(self, parts: RuleParts) -> str | None:
@@ -80,7 +80,7 @@ class PipelineStep(CaseStep):
                 return f'a rule reads "{path[0]}"'
             if self.call is not None and path[0] == self.step.name and not self._is_told(path, guard, is_else):
                 return f'a rule reads "{path[0]}.{path[1]}"'
-        tasks = {task.name for one in self.sorting.rules for task in one.tasks}
+        tasks = {task.name for one in self.sorting.rules.all for task in one.tasks}
         if guard.only(ERROR) and not is_else:
             own = {*_OWN, "result"} - {"response"}
         else:
@@ -103,7 +103,7 @@ class PipelineStep(CaseStep):
     # the parts of the step ---------------------------------------------------------------------------------------
 
     def _placed(self) -> list[Choice]:
-        self.pipeline = CasePipeline(self.step, self.call, self.call_name, self.sorting.rules, self.copier)
+        self.pipeline = CasePipeline(self.step, self.call, self.call_name, self.sorting.rules.all, self.copier)
         self.notes.changed(self.step, "the rules of this step are written as one pipeline that jumps")
         leading = [parts for parts in self.pipeline.all_rules if parts.transition is not None]
         for parts in leading if self.step.loop is not None else ():
@@ -132,7 +132,7 @@ class PipelineStep(CaseStep):
 
     def _takes_several(self) -> bool:
         """Iterations can take several ways, each once (V2C-23)."""
-        return self.step.loop is not None and sum(parts.transition is not None for parts in self.sorting.rules) > 1
+        return self.step.loop is not None and sum(parts.transition is not None for parts in self.sorting.rules.all) > 1
 
     def _set_ctx(self) -> list[FragmentEntry | CopiedEntry]:
         return super()._set_ctx() if self.step.loop is not None else []

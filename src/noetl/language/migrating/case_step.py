@@ -103,7 +103,7 @@ class CaseStep:
         if self.step.case is None:
             return
         hint = "let each rule only lead on, and do its work in the step that it leads to"
-        if self.step.on_error == "continue" and (self.step.sink is not None or self.sorting.works):
+        if self.step.on_error == "continue" and (self.step.sink is not None or self.sorting.rules.works):
             message = (
                 "on_error: continue holds for the work of these rules too, and arcs cannot tell whose failure it was"
             )
@@ -111,7 +111,7 @@ class CaseStep:
         elif self._works_in_several_parts():
             message = "several parts of this step work, and when one fails the others went on as v10 does not"
             self.notes.differs(self.step.case, message, hint)
-        elif self.sorting.works and self.call is None and len(self.step.case.rules) > 1:
+        elif self.sorting.rules.works and self.call is None and len(self.step.case.rules) > 1:
             message = "when the work of one of these rules fails, another one took over, which arcs cannot tell apart"
             self.notes.differs(self.step.case, message, hint)
         elif self.step.loop is not None and len(self.step.case.rules) > 1:
@@ -120,8 +120,10 @@ class CaseStep:
 
     def _works_in_several_parts(self) -> bool:
         """The sink is such a part, too."""
-        works = self.sorting.works
-        return (works > 1 and not self.sorting.is_success_and_failure) or (works > 0 and self.step.sink is not None)
+        works = self.sorting.rules.works
+        return (works > 1 and not self.sorting.rules.is_success_and_failure) or (
+            works > 0 and self.step.sink is not None
+        )
 
     def _pages(self) -> Pages | None:
         if self.call is None or not any(is_pages(retry) for retry in self.step.retry):

@@ -6,8 +6,6 @@ only runs if no other one took its event before; where that matters, the other's
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-
 import msgspec
 
 from noetl.language.migrating.case_guards import (
@@ -22,7 +20,7 @@ from noetl.language.migrating.case_guards import (
     rename_expression,
 )
 from noetl.language.migrating.case_routes import Choice, guard_of, targets_of, transition_options
-from noetl.language.migrating.case_rules import Looks, RuleParts, take_apart, then_part
+from noetl.language.migrating.case_rules import Looks, RuleParts, then_part
 from noetl.language.migrating.case_tasks import (
     TaskNames,
     choosing_task,
@@ -35,9 +33,8 @@ from noetl.language.migrating.fragments import Copier, FragmentEntry, Item, Mapp
 from noetl.language.migrating.names import paths, template
 from noetl.language.migrating.notes import Notes
 from noetl.language.migrating.split_rules import Apart
-from noetl.language.reading.nodes import Mapping, Node, scalars
-
-_STATE = ("vars", "ctx")  # one store under two names (V2C-21)
+from noetl.language.migrating.step_rules import StepRules, after_success, template_texts
+from noetl.language.reading.nodes import Mapping
 
 
 class CaseSorting:
@@ -46,7 +43,7 @@ class CaseSorting:
     ) -> None:
         self.looks, self.copier, self.notes, self.task_names = looks, copier, notes, task_names
         self.apart = Apart(looks, copier, notes, step_names, forks=forks)
-        self.inclusive = looks.step.case_mode == "inclusive"
+        self.rules = StepRules(looks, notes)
         self.before: list[Item] = []
         self.done: list[Item] = []
         self.exit: list[Item] = []
@@ -54,27 +51,12 @@ class CaseSorting:
         self.choices: list[Choice] = []
         self.extras: list[Item] = []
         self._left: list[RuleParts] = []  # the rules that are steps of their own
-        case = looks.step.case
-        self.rules = [take_apart(rule, notes, looped=looks.looped) for rule in case.rules] if case is not None else []
-
-    @property
-    def works(self) -> int:
-        """How many rules run tasks, which can fail."""
-        return sum(bool(parts.tasks) for parts in self.rules)
-
-    @property
-    def is_success_and_failure(self) -> bool:
-        """Whether one rule works after every success and the other one after every failure, that of the first one's
-        work too (V2C-11): a pipeline and an arc on step.failed do the same."""
-        guards = [parts.guard for parts in self.rules if parts.guard is not None and not parts.guard.rest]
-        alone = len(self.rules) == 2 and not self.inclusive and not self.looks.looped and self.looks.step.tasks
-        return bool(alone) and [any(one.only(event) for one in guards) for event in (DONE, ERROR)] == [True, True]
 
     def sort(self) -> None:
         """Rules on step.exit are looked at after those on the call's own events, and else after all (O-29)."""
         early: list[Choice] = []
         late: list[Choice] = []
-        for position, parts in enumerate(self.rules):
+        for position, parts in enumerate(self.rules.all):
             if parts.guard is None:
                 continue
             self.choices = []
@@ -84,9 +66,9 @@ class CaseSorting:
         self.choices = [*early, *late]
 
     def _place(self, parts: RuleParts, guard: Guard, position: int) -> None:
-        taken = self._taken_before(guard, position)
-        self._check_order(parts, guard)
-        self._check_turns(parts, guard, taken)
+        taken = self.rules.taken_before(guard, position)
+        self.rules.check_order(parts, guard)
+        self.rules.check_turns(parts, guard, taken)
         if self.looks.looped and parts.is_after_loop:
             self._after_loop(parts, guard, taken)
         elif parts.rule.when is None:
@@ -119,25 +101,15 @@ class CaseSorting:
         computed = any(arc.template for arc in transition.targets)
         if parts.is_after_loop:
             return not computed
-        return not (self.looks.looped or step.sink or computed or self._is_before_vars(parts))
+        return not (self.looks.looped or step.sink or computed or self.rules.is_before_vars(parts))
 
     def _is_certain(self, parts: RuleParts, guard: Guard, taken: list[RuleParts]) -> bool:
         """Whether every successful call, and nothing else, comes to this rule."""
         ends = guard.events is None or EXIT in guard.events  # after a failure too
         both = ends and parts.transition is not None and bool(self.looks.step.tasks)
-        if guard.rest or _after_success(taken) or not guard.after_success:
+        if guard.rest or after_success(taken) or not guard.after_success:
             return False
         return self.looks.looped or not both
-
-    def _taken_before(self, guard: Guard, position: int) -> list[RuleParts]:
-        """The rules that keep this one from running when they match, and that no order of arcs puts before it."""
-        earlier = [other for other in self.rules[:position] if other.guard is not None and other.guard.competes(guard)]
-        taken = [other for other in earlier if other.transition is not None or not self.inclusive]
-        if guard.only(EXIT):
-            on_call = [other for other in self.rules if other.guard is not None and not other.guard.only(EXIT)]
-            taken += [other for other in on_call if other.transition is not None and other.rule.when is not None]
-        unique = {id(other): other for other in taken if other.guard is not None and other.guard.overlaps(guard)}
-        return list(unique.values())
 
     def _after_loop(self, parts: RuleParts, guard: Guard, taken: list[RuleParts]) -> None:
         """A rule on `loop.done`: an arc that sets what it sets, or the step's own set_ctx."""
@@ -181,8 +153,8 @@ class CaseSorting:
     def _follow(self, parts: RuleParts, guard: Guard) -> None:
         """Tasks after every successful call join the pipeline."""
         self._note_failures(parts, guard)
-        several = sum(bool(other.sets) for other in self.rules) > 1  # a choose may come before or after this one
-        in_turn = bool(parts.tasks) or several or self.looks.looped or self._is_before_vars(parts)
+        several = sum(bool(other.sets) for other in self.rules.all) > 1  # a choose may come before or after this one
+        in_turn = bool(parts.tasks) or several or self.looks.looped or self.rules.is_before_vars(parts)
         items = self._work(parts, self._in_pipeline(), in_pipeline=in_turn)
         (self.exit if guard.only(EXIT) else self.done).extend(items)
         if parts.transition is not None:
@@ -196,7 +168,7 @@ class CaseSorting:
         """Tasks under a condition, without a way out: a choose after the call."""
         copier = self._in_pipeline()
         names = copier.names
-        others = _after_success(taken)
+        others = after_success(taken)
         if any(not other.rest for other in others):
             if guard.after_failure:
                 hint = "name the event: event.name == 'call.error', with a step to lead to"
@@ -220,12 +192,12 @@ class CaseSorting:
 
     def _otherwise(self, parts: RuleParts, guard: Guard, position: int) -> None:
         """`else`: no condition of the others was true."""
-        others = [(other, other.guard) for other in self.rules[:position]]
+        others = [(other, other.guard) for other in self.rules.all[:position]]
         conditions = [self._condition(other, its, []) if its is not None else None for other, its in others]
         if any(condition is None for condition in conditions):
             return
         when = " and ".join(f"not ({condition})" for condition in conditions) or None
-        self._note_failed_tasks(parts, self.rules[:position])
+        self._note_failed_tasks(parts, self.rules.all[:position])
         if parts.works:
             self._leave(parts, guard, when)
         elif parts.transition is not None:
@@ -233,18 +205,18 @@ class CaseSorting:
 
     def _leave(self, parts: RuleParts, guard: Guard, when: str | None) -> None:
         """Tasks that lead on, or that a failed call leads to: a step of their own."""
-        if parts.transition is None and self._goes_on(parts):
+        if parts.transition is None and self.rules.goes_on(parts):
             hint = "put these tasks before the transition of the rule that leads on"
             self.notes.blocked(parts.rule, "after these tasks something else still decided where the step leads", hint)
         before = guard.after_success and not guard.only(EXIT)
-        if before and ((parts.tasks and self.looks.step.vars is not None) or self._is_before_vars(parts)):
+        if before and ((parts.tasks and self.looks.step.vars is not None) or self.rules.is_before_vars(parts)):
             message = "this rule worked before the step's vars were written, and the step it becomes does so after them"
             self.notes.differs(parts.rule, message, "write the vars with set in the rule, behind its work")
-        others = self._tasks() - {task.name for task in parts.tasks}
-        self._check_reads(parts, others, _texts([then_part(parts.rule)]))
-        self._check_reads(parts, self._tasks(), [template(when)] if when else [])
+        others = self.rules.task_names() - {task.name for task in parts.tasks}
+        self.rules.check_reads(parts, others, template_texts([then_part(parts.rule)]))
+        self.rules.check_reads(parts, self.rules.task_names(), [template(when)] if when else [])
         on_failure = [] if guard.only(ERROR) else self._failure_choices()
-        if parts.tasks and len(self._taking_failures(parts)) > len(on_failure):
+        if parts.tasks and len(self.rules.taking_failures(parts)) > len(on_failure):
             message = "when the work of this rule fails, another one took over, which the step it becomes does not know"
             self.notes.differs(parts.rule, message, "let the rule only lead on, and do its work in the next step")
         step, target = self.apart.step(parts, guard, on_failure)
@@ -264,17 +236,6 @@ class CaseSorting:
             return self.copier
         return self.copier.with_names(pipeline_names(self.looks.step))
 
-    def _is_before_vars(self, parts: RuleParts) -> bool:
-        """Whether the step's vars write or read what this rule sets before them, or it reads what they write (O-29):
-        set_ctx writes all at once."""
-        step_vars = self.looks.step.vars
-        if step_vars is None or not parts.sets:
-            return False
-        values = [one.values for one in parts.sets]
-        keys, written = {key for one in values for key in one.values}, step_vars.values.keys()
-        before = parts.guard is None or not parts.guard.only(EXIT)
-        return bool(keys & written) or _reads_state([step_vars], keys) or (before and _reads_state(values, written))
-
     def _note_failures(self, parts: RuleParts, guard: Guard) -> None:
         """A pipeline ends with its first failure, and only an arc sees that one."""
         if self.looks.step.tasks and (guard.events is None or EXIT in guard.events):
@@ -291,21 +252,9 @@ class CaseSorting:
             message = "this else is now taken when a task of another rule fails, too"
             self.notes.differs(parts.rule, message, "write a rule on call.error before it")
 
-    def _goes_on(self, parts: RuleParts) -> bool:
-        """Whether a failed call whose rule leads nowhere could still lead on: by another rule, or tolerated."""
-        others = [other for other in self.rules if other is not parts and other.rule.when is not None]
-        guards = [other.guard for other in others if other.guard is not None and other.guard.after_failure]
-        later = [its for its in guards if self.inclusive or its.events is None or EXIT in its.events]
-        return bool(later) or self.looks.step.on_error == "continue" or parts.rule.when is None
-
-    def _taking_failures(self, parts: RuleParts) -> list[RuleParts]:
-        """The other rules that a failure of this one's work can come to (V2C-11)."""
-        others = [other for other in self.rules if other is not parts and other.rule.when is not None]
-        return [other for other in others if other.guard is not None and other.guard.after_failure]
-
     def _failure_choices(self) -> list[Choice]:
         """Where the rules on call.error lead, for the steps that came out of this one."""
-        plain = [parts for parts in self.rules if not parts.works or self._sets_on_the_way(parts)]
+        plain = [parts for parts in self.rules.all if not parts.works or self._sets_on_the_way(parts)]
         leading = [parts for parts in plain if parts.transition is not None]
         on_error = [(parts, parts.guard) for parts in leading if parts.guard is not None and parts.guard.only(ERROR)]
         return [self._choice(parts, guard, self._condition(parts, guard, [])) for parts, guard in on_error]
@@ -332,7 +281,9 @@ class CaseSorting:
         if narrowed is not None:
             when = joined([when, narrowed]) if when else narrowed
         when = when or self._any_end
-        self._check_reads(parts, self._tasks(), [template(when), *_texts(arc.args for arc in transition.targets)])
+        self.rules.check_reads(
+            parts, self.rules.task_names(), [template(when), *template_texts(arc.args for arc in transition.targets)]
+        )
         targets = targets_of(transition.targets, transition_options(transition, copier), copier, self.notes)
         origin = item_id(parts.rule.node)
         writes = self._writes(parts, copier) if self._sets_on_the_way(parts) else ()
@@ -344,40 +295,6 @@ class CaseSorting:
         entries = [copier.renamed_entry(one.values, key, key) for one in parts.sets for key in one.values.values]
         return tuple({entry.key: entry for entry in entries}.values())
 
-    def _check_turns(self, parts: RuleParts, guard: Guard, taken: list[RuleParts]) -> None:
-        """A rule of two events, of which another took the one, still has the other: an arc is only looked at once."""
-        stays = guard.is_wide and parts.transition is None
-        rivals = [other.guard for other in taken if other.guard is not None and (stays or other.transition is None)]
-        if parts.rule.when is not None and rivals and (guard.is_wide or any(other.is_wide for other in rivals)):
-            hint = "name one event in each: event.name == 'call.done' and …"
-            message = "one of two rules takes any event: the one that the other leaves, or the next one"
-            self.notes.blocked(parts.rule, message, hint)
-
-    def _check_order(self, parts: RuleParts, guard: Guard) -> None:
-        """What an arc sees is all there at once: what rules set, and which of them had something to wait for."""
-        others = [other for other in self.rules if other is not parts and other.guard is not None]
-        told = [other for other in others if other.tasks and other.guard and other.guard.on_entry]
-        if guard.events and guard.only(DONE, ERROR) and not self.looks.step.tasks and not told:
-            hint = "ask for step.exit, or leave the rule out"
-            self.notes.blocked(parts.rule, "this rule asks how a call went, and the step makes none", hint)
-        rivals = [one.values for other in others if other.guard and other.guard.competes(guard) for one in other.sets]
-        if self.looks.step.vars is not None and not guard.only(EXIT):
-            rivals.append(self.looks.step.vars)
-        written = {key.partition(".")[0] for values in rivals for key in values.values}
-        read = {path[1] for part in guard.rest for path in paths(template(part)) if path[0] in _STATE and len(path) > 1}
-        for name in sorted(read & written):
-            message = f'this condition reads "{name}" as it was before the step set it, and arcs see it afterwards'
-            self.notes.blocked(parts.rule, message, "give one of them another name")
-
-    def _tasks(self) -> set[str]:
-        return {task.name for parts in self.rules for task in parts.tasks if task.name}
-
-    def _check_reads(self, parts: RuleParts, tasks: set[str], texts: list[str]) -> None:
-        """Arcs and other steps see no results of tasks, only those of steps (SCOPE-10)."""
-        for name in sorted({path[0] for text in texts for path in paths(text)} & tasks):
-            message = f'the task "{name}" is read where v10 only sees the results of steps'
-            self.notes.blocked(parts.rule, message, "keep the value with set_ctx, and read it from ctx")
-
     def _work(self, parts: RuleParts, copier: Copier, *, in_pipeline: bool) -> list[Item]:
         items = rule_tasks(copier, self.looks.step, parts.rule, parts.tasks, self.task_names)
         for values in parts.sets:
@@ -387,19 +304,3 @@ class CaseSorting:
             else:
                 self.set_ctx.append(values.values)
         return items
-
-
-def _texts(nodes: Iterable[Node | None]) -> list[str]:
-    return [str(scalar.value) for node in nodes if node is not None for scalar in scalars(node)]
-
-
-def _reads_state(nodes: Iterable[Node], keys: Collection[str]) -> bool:
-    """Whether templates read any of these variables, by any of their names, or all of them."""
-    read = {path for text in _texts(nodes) for path in paths(text)}
-    names = {path[:2][-1] if path[0] in _STATE else path[0] for path in read}
-    return any(name in keys or name in _STATE for name in names)
-
-
-def _after_success(rules: list[RuleParts]) -> list[Guard]:
-    """The conditions of those rules that a successful call can meet."""
-    return [parts.guard for parts in rules if parts.guard is not None and parts.guard.after_success]

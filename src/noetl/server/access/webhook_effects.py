@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from noetl.control.outside.delivery import MessageDelivery
-from noetl.operations.api_shapes import WebhookTarget
+from noetl.operations.administration_shapes import WebhookTarget
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import Services
 from noetl.server.start_requests import begin

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 
-from noetl.operations.api_shapes import AuditPage
+from noetl.operations.administration_shapes import AuditPage
 from noetl.operations.audit import audit_page
 from noetl.server.access.access import access_of
 from noetl.server.guarded_router import Json, shows

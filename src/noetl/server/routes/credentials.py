@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from fastapi import APIRouter, Request, Response
 
-from noetl.operations.api_shapes import CredentialCheck, CredentialView, Rotated
+from noetl.operations.administration_shapes import CredentialCheck, CredentialView, Rotated
 from noetl.operations.credentials import CredentialOperations
 from noetl.secrets.master_keys import MasterKeys, load_master_keys
 from noetl.server.bodies import read

@@ -8,7 +8,7 @@ import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
 from noetl.control.notifications.rules import NotificationRule
-from noetl.operations.api_shapes import NoticePage, NoticeView, TriedDestination
+from noetl.operations.administration_shapes import NoticePage, NoticeView, TriedDestination
 from noetl.server.bodies import read
 from noetl.server.guarded_router import Json, shows
 from noetl.server.services import services_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from fastapi import APIRouter, Request, Response
 
-from noetl.operations.api_shapes import SessionShape
+from noetl.operations.administration_shapes import SessionShape
 from noetl.operations.identity import Caller, Role
 from noetl.server.access.access import Access, access_of
 from noetl.server.access.audit_writer import ACTOR, address_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from fastapi import APIRouter, Request
 
-from noetl.operations.api_shapes import AccessTokenView, MadeToken
+from noetl.operations.administration_shapes import AccessTokenView, MadeToken
 from noetl.operations.identity import Role
 from noetl.operations.tokens import Wanted, made_token, token_view
 from noetl.server.access.access import access_of

@@ -13,7 +13,7 @@ from fastapi import APIRouter, Request, Response
 
 from noetl.base.clock import rfc3339
 from noetl.base.errors import RefusedError
-from noetl.operations.api_shapes import MadeWebhook, WebhookShape, WebhookTarget
+from noetl.operations.administration_shapes import MadeWebhook, WebhookShape, WebhookTarget
 from noetl.operations.webhooks import Webhook, made_webhook, webhook_view
 from noetl.server.access.access import Access, access_of
 from noetl.server.access.audit_writer import ACTOR, address_of

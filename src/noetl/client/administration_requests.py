@@ -1,0 +1,148 @@
+"""Requests of administrators: credentials, tokens, webhooks, notifications, the audit log, pools and workers.
+
+Like those of `requests.py` they are values; nothing here sends anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from noetl.client.api_request import ApiRequest, get, post, read_as, read_json, read_list, read_nothing
+from noetl.client.models import PoolInfo, WorkerInfo
+from noetl.operations.administration_shapes import (
+    AccessTokenView,
+    AuditPage,
+    CredentialCheck,
+    CredentialView,
+    MadeToken,
+    MadeWebhook,
+    NoticePage,
+    NoticeView,
+    Rotated,
+    SessionShape,
+    TriedDestination,
+    WebhookShape,
+)
+from noetl.store.audit import AuditChainCheck
+
+
+def set_credential(name: str, value: Any, kind: str) -> ApiRequest[CredentialView]:
+    body = msgspec.json.encode({"value": value, "type": kind})
+    path = f"/api/credentials/{quote(name, safe='')}"
+    return ApiRequest(method="PUT", path=path, read=read_as(CredentialView), content=body, again=True)
+
+
+def credentials() -> ApiRequest[list[CredentialView]]:
+    return get("/api/credentials", read_list("credentials", CredentialView))
+
+
+def delete_credential(name: str) -> ApiRequest[None]:
+    return ApiRequest(method="DELETE", path=f"/api/credentials/{quote(name, safe='')}", read=read_nothing)
+
+
+def make_token(body: Mapping[str, Any]) -> ApiRequest[MadeToken]:
+    return post("/api/tokens", read_as(MadeToken), body)
+
+
+def check_credential(name: str, kind: str | None, url: str | None) -> ApiRequest[CredentialCheck]:
+    body = {key: value for key, value in (("kind", kind), ("url", url)) if value is not None}
+    return post(f"/api/credentials/{quote(name, safe='')}/test", read_as(CredentialCheck), body)
+
+
+def rotate_credentials() -> ApiRequest[Rotated]:
+    return post("/api/credentials/rotate", read_as(Rotated))
+
+
+def tokens() -> ApiRequest[list[AccessTokenView]]:
+    return get("/api/tokens", read_list("tokens", AccessTokenView))
+
+
+def revoke_token(token_id: str) -> ApiRequest[AccessTokenView]:
+    path = f"/api/tokens/{quote(token_id, safe='')}"
+    return ApiRequest(method="DELETE", path=path, read=read_as(AccessTokenView))
+
+
+def webhooks() -> ApiRequest[list[WebhookShape]]:
+    return get("/api/webhooks", read_list("webhooks", WebhookShape))
+
+
+def make_webhook(body: Mapping[str, Any]) -> ApiRequest[MadeWebhook]:
+    return post("/api/webhooks", read_as(MadeWebhook), body)
+
+
+def delete_webhook(name: str) -> ApiRequest[None]:
+    return ApiRequest(method="DELETE", path=f"/api/webhooks/{quote(name, safe='')}", read=read_nothing)
+
+
+def notices(states: Sequence[str], execution_id: str | None, limit: int, cursor: str | None) -> ApiRequest[NoticePage]:
+    read = read_as(NoticePage)
+    return get("/api/notifications", read, state=list(states), execution_id=execution_id, limit=limit, cursor=cursor)
+
+
+def notice(notice_id: str) -> ApiRequest[NoticeView]:
+    return get(f"/api/notifications/{quote(notice_id, safe='')}", read_as(NoticeView))
+
+
+def retry_notice(notice_id: str) -> ApiRequest[NoticeView]:
+    return post(f"/api/notifications/{quote(notice_id, safe='')}/retry", read_as(NoticeView))
+
+
+def retry_notices() -> ApiRequest[int]:
+    return post("/api/notifications/retry", lambda response: int(read_json(response)["retried"]))
+
+
+def notification_rules() -> ApiRequest[list[dict[str, Any]]]:
+    return get("/api/notification-rules", read_list("rules", dict[str, Any]))
+
+
+def set_notification_rule(name: str, rule: Mapping[str, Any]) -> ApiRequest[dict[str, Any]]:
+    return ApiRequest(
+        method="PUT",
+        path=f"/api/notification-rules/{quote(name, safe='')}",
+        read=read_json,
+        content=msgspec.json.encode(rule),
+        again=True,
+    )
+
+
+def delete_notification_rule(name: str) -> ApiRequest[None]:
+    return ApiRequest(method="DELETE", path=f"/api/notification-rules/{quote(name, safe='')}", read=read_nothing)
+
+
+def test_notification_rule(name: str) -> ApiRequest[list[TriedDestination]]:
+    path = f"/api/notification-rules/{quote(name, safe='')}/test"
+    return post(path, read_list("destinations", TriedDestination), wait_s=60.0)
+
+
+def audit(limit: int, before: int | None) -> ApiRequest[AuditPage]:
+    return get("/api/audit", read_as(AuditPage), limit=limit, cursor=before)
+
+
+def verify_audit(holds: str | None) -> ApiRequest[AuditChainCheck]:
+    return get("/api/audit/verify", read_as(AuditChainCheck), holds=holds)
+
+
+def pools() -> ApiRequest[list[PoolInfo]]:
+    return get("/api/pools", read_list("pools", PoolInfo))
+
+
+def set_pool(name: str, body: Mapping[str, Any]) -> ApiRequest[PoolInfo]:
+    content = msgspec.json.encode(body)
+    path = f"/api/pools/{quote(name, safe='')}"
+    return ApiRequest(method="PUT", path=path, read=read_as(PoolInfo), content=content, again=True)
+
+
+def workers() -> ApiRequest[list[WorkerInfo]]:
+    return get("/api/workers", read_list("workers", WorkerInfo))
+
+
+def who_am_i() -> ApiRequest[SessionShape]:
+    return get("/api/session", read_as(SessionShape))
+
+
+def ready() -> ApiRequest[dict[str, Any]]:
+    return get("/api/health/ready", read_json)

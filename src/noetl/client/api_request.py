@@ -1,0 +1,120 @@
+"""One request of the API as a value: how its answer is read, how long it may take, and when it is sent again.
+
+Nothing here sends anything; both clients do it alike by what is said here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar
+
+import httpx2
+import msgspec
+
+from noetl.worker.backoff import delay_s
+
+T = TypeVar("T")
+
+
+_JSON = "application/json"
+
+
+class ApiRequest(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
+    """`read` makes its value of the answer. `again`: it may be sent twice and means the same."""
+
+    method: str
+    path: str
+    read: Callable[[httpx2.Response], T]
+    params: Mapping[str, Any] = {}
+    content: bytes | None = None
+    media_type: str = _JSON
+    headers: Mapping[str, str] = {}
+    wait_s: float = 0.0
+    again: bool = False
+
+
+def read_as(kind: type[T]) -> Callable[[httpx2.Response], T]:
+    return lambda response: msgspec.json.decode(response.content, type=kind)
+
+
+def read_json(response: httpx2.Response) -> Any:
+    return msgspec.json.decode(response.content) if response.content else None
+
+
+def read_text(response: httpx2.Response) -> str:
+    return response.text
+
+
+def read_changed(response: httpx2.Response) -> bool:
+    return bool(read_json(response)["changed"])
+
+
+def read_deleted(response: httpx2.Response) -> int:
+    return int(read_json(response)["deleted"])
+
+
+def read_nothing(_: httpx2.Response) -> None:
+    return None
+
+
+def read_list(name: str, kind: type[T]) -> Callable[[httpx2.Response], list[T]]:
+    """A list, given as such or under its name."""
+
+    def read(response: httpx2.Response) -> list[T]:
+        told = msgspec.json.decode(response.content)
+        return msgspec.convert(told[name] if isinstance(told, dict) else told, list[kind])  # type: ignore[valid-type]
+
+    return read
+
+
+def set_params(**params: Any) -> dict[str, Any]:
+    return {name: value for name, value in params.items() if value is not None}
+
+
+def get(path: str, read: Callable[[httpx2.Response], T], /, **params: Any) -> ApiRequest[T]:
+    return ApiRequest(method="GET", path=path, read=read, params=set_params(**params), again=True)
+
+
+def post(path: str, read: Callable[[httpx2.Response], T], body: Any = None, **more: Any) -> ApiRequest[T]:
+    content = msgspec.json.encode(body) if body is not None else None
+    return ApiRequest(method="POST", path=path, read=read, content=content, **more)
+
+
+def read_count(response: httpx2.Response) -> int:
+    return int(read_json(response)["count"])
+
+
+TRIES = 5  # of a request that may be sent twice
+TIMEOUT_S = 30.0
+STREAM_SILENCE_S = 60.0  # a server comments every 15 s; past this it is gone
+_PASSING = (408, 429, 502, 503, 504)
+
+
+def headers_for(token: str | None) -> dict[str, str]:
+    told = {"User-Agent": "noetl-client", "Accept": "application/json"}
+    return told if token is None else {**told, "Authorization": f"Bearer {token}"}
+
+
+def arguments(request: ApiRequest[Any]) -> dict[str, Any]:
+    """A request as httpx takes it."""
+    headers = dict(request.headers)
+    if request.content is not None:
+        headers["Content-Type"] = request.media_type
+    return {
+        "method": request.method,
+        "url": request.path,
+        "params": dict(request.params) or None,
+        "content": request.content,
+        "headers": headers,
+        "timeout": TIMEOUT_S + request.wait_s,
+    }
+
+
+def pause_before_next(request: ApiRequest[Any], tries: int, response: httpx2.Response | None) -> float | None:
+    """How long to wait before sending it again, None when that is not to be done."""
+    if response is not None and response.status_code not in _PASSING:
+        return None
+    is_safe = request.again or (response is not None and response.status_code == 429)
+    if not is_safe or tries >= TRIES:
+        return None
+    return delay_s(tries - 1, response.headers.get("Retry-After") if response is not None else None)
