@@ -14,15 +14,12 @@ from noetl.events.outcomes import Error
 from noetl.events.rerun_state import RerunState
 
 
-class StartExecution(msgspec.Struct, frozen=True, kw_only=True):
-    """Begin: the playbook is already loaded, checked and its keychain resolved (SRV-01). `refused`: it did not
-    resolve, and the execution ends where it begins (KEY-02). `depth` counts the playbooks around a nested one
-    (TOOL-11); one whose parent is `paused` begins so, `held` says why another does. One that `compensates` another
-    only undoes what that one had registered (design.md §8). `carried`: begin at a step, with what an earlier run had
-    there. `late_after_s`: expected durations of rules of the installation, besides the playbook's own."""
+class ExecutionStart(msgspec.Struct, frozen=True, kw_only=True):
+    """How an execution begins; a nested one says whose child it is. `refused`: its keychain did not resolve, and it
+    ends where it begins (KEY-02). `depth` counts the playbooks around a nested one (TOOL-11); one whose parent is
+    `paused` begins so, `held` says why another does. One that `compensates` another only undoes what that one had
+    registered (design.md §8). `carried`: it begins at a step, with what an earlier run had there."""
 
-    at: float
-    net_hash: str
     payload: dict[str, Any] = {}
     parent_execution_id: str | None = None
     parent_step_run_id: str | None = None
@@ -33,6 +30,14 @@ class StartExecution(msgspec.Struct, frozen=True, kw_only=True):
     compensates: str | None = None
     registrations: tuple[CompensationRegistered, ...] = ()
     carried: RerunState | None = None
+
+
+class StartExecution(ExecutionStart, frozen=True, kw_only=True):
+    """Begin: the playbook is already loaded, checked and its keychain resolved (SRV-01). `late_after_s`: expected
+    durations of rules of the installation, besides the playbook's own."""
+
+    at: float
+    net_hash: str
     late_after_s: tuple[float, ...] = ()
 
 

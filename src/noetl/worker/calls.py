@@ -50,28 +50,14 @@ class TaskCalls:
                 "name it in the child's own keychain, or look it up there with a secrets task",
                 child_status="refused",
             )
-        await self._flush()  # the server looks which task the order stands at, before it starts anything for it
-        order = self._order
-        self._called = call = PlaybookCall(
-            execution_id=order.execution_id,
-            step_run_id=order.step_run_id,
-            order_id=order.order_id,
-            worker_id=self._worker_id,
-            lease_epoch=order.lease_epoch,
-            task_run_id=self._task_run_id,
-            path=path,
-            version=version,
-            payload=payload,
-            return_step=return_step,
-            wait=wait,
-        )
-        if not wait:
-            return await self._control_plane.call(call)
-        async with self._lend():
-            return await self._control_plane.call(call)
+        return await self._ask(path=path, version=version, payload=payload, return_step=return_step, wait=wait)
 
     async def compensate(self, execution_id: str) -> PlaybookCallResult:
         """Undo what a child had registered: in an execution of its own, which is found again like any child."""
+        return await self._ask(path="", compensates=execution_id)
+
+    async def _ask(self, **wanted: Any) -> PlaybookCallResult:
+        """Under the order's lease; the slot is lent for as long as somebody waits."""
         await self._flush()  # the server looks which task the order stands at, before it starts anything for it
         order = self._order
         self._called = call = PlaybookCall(
@@ -81,10 +67,9 @@ class TaskCalls:
             worker_id=self._worker_id,
             lease_epoch=order.lease_epoch,
             task_run_id=self._task_run_id,
-            path="",
-            compensates=execution_id,
+            **wanted,
         )
-        async with self._lend():
+        async with self._lend() if call.wait else keep_slot():
             return await self._control_plane.call(call)
 
     async def give_up(self, reason: str) -> None:

@@ -10,14 +10,14 @@ from typing import Any
 from noetl.events.outcomes import Error
 
 
-class ErrorKind(str):
-    """The kind of an error that also equals its aliases."""
+class AliasedName(str):
+    """A name that also equals its aliases: of an error's kind (OUT-02), of an event (EVT-10)."""
 
     __slots__ = ("_aliases",)
     _aliases: frozenset[str]
 
-    def __new__(cls, kind: str, aliases: frozenset[str]) -> ErrorKind:
-        made = super().__new__(cls, kind)
+    def __new__(cls, name: str, aliases: frozenset[str]) -> AliasedName:
+        made = super().__new__(cls, name)
         made._aliases = aliases
         return made
 
@@ -41,7 +41,7 @@ class ErrorView:
 
     def lookup(self, name: str | int) -> Any:
         if name == "kind":
-            return ErrorKind(self._error.kind, aliases_of(self._error))
+            return AliasedName(self._error.kind, aliases_of(self._error))
         return self._plain[str(name)]
 
     def value(self) -> Any:

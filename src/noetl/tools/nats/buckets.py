@@ -16,9 +16,9 @@ from nats.js.kv import KV_DEL, KV_MARKER_REASON, KV_OP, KV_PURGE, KeyValue
 from nats.js.object_store import ObjectStore
 
 from noetl.base.errors import ToolError
+from noetl.tools.contents import MAX_BYTES, decoded, encoded
 from noetl.tools.contract import ToolContext
 from noetl.tools.nats.messages import timeout_s
-from noetl.tools.nats.payloads import MAX_BYTES, decoded, encoded
 
 _BUCKET = re.compile(r"[a-zA-Z0-9_-]{1,200}\Z")
 _KEY = re.compile(r"[-/_=a-zA-Z0-9]+(?:\.[-/_=a-zA-Z0-9]+)*\Z")
@@ -27,13 +27,13 @@ _KEY = re.compile(r"[-/_=a-zA-Z0-9]+(?:\.[-/_=a-zA-Z0-9]+)*\Z")
 async def kv_get(client: Client, inputs: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
     bucket = await _key_value(client, inputs, context)
     entry = await bucket.get(_key(inputs), revision=inputs.get("revision"))
-    value = decoded(entry.value or b"", inputs.get("format"))
+    value = decoded(entry.value or b"", inputs.get("format"), kind="nats")
     return {"bucket": entry.bucket, "key": entry.key, "value": value, "revision": entry.revision}
 
 
 async def kv_put(client: Client, inputs: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
     """Write a key; with `revision` only if that is its latest one, 0 meaning that it is not there yet."""
-    key, body, expected = _key(inputs), encoded(inputs.get("data")), inputs.get("revision")
+    key, body, expected = _key(inputs), encoded(inputs.get("data"), kind="nats"), inputs.get("revision")
     bucket = await _key_value(client, inputs, context)
     if expected is None:
         revision = await bucket.put(key, body)
@@ -64,12 +64,12 @@ async def object_get(client: Client, inputs: Mapping[str, Any], context: ToolCon
     if (info.size or 0) > MAX_BYTES:
         raise ToolError("result.too_large", f'the object "{name}" has {info.size} bytes, at most {MAX_BYTES} are read')
     found = await bucket.get(name)
-    value = decoded(bytes(found.data or b""), inputs.get("format"))
+    value = decoded(bytes(found.data or b""), inputs.get("format"), kind="nats")
     return {"bucket": str(inputs["bucket"]), "key": name, "value": value, "size": info.size, "checksum": info.digest}
 
 
 async def object_put(client: Client, inputs: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
-    name, body = _object_name(inputs), encoded(inputs.get("data"))
+    name, body = _object_name(inputs), encoded(inputs.get("data"), kind="nats")
     bucket = await _objects(client, inputs, context)
     info = await bucket.put(name, body)
     key = f"{inputs['bucket']}/{name}"

@@ -10,19 +10,20 @@ from nats.aio.client import Client
 
 from noetl.base.durations import seconds
 from noetl.base.errors import ToolError
+from noetl.tools.contents import decoded, encoded
 from noetl.tools.contract import ToolContext
-from noetl.tools.nats.payloads import decoded, encoded, headers_of
 
 DEFAULT_S = 30.0
 MESSAGE_ID = "Nats-Msg-Id"
 _SUBJECT = re.compile(r"[^\s\x00-\x1f\x7f.*>]+(?:\.[^\s\x00-\x1f\x7f.*>]+)*\Z")
+_HEADER = re.compile(r"[!-9;-~]+\Z")  # printable, no colon
 
 
 async def publish(client: Client, inputs: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
     """Send a message. With `stream` it is not done before that stream has stored it; a repeated attempt is then known
     as such by its id (reliability.md §3.4)."""
-    subject, payload = _subject(inputs), encoded(inputs.get("data"))
-    headers = {MESSAGE_ID: context.idempotency_key, **headers_of(inputs.get("headers"))}
+    subject, payload = _subject(inputs), encoded(inputs.get("data"), kind="nats")
+    headers = {MESSAGE_ID: context.idempotency_key, **_headers(inputs.get("headers"))}
     stream = inputs.get("stream")
     if stream is None:
         await client.publish(subject, payload, headers=headers)
@@ -38,11 +39,11 @@ async def publish(client: Client, inputs: Mapping[str, Any], context: ToolContex
 async def request(client: Client, inputs: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
     """Send a message and wait for its answer."""
     subject = _subject(inputs)
-    headers = headers_of(inputs.get("headers"))
+    headers = _headers(inputs.get("headers"))
     answer = await client.request(
-        subject, encoded(inputs.get("data")), timeout=timeout_s(context), headers=headers or None
+        subject, encoded(inputs.get("data"), kind="nats"), timeout=timeout_s(context), headers=headers or None
     )
-    value = decoded(answer.data, inputs.get("format"))
+    value = decoded(answer.data, inputs.get("format"), kind="nats")
     return {"subject": subject, "value": value, "headers": dict(answer.headers or {})}
 
 
@@ -57,3 +58,16 @@ def _subject(inputs: Mapping[str, Any]) -> str:
     if not _SUBJECT.match(subject):
         raise ToolError("nats.input", f'"{subject}" is no subject: write words joined by dots, such as orders.new')
     return subject
+
+
+def _headers(written: Any) -> dict[str, str]:
+    """Headers of a message. Control characters in them would be lines of the protocol."""
+    if written is None:
+        return {}
+    if not isinstance(written, Mapping):
+        raise ToolError("nats.input", f"headers must be a mapping, not {type(written).__name__}")
+    headers = {str(name): value if isinstance(value, str) else str(value) for name, value in written.items()}
+    for name, value in headers.items():
+        if not _HEADER.match(name) or any(ord(sign) < 32 or ord(sign) == 127 for sign in value):
+            raise ToolError("nats.input", f'the header "{name!r}" holds a character that no header can')
+    return headers

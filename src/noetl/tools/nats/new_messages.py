@@ -13,7 +13,7 @@ from nats.js import JetStreamContext
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 
 from noetl.base.errors import ToolError
-from noetl.tools.nats.payloads import decoded
+from noetl.tools.contents import decoded
 from noetl.tools.trigger_source import TriggerBatch, TriggerItem, TriggerPoll
 
 _ACK_WAIT_S = 60.0  # after this a message whose reader is gone is handed out again
@@ -70,7 +70,7 @@ def _item(message: Msg) -> TriggerItem:
     metadata = message.metadata
     value = {
         "subject": message.subject,
-        "value": decoded(message.data, None),
+        "value": decoded(message.data, None, kind="nats"),
         "headers": dict(message.headers or {}),
         "sequence": metadata.sequence.stream,
     }

@@ -13,7 +13,7 @@ import msgspec
 
 from noetl.engine.pipeline.case.collected_results import collected, collects_of, with_collected
 from noetl.engine.pipeline.case.parts import CALL, is_page_sink, task_at
-from noetl.engine.pipeline.error_views import error_view
+from noetl.engine.pipeline.error_views import AliasedName, error_view
 from noetl.engine.pipeline.pipeline_scope import Load, PipelineScope
 from noetl.engine.pipeline.scopes import view_of
 from noetl.events.cases import CaseCalls, OwnEvent
@@ -25,26 +25,6 @@ from noetl.net.task import Task
 from noetl.templates.headers import with_headers
 from noetl.templates.scopes import is_reserved
 from noetl.templates.views import PayloadView
-
-
-class AliasedName(str):
-    """An event's name that also equals its aliases (EVT-10)."""
-
-    __slots__ = ("_aliases",)
-    _aliases: frozenset[str]
-
-    def __new__(cls, name: str, aliases: frozenset[str]) -> AliasedName:
-        made = super().__new__(cls, name)
-        made._aliases = aliases
-        return made
-
-    def __eq__(self, other: object) -> bool:
-        return str.__eq__(self, other) is True or other in self._aliases
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    __hash__ = str.__hash__
 
 
 class Later:

@@ -141,6 +141,19 @@ def _name_policy(node: Mapping, rewriting: Rewriting) -> Mapping:
     return with_value(without_keys(node, "output"), "spec", with_value(outer, "policy", block))
 
 
+# The example of a task that writes what it gave, as rules.
+WRITES_AFTER_SUCCESS = """
+- step: start
+  tool:
+    kind: noop
+    args: {n: 1}
+    spec:
+      policy:
+        rules:
+          - {when: "{{ outcome.status == 'error' }}", then: {do: fail}}
+          - {when: "{{ outcome.status == 'success' }}", then: {do: continue, set_ctx: {seen: "{{ outcome.data.n }}"}}}
+"""
+
 SPELLINGS = (
     Spelling(
         id="io-names",
@@ -265,17 +278,7 @@ SPELLINGS = (
 - step: start
   tool: {kind: noop, args: {n: 1}, set: {seen: "{{ output.data.n }}"}}
 """,
-        after="""
-- step: start
-  tool:
-    kind: noop
-    args: {n: 1}
-    spec:
-      policy:
-        rules:
-          - {when: "{{ outcome.status == 'error' }}", then: {do: fail}}
-          - {when: "{{ outcome.status == 'success' }}", then: {do: continue, set_ctx: {seen: "{{ outcome.data.n }}"}}}
-""",
+        after=WRITES_AFTER_SUCCESS,
         rewrite=_set_on_task,
     ),
 )

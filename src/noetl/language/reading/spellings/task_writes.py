@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
-from noetl.language.reading.spellings.input_output import with_task_writes
+from noetl.language.reading.spellings.input_output import WRITES_AFTER_SUCCESS, with_task_writes
 from noetl.language.reading.spellings.model import V2_EVAL, V10, Rewriting, Spelling, Where
 from noetl.language.reading.spellings.trees import made_list, made_mapping, made_text, with_value, without_keys
 
@@ -67,17 +67,7 @@ SPELLINGS = (
 - step: start
   tool: {kind: noop, args: {n: 1}, set_ctx: {seen: "{{ outcome.data.n }}"}}
 """,
-        after="""
-- step: start
-  tool:
-    kind: noop
-    args: {n: 1}
-    spec:
-      policy:
-        rules:
-          - {when: "{{ outcome.status == 'error' }}", then: {do: fail}}
-          - {when: "{{ outcome.status == 'success' }}", then: {do: continue, set_ctx: {seen: "{{ outcome.data.n }}"}}}
-""",
+        after=WRITES_AFTER_SUCCESS,
         rewrite=_write_in_rules,
     ),
     Spelling(
