@@ -7,6 +7,7 @@ import json
 import sqlite3
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -139,12 +140,12 @@ def test_a_tampered_log_ends_the_check_with_1(home: Path) -> None:
     assert (code, out) == (0, f"3 rows, unbroken; the last hash is {last}\n")
     assert call("audit", "verify", "--holds", last)[0] == 0
 
-    with sqlite3.connect(home / "noetl.db") as db:
+    with closing(sqlite3.connect(home / "noetl.db")) as db, db:
         db.execute("DROP TRIGGER audit_is_never_deleted")
         db.execute("DELETE FROM audit WHERE seq = 3")
     assert call("audit", "verify")[0] == 0  # a chain cut off at its end is whole in itself
     assert call("audit", "verify", "--holds", last)[0] == 1
-    with sqlite3.connect(home / "noetl.db") as db:
+    with closing(sqlite3.connect(home / "noetl.db")) as db, db:
         db.execute("DELETE FROM audit WHERE seq = 1")
     code, _, err = call("audit", "verify")
     assert (code, err) == (1, "broken at row 2: row 1 is missing\n")

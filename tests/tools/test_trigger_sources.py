@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -72,10 +73,10 @@ async def test_files_that_are_dropped_into_a_folder(tmp_path: Path) -> None:
 
 class TestRows:
     @pytest.fixture
-    def database(self, tmp_path: Path) -> sqlite3.Connection:
-        database = sqlite3.connect(tmp_path / "shop.db", isolation_level=None)
-        database.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, item TEXT, price INTEGER)")
-        return database
+    def database(self, tmp_path: Path) -> Iterator[sqlite3.Connection]:
+        with closing(sqlite3.connect(tmp_path / "shop.db", isolation_level=None)) as database:
+            database.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, item TEXT, price INTEGER)")
+            yield database
 
     @pytest_asyncio.fixture
     async def tool(self) -> AsyncIterator[SqlTool]:
