@@ -26,6 +26,10 @@ workflow:
   - {step: end, tool: {kind: noop}}
 """
 
+UNRESOLVED = """
+workflow: [{step: start, tool: {kind: http, url: "https://shop.example/", auth: nobody}}]
+"""
+
 STRAY_WAIT = """INSERT INTO wait (wait_id, execution_id, step_run_id, kind, name, correlation, opened_at)
                 VALUES ('w1', 'gone', 'r', 'message', 'n', '{}', 1)"""
 STRAY_ORDER = """INSERT INTO orders (order_id, execution_id, step_run_id, state, pool, priority, lease_epoch)
@@ -94,6 +98,16 @@ def test_a_store_that_is_whole_is_said_to_be(db: str) -> None:
     assert out.splitlines()[1:] == ["whole: 3 executions compared with the log"]
     code, told = looked(db, "--sample", "2")
     assert (code, told["ok"], told["pending"], told["compared"], told["flaws"]) == (0, True, [], 2, [])
+
+
+@pytest.mark.req("EVT-01")
+def test_a_run_that_was_refused_for_a_missing_credential_is_whole(db: str) -> None:
+    refused = run(playbook(UNRESOLVED), db=db)
+    assert not refused.ok
+
+    assert looked(db)[1]["flaws"] == []
+    call("db", "rebuild", "--db", db)
+    assert looked(db)[1]["flaws"] == []
 
 
 @pytest.mark.req("EVT-01", "EVT-02")

@@ -4,17 +4,18 @@ the rows beside the log are those that the log tells (EVT-01, EVT-02).
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
 
 from noetl.base.errors import NoetlError
+from noetl.events.envelope import Event
 from noetl.store.contract import ExecutionRow, OrderRow, Store
 from noetl.store.human_tasks import TaskRow
 from noetl.store.named_queries import named_queries
-from noetl.store.rebuild import Derived, derived_rows
+from noetl.store.rebuild import Derived, derived_rows, evaluated_name
 from noetl.store.waits import WaitRow
 
 _STATEMENTS = named_queries(Path(__file__).with_name("inspection.sql"))
@@ -69,7 +70,7 @@ async def _newest(store: Store, sample: int) -> AsyncIterator[ExecutionRow]:
 
 class _Rows(msgspec.Struct, frozen=True):
     """The rows of one execution, as far as its log tells them: until when a lease holds is in no log, and the pool of
-    an order is its net's."""
+    an order and the name of a refused request are their net's."""
 
     execution: ExecutionRow | None
     orders: list[tuple[Any, ...]]
@@ -82,7 +83,7 @@ async def _differences(store: Store, execution_id: str) -> list[str]:
         stored = await _stored(store, execution_id)
         try:
             events = await store.events(execution_id)
-            told = _derived_rows(derived_rows(events)) if events else None
+            told = _derived_rows(derived_rows(events), _untold_name(stored, events)) if events else None
         except (NoetlError, AssertionError) as problem:
             return [f"its log cannot be read: {problem}"]
         if told is None or (await store.positions([execution_id])).get(execution_id) == len(events):
@@ -103,9 +104,15 @@ async def _stored(store: Store, execution_id: str) -> _Rows:
     )
 
 
-def _derived_rows(derived: Derived) -> _Rows:
+def _untold_name(stored: _Rows, events: Sequence[Event]) -> str | None:
+    """The stored name where the log has none."""
+    return stored.execution.name if stored.execution and evaluated_name(events) is None else None
+
+
+def _derived_rows(derived: Derived, untold_name: str | None) -> _Rows:
+    execution = derived.execution
     return _Rows(
-        derived.execution,
+        execution if untold_name is None else msgspec.structs.replace(execution, name=untold_name),
         sorted(map(_order, derived.orders)),
         sorted(derived.waits, key=lambda wait: wait.wait_id),
         sorted(derived.tasks, key=lambda task: task.task_id),

@@ -43,7 +43,7 @@ def derived_rows(events: Sequence[Event]) -> Derived:
         execution_id=first.execution_id,
         trace_id=trace_id,
         path=requested.path,
-        name=_name(events) or requested.path,  # a refused request was never evaluated
+        name=evaluated_name(events) or requested.path,
         net_hash=requested.net_hash,
         status=status,
         last_seq=execution.seq,
@@ -55,7 +55,8 @@ def derived_rows(events: Sequence[Event]) -> Derived:
     return Derived(row, _orders(execution, events), waits_of(execution), tasks_of(execution))
 
 
-def _name(events: Sequence[Event]) -> str | None:
+def evaluated_name(events: Sequence[Event]) -> str | None:
+    """The playbook's name; None for a request that was refused before it was evaluated."""
     return next((event.payload.name for event in events[:2] if isinstance(event.payload, RequestEvaluated)), None)
 
 
