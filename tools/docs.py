@@ -12,6 +12,7 @@ from tools.checks_page import checks_page
 from tools.cli_page import cli_page
 from tools.keys_page import keys_page
 from tools.patterns_page import patterns_page
+from tools.routes_page import route_pages
 from tools.settings_page import settings_page
 from tools.spellings_page import spelling_pages
 from tools.tool_pages import tool_pages
@@ -96,6 +97,7 @@ def pages() -> dict[str, str]:
         "docs/settings.md": settings_page(),
         "docs/patterns.md": patterns_page(),
         **spelling_pages(),
+        **route_pages(),
         **{f"docs/tools/{name}": text for name, text in tool_pages().items()},
     }
 

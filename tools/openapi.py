@@ -7,11 +7,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from fastapi import FastAPI
+
 PLACE = Path(__file__).parents[1] / "ui" / "openapi.json"
 
 
-def described() -> dict[str, Any]:
-    """As the server tells it, but for the version of the package, which changes without it."""
+def application() -> FastAPI:
+    """A server's application that serves nobody."""
     from noetl.base.clock import SystemClock
     from noetl.server.app import build
     from noetl.server.configuration import ServerSettings
@@ -22,12 +24,17 @@ def described() -> dict[str, Any]:
 
     settings = ServerSettings(db=":memory:", workers=0)
     services = make_services(settings, MemoryStore(), MemoryResults(), clock=SystemClock(), tools=Registry({}))
-    told: dict[str, Any] = build(services).openapi()
+    return build(services)
+
+
+def description() -> dict[str, Any]:
+    """As the server tells it, but for the version of the package, which changes without it."""
+    told: dict[str, Any] = application().openapi()
     return {**told, "info": {**told["info"], "version": "0"}}
 
 
 def written() -> str:
-    return json.dumps(described(), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+    return json.dumps(description(), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 
 if __name__ == "__main__":

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from tools.openapi import PLACE, described
+from tools.openapi import PLACE, description
 
 UI = Path(__file__).parents[2] / "ui"
 WAY_OUT = "the API has changed: run npm run types in ui/"
 
 
 def test_the_description_of_the_api_is_the_present_one() -> None:
-    assert json.loads(PLACE.read_text("utf-8")) == json.loads(json.dumps(described())), WAY_OUT
+    assert json.loads(PLACE.read_text("utf-8")) == json.loads(json.dumps(description())), WAY_OUT
 
 
 def test_the_types_are_made_from_it() -> None:

@@ -66,7 +66,7 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TaskProcessed(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="task.processed"):
-    """`keeps_prev`: this task leaves `_prev` as it was (a noop without args, PIPE-06). `path` is the iteration it
+    """`keeps_prev`: this task leaves `_prev` as it was (a noop without args). `path` is the iteration it
     belongs to, one index per loop level; empty without a loop. `deferred`: the task was accepted and runs beside its
     pipeline; `outcome` is that of accepting it (TOOL-12). `origin` as in `TaskStarted`."""
 

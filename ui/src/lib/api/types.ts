@@ -4207,7 +4207,7 @@ export interface components {
         };
         /**
          * TaskProcessed
-         * @description `keeps_prev`: this task leaves `_prev` as it was (a noop without args, PIPE-06). `path` is the iteration it
+         * @description `keeps_prev`: this task leaves `_prev` as it was (a noop without args). `path` is the iteration it
          *         belongs to, one index per loop level; empty without a loop. `deferred`: the task was accepted and runs beside its
          *         pipeline; `outcome` is that of accepting it (TOOL-12). `origin` as in `TaskStarted`.
          */

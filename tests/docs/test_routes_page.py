@@ -1,0 +1,57 @@
+"""The pages of routes and shapes: every route of a server with the role that its access rule names, and no shape that
+is not there."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from noetl.operations.identity import Role
+from noetl.server.access.roles import RULES, rule_for
+from tests.docs.pages import ROOT
+from tools.routes_page import route_pages, shown_routes
+
+PAGES = route_pages()
+ROUTES, SHAPES = PAGES["docs/routes.md"], PAGES["docs/shapes.md"]
+API = ("/api/", "/hooks/", "/metrics")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_page_is_current(page: str) -> None:
+    assert (ROOT / page).read_text() == PAGES[page], "run `make docs`"
+
+
+def test_every_route_of_the_api_is_on_the_page() -> None:
+    ruled = {(method, re.sub(r":\w+\}", "}", path)) for method, path in RULES if path.startswith(API)}
+
+    assert ruled - set(shown_routes(ROUTES)) == set()
+
+
+def test_a_route_names_the_least_role_that_may_ask() -> None:
+    roles = dict(re.findall(r"^### `([^`]+)`$.*?^Role: ([^.]+)\. Answers", ROUTES, re.M | re.S))
+
+    assert roles["GET /api/executions"] == "`viewer`"
+    assert roles["POST /api/executions"] == "`operator`"
+    assert roles["PUT /api/credentials/{name}"] == "`admin`"
+    assert roles["GET /api/results/{checksum}"] == "`viewer` or `worker`"
+    assert roles["DELETE /api/workers/{worker_id}"] == "`admin` or `worker`"
+    assert roles["POST /api/tasks/{task_id}/claim"] == "`operator`, or a role of human tasks"
+    assert roles["GET /api/health/live"] == "none"
+    for head, told in roles.items():
+        method, path = head.split()
+        if (rule := rule_for(method, path)) is not None and Role.ADMIN in rule.roles and Role.AUTHOR not in rule.roles:
+            assert "`admin`" in told, head
+
+
+def test_every_shape_that_is_linked_to_is_there_and_none_is_left_over() -> None:
+    linked = set(re.findall(r"\(shapes\.md#(\w+)\)", ROUTES + SHAPES))
+    shown = {name.lower() for name in re.findall(r"^## (\w+)$", SHAPES, re.M)}
+
+    assert linked - shown == set()
+    assert shown - linked <= {"problemshape"}  # every route may answer with it
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_users_read_no_requirements(page: str) -> None:
+    assert re.findall(r"\b[A-Z]{2,5}-\d{2}\b|§", PAGES[page]) == []
