@@ -34,6 +34,8 @@ WIDTH, HEIGHT = 1280, 800
 DOCS_BYTES = 120_000  # of one picture of the manual
 EXPECTED = ("status of 4", "ERR_INTERNET_DISCONNECTED")  # a refusal that the page shows, a test without a network
 PATIENCE_MS = 240_000  # on a busy machine; nothing waits so long where it is right
+# NOETL_SLOW_PAGES=500: every answer reaches the page half a second late, which finds the tests that do not wait for it.
+LATE_MS = int(os.environ.get("NOETL_SLOW_PAGES", "0"))
 expect.set_options(timeout=PATIENCE_MS)
 # Notices go by themselves after some seconds, which a busy machine may sleep through: what they said is kept.
 HEARING = """
@@ -89,6 +91,8 @@ def visitor(browser: Browser, here: Site) -> Iterator[Visitor]:
         context.grant_permissions(["clipboard-read", "clipboard-write"], origin=here.url)
         context.add_init_script(HEARING)
         page = context.new_page()
+        if LATE_MS:
+            _delay(page)
         page.set_default_timeout(PATIENCE_MS)
         page.on("pageerror", lambda error: complaints.append(f"a script broke: {error}"))
         page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
@@ -101,6 +105,13 @@ def visitor(browser: Browser, here: Site) -> Iterator[Visitor]:
     for context in contexts:
         context.close()
     assert [one for one in complaints if not any(word in one for word in EXPECTED)] == []
+
+
+def _delay(page: Page) -> None:
+    network = page.context.new_cdp_session(page)
+    network.send("Network.enable")
+    unlimited = {"offline": False, "downloadThroughput": -1, "uploadThroughput": -1}
+    network.send("Network.emulateNetworkConditions", {**unlimited, "latency": LATE_MS})
 
 
 def _is_ours(url: str, here: Site) -> bool:

@@ -13,7 +13,7 @@ from tests.browser.playbooks import CHAIN, MIXED, OLD
 from tests.browser.serving import Site
 
 Open = Callable[[str], Page]
-_SCHEMA_IS_THERE = "performance.getEntriesByName(new URL('/api/schema', location)).some((one) => one.responseEnd > 0)"
+WITH_SCHEMA = '.editor[data-ready="true"][data-schema="true"]'
 
 
 @pytest.mark.req("VAL-19")
@@ -33,8 +33,8 @@ def test_a_finding_leads_to_its_line_and_is_fixed_with_one_press(open_at: Open, 
 
 def test_a_task_is_completed_by_its_kind_in_any_step_and_templates_by_their_names(open_at: Open) -> None:
     page = open_at("/catalog/edit/tests/chain")
+    expect(page.locator(WITH_SCHEMA)).to_be_visible()
     page.locator(".editor .cm-content").click()
-    page.wait_for_function(_SCHEMA_IS_THERE)
     page.keyboard.press("Control+End")
     page.keyboard.insert_text("  - step: more\n    tool:\n      - kind: noop\n      - kind: http\n        ")
     page.keyboard.press("Control+Space")
@@ -54,8 +54,8 @@ def test_a_task_is_completed_by_its_kind_in_any_step_and_templates_by_their_name
 
 def test_keys_and_values_are_completed_from_the_schema(open_at: Open, picture: Picture) -> None:
     page = open_at("/catalog/edit/tests/chain")
+    expect(page.locator(WITH_SCHEMA)).to_be_visible()
     page.locator(".editor .cm-content").click()
-    page.wait_for_function(_SCHEMA_IS_THERE)
     page.keyboard.press("Control+End")
     page.keyboard.insert_text("  - step: more\n    tool:\n      kind: ")
     page.keyboard.type("pyth")

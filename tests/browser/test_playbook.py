@@ -63,8 +63,8 @@ def test_the_runs_of_a_playbook_are_seen_step_by_step_and_lead_to_the_reason(
 
 def test_two_runs_are_compared(open_at: Open, runs: tuple[str, str], picture: Picture) -> None:
     page = open_at("/catalog/playbook/tests/nightly_load")
-    for box in page.get_by_role("checkbox").all():
-        box.check()
+    for run in runs:
+        page.get_by_role("checkbox", name=run[-8:]).check()
     page.get_by_role("button", name="Compare two").click()
 
     steps = page.get_by_role("table", name="Steps of both runs")

@@ -1,15 +1,15 @@
-// What can be written here: keys and values from the playbook schema by the path of the cursor, and the names that
-// only the server knows (steps, tasks, credentials, names a template sees).
+// What can be written here: keys and values from the playbook schema by the path of the cursor, names that only the
+// server knows (steps, tasks, credentials), and those that the text itself gives to its templates.
 
 import type { Completion, CompletionContext, CompletionResult } from "@codemirror/autocomplete";
 import type { Text } from "@codemirror/state";
+import { templateNames } from "./names";
 
 export interface Words {
   schema?: Schema;
   steps?: string[];
   tasks?: string[];
   credentials?: string[];
-  names?: string[];
   kinds?: string[];
 }
 
@@ -178,6 +178,20 @@ function values(root: Schema, path: string[], siblings: Record<string, string>):
   return [...found.values()];
 }
 
+/** What a template of every playbook can read. */
+const ALWAYS = [
+  "workload.",
+  "ctx.",
+  "args.",
+  "iter.",
+  "event.name",
+  "event.result",
+  "outcome.status",
+  "outcome.result",
+  "_prev",
+  "keychain.",
+];
+
 const plain = (names: string[] | undefined, type: string): Completion[] =>
   (names ?? []).map((label) => ({ label, type }));
 
@@ -191,14 +205,15 @@ function named(key: string, words: Words): Completion[] {
 }
 
 export function complete(words: Words | undefined, context: CompletionContext): CompletionResult | null {
-  if (!words) return null;
   const document = context.state.doc;
   const line = document.lineAt(context.pos);
   const before = line.text.slice(0, context.pos - line.from);
   const template = /\{\{(?:(?!\}\}).)*?([\w.]*)$/.exec(before);
   if (template) {
-    return { from: context.pos - template[1]!.length, options: plain(words.names, "variable"), validFor: /^[\w.]*$/ };
+    const names = [...ALWAYS, ...templateNames(document.toString()), ...(words?.steps ?? [])];
+    return { from: context.pos - template[1]!.length, options: plain(names, "variable"), validFor: /^[\w.]*$/ };
   }
+  if (!words) return null;
   const value = /^(\s*(?:- )*)(["']?)([\w./-]+)\2\s*:\s+(["']?)([\w./-]*)$/.exec(before);
   if (value) {
     const key = value[3]!;

@@ -64,9 +64,12 @@ export class Log {
     try {
       for (let isMore = true; isMore && !this.closed;) {
         const after = this.events.at(-1)?.seq ?? 0;
+        const known = this.total;
         const page = await get<EventPage>(`executions/${this.executionId}/events`, { after, limit: PAGE });
         this.take(page);
-        isMore = page.events.length > 0 && (page.next !== null || this.events.length < this.total);
+        // A page that was asked for before there were more events knows nothing of them, and may be empty.
+        const isNews = page.events.length > 0 || this.total > known;
+        isMore = isNews && (page.next !== null || this.events.length < this.total);
       }
       this.isLost = false;
     } catch (problem) {
