@@ -63,7 +63,7 @@ test-ui: $(UI)
 	@if [ -d ui/node_modules ] && command -v npm >/dev/null; then cd ui && npm run --silent check && npm test --silent; fi
 
 test-deep: $(READY) $(QUANTUM) $(DOCS) $(DEPLOY) $(UI) ## the same with large volumes; takes long
-	@NOETL_DEEP=1 .venv/bin/pytest -n 3 --dist worksteal --timeout 1800 --ignore tests/browser
+	@NOETL_DEEP=1 NOETL_TESTS_EXECUTE=1 .venv/bin/pytest -n 3 --dist worksteal --timeout 1800 --ignore tests/browser
 	@NOETL_DEEP=1 .venv/bin/pytest --timeout 1800 tests/browser
 
 soak: $(READY) ## an hour of loads on real processes that are killed and frozen (ARGS="--minutes 5" for less)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
+from tests import forked
 from tests.cli.running import call
 from tests.engine_script import playbook
 from tests.process_output import last_words
@@ -34,8 +34,8 @@ workflow:
 """
             )
         )
-        self.running = subprocess.Popen(
-            [sys.executable, "-m", "noetl.cli.main", "run", str(file), "--db", str(self.db)],
+        self.running = forked.Popen(
+            [*forked.NOETL, "run", str(file), "--db", str(self.db)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ import msgspec
 
 from noetl.client import Client
 from noetl.client.administration_requests import make_token
+from tests import forked
 
 Found = TypeVar("Found")
 
@@ -33,15 +33,15 @@ class Here:
 
     def spawn(self, *arguments: str, **more: str) -> subprocess.Popen[bytes]:
         log = (self.folder / f"{len(self.children)}-{arguments[0]}.log").open("wb")
-        command = [sys.executable, "-m", "noetl.cli.main", *arguments]
-        child = subprocess.Popen(command, stdout=log, stderr=log, env=self.environment(**more), cwd=self.folder)
+        command = [*forked.NOETL, *arguments]
+        child = forked.Popen(command, stdout=log, stderr=log, env=self.environment(**more), cwd=self.folder)
         log.close()
         self.children.append(child)
         return child
 
     def call(self, *arguments: str, within_s: float = 110, **more: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "noetl.cli.main", *arguments]
-        return subprocess.run(
+        command = [*forked.NOETL, *arguments]
+        return forked.run(
             command,
             env=self.environment(**more),
             cwd=self.folder,

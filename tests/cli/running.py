@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 from click.testing import CliRunner
 
 from noetl.cli.main import noetl
+from tests import forked
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 
@@ -24,8 +24,8 @@ def call(*arguments: str, stdin: str | bytes | None = None, color: bool = False)
 
 def process(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """The same in a process of its own, for what only shows there."""
-    return subprocess.run(
-        [sys.executable, "-m", "noetl.cli.main", *arguments],
+    return forked.run(
+        [*forked.NOETL, *arguments],
         capture_output=True,
         text=True,
         env=os.environ | environment,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests import forked
 from tests.cli.running import call
 from tests.engine_script import playbook
 from tests.process_output import last_words
@@ -26,8 +26,8 @@ workflow:
 def begun(folder: Path) -> subprocess.Popen[str]:
     """A run in a process of its own that has come to its second step."""
     (folder / "play.yaml").write_text(playbook(TEXT))
-    running = subprocess.Popen(
-        [sys.executable, "-m", "noetl.cli.main", "run", str(folder / "play.yaml"), "--db", str(folder / "s.db")],
+    running = forked.Popen(
+        [*forked.NOETL, "run", str(folder / "play.yaml"), "--db", str(folder / "s.db")],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

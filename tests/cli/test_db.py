@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sqlite3
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 
 from noetl.operations.embedded import run
 from noetl.store.postgres.address import address_of
+from tests import forked
 from tests.cli.running import call, process
 from tests.contracts.stores import fresh_url
 from tests.engine_script import playbook
@@ -152,8 +152,8 @@ def test_a_server_that_may_lose_what_was_committed_is_warned_of() -> None:
 def test_a_run_on_a_database_is_steered_from_another_terminal(tmp_path: Path) -> None:
     db, file = fresh_url(), tmp_path / "long.yaml"
     file.write_text(playbook(LONG))
-    running = subprocess.Popen(
-        [sys.executable, "-m", "noetl.cli.main", "run", str(file), "--db", db, "--quiet"],
+    running = forked.Popen(
+        [*forked.NOETL, "run", str(file), "--db", db, "--quiet"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import forked
 from tests.cli.gated_run import Gated
 from tests.cli.running import call
 from tests.process_output import last_words
@@ -89,8 +90,8 @@ def test_status_says_that_nobody_runs_it_and_how_to_go_on(gated: Gated) -> None:
 
 def test_events_and_logs_are_followed_from_another_terminal_until_the_end(gated: Gated) -> None:
     following = [
-        subprocess.Popen(
-            [sys.executable, "-m", "noetl.cli.main", verb, "last", "--follow", "-o", "jsonl", "--db", str(gated.db)],
+        forked.Popen(
+            [*forked.NOETL, verb, "last", "--follow", "-o", "jsonl", "--db", str(gated.db)],
             stdout=subprocess.PIPE,
             text=True,
         )

@@ -12,6 +12,7 @@ import pytest
 
 from noetl.cli.live_lines import Lines
 from noetl.events.taxonomy import TAXONOMY
+from tests import forked
 from tests.cli.running import call
 from tests.engine_script import playbook
 from tests.playbook_runs import broken, run_here
@@ -41,8 +42,8 @@ def write(folder: Path, text: str) -> Path:
 
 
 def process(*arguments: str, home: Path, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "noetl.cli.main", "run", *arguments],
+    return forked.run(
+        [*forked.NOETL, "run", *arguments],
         capture_output=True,
         text=True,
         input=stdin,
@@ -181,8 +182,8 @@ def test_a_run_goes_on_when_nobody_reads_its_lines_any_more(file: Path, tmp_path
     reading, writing = os.pipe()
     os.close(reading)
 
-    done = subprocess.run(
-        [sys.executable, "-m", "noetl.cli.main", "run", str(file), "--memory"],
+    done = forked.run(
+        [*forked.NOETL, "run", str(file), "--memory"],
         stdout=subprocess.PIPE,
         stderr=writing,
         check=False,
@@ -260,8 +261,8 @@ workflow:
     ("variables", "coloured"), [({"FORCE_COLOR": "1"}, True), ({"NO_COLOR": "1"}, False), ({}, False)]
 )
 def test_colour_is_for_terminals_and_for_who_asks(file: Path, variables: dict[str, str], coloured: bool) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "noetl.cli.main", "run", str(file), "--memory"],
+    done = forked.run(
+        [*forked.NOETL, "run", str(file), "--memory"],
         capture_output=True,
         text=True,
         env={key: value for key, value in os.environ.items() if not key.endswith("_COLOR")} | variables,

@@ -6,13 +6,13 @@ import asyncio
 import json
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 from noetl.control.background.presence import KIND
 from noetl.operations.embedded import driving
 from noetl.store.sqlite.store import SqliteStore
+from tests import forked
 from tests.cli.running import call
 from tests.process_output import last_words
 
@@ -22,8 +22,8 @@ class WaitingRun:
 
     def __init__(self, file: Path, folder: Path, *words: str) -> None:
         self.db = str(folder / "s.db")
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "noetl.cli.main", "run", str(file), "--db", self.db],
+        self.process = forked.Popen(
+            [*forked.NOETL, "run", str(file), "--db", self.db],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -19,11 +18,11 @@ from typing import Any, TypeVar
 from noetl.base.crash_points import VARIABLE
 from noetl.client import Client
 from noetl.client.administration_requests import make_token
+from tests import forked
 from tests.cluster.backends import Nats, Postgres
 from tests.servers.ports import free_port
 
 T = TypeVar("T")
-NOETL = (sys.executable, "-m", "noetl.cli.main")
 TTL_S, HEARTBEAT_S = 2.0, 0.4
 STARTED_S = 90.0
 NOTHING_MORE: Mapping[str, str] = {}
@@ -44,8 +43,8 @@ class Member:
         self._began += 1
         more = {**environment, VARIABLE: crash_at} if crash_at else environment
         with (self.cluster.folder / f"{self.name}-{self._began}.log").open("wb") as log:
-            command = [*NOETL, self.kind, "start", *self._arguments]
-            self.child = subprocess.Popen(
+            command = [*forked.NOETL, self.kind, "start", *self._arguments]
+            self.child = forked.Popen(
                 command, stdout=log, stderr=log, env=self.cluster.environment(**more), cwd=self.cluster.folder
             )
         if waits:

@@ -8,7 +8,6 @@ import resource
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,10 +16,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests import forked
 from tests.engine_script import playbook
 from tests.process_output import last_words
 
-NOETL = (sys.executable, "-m", "noetl.cli.main")
 LONGEST_S = 100.0
 
 
@@ -56,8 +55,8 @@ def begun(
     """A `noetl` at work in `cwd`; it and its tools are gone when the block ends. `file_bytes` bounds its files, as a
     full disk would; it compiles nothing then, since the interpreter would leave half a module for all others."""
     bounds = {} if file_bytes is None else {"PYTHONDONTWRITEBYTECODE": "1"}
-    process = subprocess.Popen(
-        [*prefix, *NOETL, *arguments],
+    process = forked.Popen(
+        [*prefix, *forked.NOETL, *arguments],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 from noetl.control.claiming.orders import order_for
 from noetl.engine.commands import CancelExecution
 from noetl.events.orders import Order
+from tests import forked
 from tests.cli.running import call
 from tests.contracts.stores import fresh_url
 from tests.engine_script import Conversation, playbook
@@ -106,8 +106,8 @@ def test_a_run_killed_between_two_tasks_of_a_compensation_goes_on_with_what_the_
     code = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)\nresult = freed"
     file = tmp_path / "play.yaml"
     file.write_text(playbook(KILLED.replace("CODE", json.dumps(code))))
-    words = [sys.executable, "-m", "noetl.cli.main", "run", str(file), "--db", db]
-    running = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    words = [*forked.NOETL, "run", str(file), "--db", db]
+    running = forked.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     assert running.stderr is not None
     try:
         while "first ok" not in (line := running.stderr.readline()):
