@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import msgspec
 import pytest
 
 from noetl.base.errors import RefusedError
@@ -143,6 +144,21 @@ async def test_a_port_that_is_taken_is_refused_in_plain_words() -> None:
         bound("127.0.0.1", taken.getsockname()[1]),
     ):
         pass
+
+
+async def test_a_start_that_cannot_listen_leaves_the_first_token_to_the_next(tmp_path: Path) -> None:
+    """It is shown once: one that nobody has seen would lock everybody out."""
+    settings = ServerSettings(db=str(tmp_path / "store.db"), port=0)
+    with bound("127.0.0.1", 0) as taken, pytest.raises(RefusedError, match="choose another --port"):
+        async with serving(msgspec.structs.replace(settings, port=taken.getsockname()[1])):
+            pass
+    missing = msgspec.structs.replace(settings, tls_cert=str(tmp_path / "cert.pem"), tls_key=str(tmp_path / "key.pem"))
+    with pytest.raises(RefusedError, match=r"the certificate .*cert\.pem .*cannot be used: "):
+        async with serving(missing):
+            pass
+
+    async with serving(settings) as served:
+        assert served.first_token is not None
 
 
 async def test_listening_publicly_without_tls_is_refused(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import os
 import socket
+import ssl
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
@@ -93,11 +94,14 @@ async def serving(settings: ServerSettings) -> AsyncIterator[Served]:
         has_tokens = await services.access.tokens.exist()  # one that nobody has read yet protects nobody
         tls = settings.tls_cert is not None
         check_bind(settings.host, tls=tls, proxy_flag=settings.behind_proxy, has_tokens=has_tokens)
-        first = await services.access.tokens.first()
-        # where the author sits at the terminal, the key is made with the first credential
-        key = None if settings.local else await make_first_key(services.store, services.clock, os.environ)
-        server = _Server(_config(services))
+        config = _config(services)
         with bound(settings.host, settings.port) as listening:
+            _load_certificate(config)
+            # Made only by a server that can listen: the token is shown once, and one that ends here shows nothing.
+            first = await services.access.tokens.first()
+            # where the author sits at the terminal, the key is made with the first credential
+            key = None if settings.local else await make_first_key(services.store, services.clock, os.environ)
+            server = _Server(config)
             async with asyncio.TaskGroup() as group:
                 beside = [group.create_task(one) for one in background(services)]
                 worker = worker_of(services)
@@ -166,6 +170,15 @@ def _config(services: Services) -> uvicorn.Config:
         ssl_certfile=settings.tls_cert,
         ssl_keyfile=settings.tls_key,
     )
+
+
+def _load_certificate(config: uvicorn.Config) -> None:
+    """RefusedError where its files cannot be used."""
+    try:
+        config.load()
+    except (OSError, ssl.SSLError) as problem:
+        files = f"{config.ssl_certfile} and its key {config.ssl_keyfile}"
+        raise RefusedError(f"the certificate {files} cannot be used: {problem}") from None
 
 
 def _bounded(settings: ServerSettings) -> type[asyncio.Protocol]:
