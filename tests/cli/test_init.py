@@ -35,6 +35,14 @@ def test_a_new_project_runs_and_its_tests_pass(tmp_path: Path) -> None:
     assert "2 passed" in tested.stdout, tested.stdout + tested.stderr
 
 
+def test_the_schema_that_a_playbook_names_is_there(tmp_path: Path) -> None:
+    noetl("init", str(tmp_path / "shop"))
+
+    playbook = tmp_path / "shop" / "playbooks" / "hello.yaml"
+    named = playbook.read_text().splitlines()[0].partition("$schema=")[2]
+    assert "properties" in json.loads((playbook.parent / named).read_text())
+
+
 @pytest.mark.parametrize("template", [one.name for one in example_files()])
 def test_every_template_checks_without_a_warning(template: str, tmp_path: Path) -> None:
     noetl("init", str(tmp_path / "p"), "--template", template)

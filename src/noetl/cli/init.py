@@ -104,7 +104,11 @@ def project_files(folder: Path, template: str) -> dict[Path, str]:
     from noetl.tools.kinds import load_kinds
 
     name = re.sub(r"[^a-z0-9_]+", "_", folder.resolve().name.lower()).strip("_") or "project"
-    texts = {f"playbooks/{file}": text for file, text in example_texts(template, name)}
+    # An editor looks for the schema from the folder of the playbook.
+    texts = {
+        f"playbooks/{file}": text.replace("$schema=noetl.schema.json", "$schema=../noetl.schema.json")
+        for file, text in example_texts(template, name)
+    }
     texts |= {
         "tests/test_playbooks.py": CHECKED,
         "noetl.toml": SETTINGS,
