@@ -43,5 +43,5 @@ def check_credentials(playbook: Playbook, compilation: Compilation) -> Playbook:
 
 def _note(place: PositionedDiagnostic, name: str, message: str, declared: list[str], compilation: Compilation) -> None:
     guess = nearest(name, declared)
-    hint = f'did you mean "{guess}"?' if guess else f"add - {{name: {name}, kind: …}} under keychain"
+    hint = f'did you mean "{guess}"?' if guess else f"add - {{name: {name}, kind: credential}} under keychain"
     compilation.note("W_KEYCHAIN", place, message, hint)

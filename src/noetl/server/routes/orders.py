@@ -269,7 +269,8 @@ def check_pools(request: Request, wanted: tuple[str, ...]) -> None:
     allowed = identity_of(request).pools
     if EVERY not in allowed and (others := sorted(set(wanted) - allowed)):
         serves = ", ".join(sorted(allowed)) or "none"
-        raise ProblemDetails(403, f"this token serves the pools {serves}, not {', '.join(others)}")
+        way_out = f"make one with noetl token create NAME --role worker {' '.join(f'--pool {one}' for one in others)}"
+        raise ProblemDetails(403, f"this token serves the pools {serves}, not {', '.join(others)}: {way_out}")
 
 
 def check_protocol(request: Request) -> None:
