@@ -40,6 +40,18 @@ def test_a_credential_is_stored_sealed_and_listed_by_name(home: Path) -> None:
         assert b"hunter22" not in file.read_bytes()
 
 
+def test_a_store_under_a_key_that_is_not_here_gets_no_second_one(home: Path) -> None:
+    call("credential", "set", "t", stdin="some value")
+    (home / "master.key").unlink()
+
+    code, _, err = call("credential", "set", "u", stdin="another value")
+
+    assert code == 4
+    assert f"under master key {listed()[0]['key_id']}, which is not here" in err
+    assert str(home / "master.key") in err
+    assert not (home / "master.key").exists()
+
+
 def test_the_master_key_is_made_with_the_first_credential_and_not_before(home: Path) -> None:
     call("credential", "list")
     assert not (home / "master.key").exists()

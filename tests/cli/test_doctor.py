@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
 import pytest
 
+from noetl.base.clock import SystemClock
+from noetl.operations.master_key_record import record_key_id
+from noetl.store.sqlite.store import SqliteStore
 from tests.cli.running import FIXTURES, call
 
 
@@ -37,6 +41,21 @@ def test_a_store_is_opened_and_its_migrations_are_counted() -> None:
     assert code == 0
     assert told["store"]["state"] == "ok"
     assert told["migrations"]["state"] == "ok"
+
+
+def test_a_missing_master_key_is_bad_where_the_store_has_one(home: Path) -> None:
+    async def record() -> None:
+        store = SqliteStore.open(home / "noetl.db")
+        await record_key_id(store.key_values, SystemClock(), "4711abcd")
+        await store.close()
+
+    asyncio.run(record())
+    code, told = found()
+
+    assert code == 1
+    assert told["master key"]["state"] == "bad"
+    assert "4711abcd" in told["master key"]["found"]
+    assert str(home / "master.key") in told["master key"]["do"]
 
 
 def test_a_file_that_is_no_store_is_bad(home: Path) -> None:

@@ -111,3 +111,23 @@ def test_credentials_can_be_stored_on_a_server_that_was_just_started(tmp_path: P
 
     assert done.returncode == 0, done.stderr
     assert f"made a master key for credentials: {place.home / 'master.key'}" in place.logs()
+
+
+def test_a_server_in_the_background_says_which_key_it_misses(tmp_path: Path) -> None:
+    place = Here(tmp_path)
+    try:
+        place.server()
+        place.end()
+        (place.home / "master.key").unlink()
+        started = place.call("server", "start", "--detach", "--port", "0", "--context", "team")
+        asked = ("credential", "set", "api", "--server", "team", "--from-env", "VALUE")
+        refused = place.call(*asked, VALUE="long enough", NOETL_TOKEN=place.token)
+        stopped = place.call("server", "stop")
+    finally:
+        place.end()
+
+    said = "credentials of this store are under master key "
+    assert (started.returncode, stopped.returncode) == (0, 0)
+    assert f"warning: {said}" in started.stderr
+    assert refused.returncode != 0
+    assert said in refused.stderr

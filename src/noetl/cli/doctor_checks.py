@@ -35,7 +35,7 @@ def examined(db: str | None, server: str | None) -> list[DoctorFinding]:
         ("folders", lambda: _folders(db)),
         ("store", lambda: _store(db)),
         ("broker", _broker),
-        ("keys", _keys),
+        ("keys", lambda: _keys(db)),
         ("extras", _extras),
         ("server", lambda: _server(server, db)),
     ]
@@ -145,15 +145,39 @@ def _nats_version(url: str) -> str:
     return str(msgspec.json.decode(told).get("version", ""))
 
 
-def _keys() -> Iterator[DoctorFinding]:
-    from noetl.secrets.master_keys import load_master_keys
+def _keys(db: str | None) -> Iterator[DoctorFinding]:
+    from noetl.operations.master_key_record import key_is_elsewhere
+    from noetl.secrets.master_keys import has_master_keys, load_master_keys
 
-    if load_master_keys(os.environ, create=False):
+    if has_master_keys(os.environ) or os.environ.get("NOETL_MASTER_KEY_FILE"):
+        load_master_keys(os.environ)  # what is wrong with it is raised
         yield DoctorFinding("master key", "ok", "there is one")
+    elif (key_id := _used_key(db)) is not None:
+        found, _, way_out = key_is_elsewhere(key_id, os.environ).partition(": ")
+        yield DoctorFinding("master key", "bad", found, way_out)
     else:
         yield DoctorFinding(
             "master key", "note", "none yet", "noetl credential set makes one, or set NOETL_MASTER_KEY_FILE"
         )
+
+
+def _used_key(db: str | None) -> str | None:
+    """The id of the key that the store is used with, if there is a store."""
+    from noetl.cli.queries import is_there
+    from noetl.operations.master_key_record import recorded_key_id
+    from noetl.store.open_store import open_records
+
+    async def looked() -> str | None:
+        records = await open_records(db)
+        try:
+            return None if records.key_values is None else await recorded_key_id(records.key_values)
+        finally:
+            await records.close()
+
+    try:
+        return asyncio.run(looked()) if is_there(db) else None
+    except BackendError:  # the line about the store says what is wrong with it
+        return None
 
 
 def _extras() -> Iterator[DoctorFinding]:

@@ -11,10 +11,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+import click
 import msgspec
 
 from noetl.base.errors import RefusedError
@@ -35,6 +36,11 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     at: float
     detail: dict[str, str] = {}
+
+
+class _LogLine(msgspec.Struct, frozen=True):
+    event: str = ""
+    level: str = ""
 
 
 def own_record(kind: str, name: str, url: str, **detail: str) -> Record:
@@ -101,7 +107,8 @@ def stop(record: Record, *, within_s: float, force: bool = False) -> bool:
 
 
 def detached(arguments: Sequence[str], kind: str, *, within_s: float, ready: Callable[[Record], None]) -> None:
-    """Run the same command in the background; `ready` hears of it when it has left word of itself.
+    """Run the same command in the background; `ready` hears of it when it has left word of itself. What it has warned
+    of until then is shown here too.
 
     RefusedError with the end of its log when it ended instead."""
     folder = state_folder()
@@ -123,11 +130,25 @@ def detached(arguments: Sequence[str], kind: str, *, within_s: float, ready: Cal
         place = _place(kind, child.pid)
         if place.exists():
             ready(msgspec.json.decode(place.read_bytes(), type=Record))
+            for warning in _warnings_in(log):
+                click.echo(f"warning: {warning}", err=True)
             return
         time.sleep(_POLL_S)
     child.terminate()
     child.wait()
     raise RefusedError(f"the {kind} did not come up within {within_s:g} s:\n{_end_of(log)}")
+
+
+def _warnings_in(log: Path) -> Iterator[str]:
+    """Those of the command line, and those of the program's own log."""
+    for line in log.read_text(encoding="utf-8", errors="replace").splitlines():
+        if line.startswith("warning: "):
+            yield line.removeprefix("warning: ")
+        elif line.startswith("{"):
+            with suppress(msgspec.DecodeError):
+                written = msgspec.json.decode(line, type=_LogLine)
+                if written.level == "warning":
+                    yield written.event
 
 
 def _place(kind: str, pid: int) -> Path:

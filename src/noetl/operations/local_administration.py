@@ -60,6 +60,7 @@ class LocalAdministration:
         return SessionShape(subject=self._actor, role=Role.ADMIN, human_roles=self._roles)
 
     async def set_credential(self, name: str, value: Any, *, kind: str = "text") -> CredentialView:
+        await self._refuse_second_key()
         return await self._credentials(create=True).set(name, value, kind=kind)
 
     async def credentials(self) -> list[CredentialView]:
@@ -75,6 +76,13 @@ class LocalAdministration:
         from noetl.tools.registry import Registry
 
         return await self._credentials().check(name, kind, url, Registry())
+
+    async def _refuse_second_key(self) -> None:
+        import os
+
+        from noetl.operations.master_key_record import refuse_second_key
+
+        await refuse_second_key(self.store, os.environ)
 
     def _credentials(self, *, create: bool = False) -> CredentialOperations:
         import os
@@ -120,6 +128,7 @@ class LocalAdministration:
     async def make_webhook(self, name: str, **target: Any) -> MadeWebhook:
         from noetl.operations.webhooks import made_webhook
 
+        await self._refuse_second_key()
         key, hook = await self._webhooks(create=True).create(name, WebhookTarget(**target), by=self._audit_name)
         await self._note("webhook create", name)
         return made_webhook(key, hook)

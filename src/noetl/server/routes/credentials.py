@@ -10,7 +10,8 @@ from fastapi import APIRouter, Request, Response
 
 from noetl.operations.administration_shapes import CredentialCheck, CredentialView, Rotated
 from noetl.operations.credentials import CredentialOperations
-from noetl.secrets.master_keys import MasterKeys, load_master_keys
+from noetl.operations.master_key_record import key_is_elsewhere, used_key_id
+from noetl.secrets.master_keys import MasterKeys, has_master_keys, load_master_keys
 from noetl.server.bodies import read
 from noetl.server.guarded_router import Json, shows
 from noetl.server.problem_details import ProblemDetails
@@ -51,7 +52,7 @@ async def put(request: Request, name: str) -> Response:
     """A new one, or a new version of one."""
     services, asked = services_of(request), await read(request, Setting)
     # where the author sits at the terminal a first key is made for them; elsewhere the operator decides
-    keys = _master_keys(create=services.settings.local)
+    keys = await _master_keys(services, create=services.settings.local)
     stored = await _credentials(services, keys).set(name, asked.value, kind=asked.type)
     services.secret_release.reopen()  # the first key may just have been made
     return Json(stored)
@@ -68,21 +69,23 @@ async def test(request: Request, name: str) -> Response:
     """Connect with it from here, under the address policy of this server, and do nothing else."""
     services, asked = services_of(request), await read(request, Trying)
     tools = tools_of(services.settings)  # of its own: it is closed afterwards
-    return Json(await _credentials(services, _master_keys()).check(name, asked.kind, asked.url, tools))
+    return Json(await _credentials(services, await _master_keys(services)).check(name, asked.kind, asked.url, tools))
 
 
 @router.post("/api/credentials/rotate", **shows(Rotated, summary="Put all under a new master key"))
 async def rotate(request: Request) -> Response:
     """An interrupted rotation is finished first. With a key from the environment the operator adds the new one."""
     services = services_of(request)
-    return Json(await _credentials(services, _master_keys()).rotate(services.secret_release.reopen))
+    return Json(await _credentials(services, await _master_keys(services)).rotate(services.secret_release.reopen))
 
 
 def _credentials(services: Services, keys: MasterKeys) -> CredentialOperations:
     return CredentialOperations(services.store, keys, services.clock)
 
 
-def _master_keys(*, create: bool = False) -> MasterKeys:
+async def _master_keys(services: Services, *, create: bool = False) -> MasterKeys:
+    if not has_master_keys(os.environ) and (key_id := await used_key_id(services.store)) is not None:
+        raise ProblemDetails(503, key_is_elsewhere(key_id, os.environ))
     if keys := load_master_keys(os.environ, create=create):
         return keys
     raise ProblemDetails(
