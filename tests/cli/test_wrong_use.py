@@ -78,7 +78,7 @@ def there(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("task show zzz", 4, 'no human task "zzz" here: noetl task list'),
         ("timer list zzz", 4, 'no execution "zzz" here'),
         ("schedule next etl/none", 4, "has no schedule: register a playbook"),
-        ("catalog show nope", 4, 'no playbook "nope" is registered'),
+        ("catalog show nope", 4, 'there is no playbook "nope" here'),
         ("credential delete nope", 4, 'there is no credential "nope"'),
         ("token revoke nope", 4, 'there is no token "nope"'),
         ("token create w --role worker", 4, "names the pools it serves"),

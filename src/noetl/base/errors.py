@@ -31,6 +31,10 @@ class SettledError(RefusedError):
     """It is over, or has changed since it was looked at: look again."""
 
 
+class NotEndedError(RefusedError):
+    """It has not ended, so that there is no result of it yet."""
+
+
 class InvalidError(RefusedError):
     """What was given does not fit; `problems` name each field with what was found and what is allowed."""
 

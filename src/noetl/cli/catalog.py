@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.connection import as_table, reached, server_option
+from noetl.cli.connection import as_table, ask, reads_server_option
 from noetl.cli.live_completion import PLAYBOOK
 from noetl.cli.output_formats import list_output, print_list
-from noetl.cli.queries import QueryRefused, db_option, refusals
-from noetl.cli.terminal import color_option, visible
+from noetl.cli.queries import db_option
+from noetl.cli.terminal import color_option
 
 if TYPE_CHECKING:
-    from noetl.store.catalog import Catalog
+    from noetl.operations.api_shapes import VersionView
 
-Found = TypeVar("Found")
 _version = click.option("--version", metavar="VERSION", help="Its number or its label; the newest without.")
 
 
@@ -30,71 +27,33 @@ def command() -> None:
 @command.command("list")
 @list_output
 @db_option
-@server_option
-def list_command(output: str, db: str | None, server: str | None) -> None:
+@reads_server_option
+def list_command(output: str, db: str | None) -> None:
     """List playbooks, each with its newest version."""
-    _print(_looked(db, server, lambda client: client.playbooks(), lambda catalog: catalog.paths(limit=1000)), output)
+    _print(ask(db, lambda operations: operations.playbooks(limit=1000)), output)
 
 
 @command.command("versions")
 @click.argument("path", type=PLAYBOOK)
 @list_output
 @db_option
-@server_option
-def versions_command(path: str, output: str, db: str | None, server: str | None) -> None:
+@reads_server_option
+def versions_command(path: str, output: str, db: str | None) -> None:
     """List the versions of a playbook, the newest first."""
-    rows = _looked(db, server, lambda client: client.versions(path), lambda catalog: catalog.versions(path))
-    if not rows:
-        raise QueryRefused(f'no playbook "{visible(path)}" is registered here')
-    _print(rows, output)
+    _print(ask(db, lambda operations: operations.versions(path)), output)
 
 
 @command.command("show")
 @click.argument("path", type=PLAYBOOK)
 @_version
 @db_option
-@server_option
-def show_command(path: str, version: str | None, db: str | None, server: str | None) -> None:
+@reads_server_option
+def show_command(path: str, version: str | None, db: str | None) -> None:
     """Print the text of a playbook as it was registered."""
-
-    async def stored_source(catalog: Catalog) -> str:
-        row = await catalog.find(path, version)
-        if row is None or row.source is None:
-            which = f'no version "{visible(version)}" of' if version is not None else "no"
-            raise QueryRefused(f'{which} playbook "{visible(path)}" is registered here')
-        return row.source
-
-    click.echo(_looked(db, server, lambda client: client.source(path, version), stored_source), nl=False)
+    click.echo(ask(db, lambda operations: operations.source(path, version)), nl=False)
 
 
-def _looked(
-    db: str | None,
-    server: str | None,
-    there: Callable[[Any], Found],
-    here: Callable[[Catalog], Awaitable[Found]],
-) -> Found:
-    """What the server's catalogue says, or that of the store file."""
-    with refusals():
-        if (found := reached(server, db)) is not None:
-            with found.client() as client:
-                return there(client)
-        return asyncio.run(_in_file(db, here))
-
-
-async def _in_file(db: str | None, here: Callable[[Catalog], Awaitable[Found]]) -> Found:
-    from noetl.cli.queries import LOOKED_FOR, is_there, place_of
-    from noetl.store.open_store import open_store
-
-    if not is_there(db):
-        raise QueryRefused(f"there is no store {place_of(db)}{LOOKED_FOR}")
-    store, _ = await open_store(db, reading_will_do=True)
-    try:
-        return await here(store.catalog)
-    finally:
-        await store.close()
-
-
-def _print(rows: list[Any], output: str) -> None:
+def _print(rows: list[VersionView], output: str) -> None:
     told = [_version_row(row) for row in rows]
     print_list(told, output, key="path", table=lambda: _table(told))
 
@@ -107,14 +66,5 @@ def _table(told: list[dict[str, Any]]) -> list[str]:
     return as_table(table)
 
 
-def _version_row(row: Any) -> dict[str, Any]:
-    from noetl.base.clock import rfc3339
-
-    at = row.registered_at
-    return {
-        "path": row.path,
-        "version": row.version,
-        "label": row.label,
-        "net_hash": row.net_hash,
-        "registered_at": at if isinstance(at, str) else rfc3339(at),
-    }
+def _version_row(row: VersionView) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in ("path", "version", "label", "net_hash", "registered_at")}

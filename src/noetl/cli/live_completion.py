@@ -14,11 +14,12 @@ import click
 from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
-    from noetl.cli.connection import Reached
-    from noetl.store.contract import ExecutionRow, Records, Store
+    from noetl.cli.connection import Operations, Reached
+    from noetl.store.contract import ExecutionRow, Records
 
 PATIENCE_S = 1.0
 _AMONG = 50
+_PLAYBOOKS = 1000
 Found = TypeVar("Found")
 Words = list[tuple[str, str]]  # what is completed, and what is told of it
 
@@ -50,15 +51,8 @@ async def _executions(ctx: click.Context, _: str) -> Words:
 
 
 async def _playbooks(ctx: click.Context, _: str) -> Words:
-    there = _find_server(ctx)
-    if there is not None:
-        async with there.aclient() as client:
-            return [(one.path, f"version {one.version}") for one in await client.playbooks()]
-    return await _in_store(ctx, lambda store: _paths(store))
-
-
-async def _paths(store: Store) -> Words:
-    return [(row.path, f"version {row.version}") for row in await store.catalog.paths(limit=1000)]
+    found = await _ask(ctx, lambda operations: operations.playbooks(limit=_PLAYBOOKS))
+    return [(one.path, f"version {one.version}") for one in found]
 
 
 async def _steps(ctx: click.Context, _: str) -> Words:
@@ -78,18 +72,8 @@ async def _steps(ctx: click.Context, _: str) -> Words:
 
 
 async def _tasks(ctx: click.Context, _: str) -> Words:
-    there = _find_server(ctx)
-    if there is not None:
-        async with there.aclient() as client:
-            return [(one.task_id, one.title) for one in await client.tasks()]
-
-    async def task_ids(store: Store) -> Words:
-        from noetl.store.human_tasks import TaskState
-
-        rows = await store.tasks.list(states=[TaskState.OPEN, TaskState.CLAIMED], limit=_AMONG)
-        return [(row.task_id, row.title) for row in rows]
-
-    return await _in_store(ctx, task_ids)
+    found = await _ask(ctx, lambda operations: operations.task_page(state=["open", "claimed"], limit=_AMONG))
+    return [(one.task_id, one.title) for one in found.tasks]
 
 
 async def _contexts(_: click.Context, __: str) -> Words:
@@ -110,17 +94,15 @@ async def _recorded(ctx: click.Context, look: Callable[[Records], Awaitable[Foun
         await records.close()
 
 
-async def _in_store(ctx: click.Context, look: Callable[[Store], Awaitable[Words]]) -> Words:
+async def _ask(ctx: click.Context, use: Callable[[Operations], Awaitable[Found]]) -> Found:
+    from noetl.cli.connection import operations_of
     from noetl.cli.queries import is_there
-    from noetl.store.open_store import open_store
 
-    if not is_there(_db(ctx)):
-        return []
-    store, _ = await open_store(_db(ctx), reading_will_do=True)
-    try:
-        return await look(store)
-    finally:
-        await store.close()
+    there = _find_server(ctx)
+    if there is None and not is_there(_db(ctx)):
+        raise click.ClickException("there is no store")  # and a completion must not make one
+    async with operations_of(there, _db(ctx)) as operations:
+        return await use(operations)
 
 
 def _db(ctx: click.Context) -> str | None:

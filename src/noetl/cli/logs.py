@@ -19,6 +19,7 @@ from noetl.cli.queries import (
     known_step,
     pages,
     read,
+    results_of,
 )
 from noetl.cli.terminal import color_option, visible
 
@@ -45,8 +46,10 @@ def command(given: str, step: str | None, task: str | None, follow: bool, output
 
     async def print_logs(history: Records) -> None:
         from noetl.events.tasks import TaskProcessed
+        from noetl.operations.results import LoadableValues, log_line, whole_payload
         from noetl.store.contract import SingleRow
 
+        values = LoadableValues(results_of(db))
         row = await find_execution(history, given)
         await known_step(history, row, step)
         stream = followed if follow else pages
@@ -54,16 +57,19 @@ def command(given: str, step: str | None, task: str | None, follow: bool, output
         async for events in stream(history, row.execution_id, only=only):
             for event in events:
                 processed = event.payload
-                if isinstance(processed, TaskProcessed) and task in (None, processed.task):
-                    _print(event, processed, output)
+                if not isinstance(processed, TaskProcessed) or task not in (None, processed.task):
+                    continue
+                if log_line(event, processed) is not None:
+                    _print(event, await whole_payload(processed, values), output)
 
     read(db, print_logs)
 
 
 def _print(event: Event, processed: TaskProcessed, output: str) -> None:
+    from noetl.operations.results import log_line
+
     if output == "jsonl":
-        if processed.outcome.meta.stdout or processed.outcome.error:
-            click.echo(as_json(_entry(event, processed), indent=-1))
+        click.echo(as_json(log_line(event, processed), indent=-1))
         return
     whose = click.style(f"{_log_source(event, processed)} │ ", dim=True)
     for line in _lines(processed):
@@ -87,18 +93,3 @@ def _lines(processed: TaskProcessed) -> Iterator[str]:
         trace = (outcome.error.details or {}).get("trace")
         if isinstance(trace, str):
             yield from (f"  {printed(line)}" for line in trace.rstrip("\n").split("\n"))
-
-
-def _entry(event: Event, processed: TaskProcessed) -> dict[str, object]:
-    from noetl.base.clock import rfc3339
-
-    error = processed.outcome.error
-    return {
-        "ts": rfc3339(event.ts),
-        "step": event.step,
-        "task": processed.task,
-        "path": processed.path,
-        "attempt": processed.attempt,
-        "stdout": processed.outcome.meta.stdout,
-        "error": error.readable() if error is not None else None,
-    }

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 LAST = "last"
 DONE, FAILED, INVALID, REFUSED, CANCELLED, INTERRUPTED = 0, 1, 3, 4, 5, 130
-CODES = {"completed": DONE, "failed": FAILED, "cancelled": CANCELLED}  # how a run ended, as an exit code (design.md §6)
+# How a run, or a step of it, ended, as an exit code (design.md §6).
+CODES = {"completed": DONE, "done": DONE, "failed": FAILED, "cancelled": CANCELLED}
 
 _NEAREST = 3
 _AMONG = 200  # the newest executions that an unknown id is compared with

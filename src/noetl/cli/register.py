@@ -64,27 +64,15 @@ def _registered_there(nets: list[Accepted], there: Reached) -> Sequence[CatalogR
 async def _registered(nets: list[Accepted], db: str | None) -> Sequence[CatalogRow | PlaybookInfo]:
     import time
 
-    from noetl.control.schedule.schedule_store import ScheduleStore
-    from noetl.net.encoding import content_hash, to_json
-    from noetl.store.catalog import Registration
+    from noetl.operations.catalog import register_playbook
     from noetl.store.open_store import open_store
 
     store, _ = await open_store(db)
-    schedule_store = ScheduleStore(store.key_values)
     try:
         rows = []
         for source, net, file in nets:
-            playbook = Registration(
-                path=net.path,
-                net_hash=content_hash(net),
-                net=to_json(net),
-                label=net.version,
-                source=source.text,
-                origin=str(file.absolute()) if file.exists() else None,  # not so for standard input
-                at=time.time(),
-            )
-            rows.append(await store.catalog.register(playbook))
-            await schedule_store.enter(net, rows[-1], at=time.time())  # its trigger counts from now on (TMR-01)
+            origin = file if file.exists() else None  # not so for standard input
+            rows.append(await register_playbook(store, net, source=source.text, at=time.time(), origin=origin))
         return rows
     finally:
         await store.close()

@@ -11,7 +11,6 @@ from noetl.cli.live_completion import STEP
 from noetl.cli.queries import (
     CODES,
     ID_HELP,
-    QueryRefused,
     as_json,
     db_option,
     find_execution,
@@ -20,12 +19,11 @@ from noetl.cli.queries import (
     read,
     results_of,
 )
-from noetl.cli.terminal import color_option, visible
+from noetl.cli.terminal import color_option
 
 if TYPE_CHECKING:
-    from noetl.events.envelope import Event
-    from noetl.events.outcomes import Error
-    from noetl.store.contract import ExecutionRow, Records, Results
+    from noetl.operations.results import RecordedEnding
+    from noetl.store.contract import Records, Results
 
 
 @click.command("result", epilog=ID_HELP)
@@ -41,66 +39,22 @@ def command(ctx: click.Context, given: str, step: str | None, db: str | None) ->
     Exits with 0 when it completed, 1 when it failed, 5 when it was cancelled, 4 while there is none yet. With --step,
     0 when the step gave one and 1 when it failed.
     """
-    results = results_of(db)
-
-    async def result_and_value(history: Records) -> tuple[int, Any]:
-        row = await find_execution(history, given)
-        await known_step(history, row, step)
-        if step is not None:
-            return await _of_step(history, row, step, results)
-        return await _of_execution(history, row, results)
-
-    code, value = read(db, result_and_value)
-    if value is not None:
-        click.echo(value if isinstance(value, str) else as_json(value))
-    ctx.exit(code)
+    ending = read(db, lambda history: _ending(history, given, step, results_of(db)))
+    if ending.error is not None:
+        _print_error(ending.error)
+    if ending.result is not None:
+        click.echo(ending.result if isinstance(ending.result, str) else as_json(ending.result))
+    ctx.exit(CODES[ending.status])
 
 
-async def _of_execution(history: Records, row: ExecutionRow, results: Results) -> tuple[int, Any]:
-    error, value = await ending_of(history, row, results)
-    if error is not None:
-        _print_error(error)
-    return CODES[row.status], value
+async def _ending(history: Records, given: str, step: str | None, results: Results) -> RecordedEnding:
+    from noetl.operations.results import LoadableValues, execution_ending, step_ending
 
-
-async def ending_of(history: Records, row: ExecutionRow, results: Results) -> tuple[Error | None, Any]:
-    """What an execution that is over failed of, and what it gave. Refused while it is not."""
-    from noetl.events.executions import PlaybookProcessed
-
-    end = await _newest(history, row, (PlaybookProcessed.event_type,))
-    if end is None:
-        raise QueryRefused(f"execution {row.execution_id} has not ended: it is {row.status}")
-    processed = end.payload
-    assert isinstance(processed, PlaybookProcessed)
-    values = {name: (await _of_step(history, row, name, results))[1] for name in processed.result_of}
-    return processed.error, next(iter(values.values())) if len(values) == 1 else values or None
-
-
-async def _of_step(history: Records, row: ExecutionRow, step: str, results: Results) -> tuple[int, Any]:
-    from noetl.engine.recorded_results import ENOUGH, TELLING, carried_in, ended_in
-    from noetl.engine.scopes import payload_of
-    from noetl.events.envelope import with_stored_values
-    from noetl.events.executions import ExecutionRequested
-    from noetl.store.contract import SingleRow
-
-    only = SingleRow(types=TELLING, step=step, limit=ENOUGH, newest=True)
-    events = [with_stored_values(event, results.load) for event in await history.events(row.execution_id, only=only)]
-    ended = ended_in(events, step)
-    if ended is None and (request := await _newest(history, row, (ExecutionRequested.event_type,))) is not None:
-        ended = carried_in(request, step)
-    if ended is None:
-        raise QueryRefused(f'step "{visible(step)}" has not ended in execution {row.execution_id}')
-    if ended.error is not None:
-        _print_error(ended.error)
-        return 1, None
-    return 0, payload_of(ended.result, results.load)
-
-
-async def _newest(history: Records, row: ExecutionRow, types: tuple[str, ...]) -> Event | None:
-    from noetl.store.contract import SingleRow
-
-    events = await history.events(row.execution_id, only=SingleRow(types=types, limit=1, newest=True))
-    return events[0] if events else None
+    row, values = await find_execution(history, given), LoadableValues(results)
+    await known_step(history, row, step)
+    if step is not None:
+        return await step_ending(history, values, row, step)
+    return await execution_ending(history, values, row)
 
 
 def _print_error(error: Any) -> None:

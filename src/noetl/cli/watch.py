@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -97,11 +97,8 @@ def _watch_local(execution_id: str, output: str, quiet: bool, within_s: float | 
 
 
 async def _ended(history: Records, execution_id: str, results: Results) -> ResultView:
-    from noetl.cli.result import ending_of
-    from noetl.operations.api_shapes import ResultView
+    from noetl.operations.results import LoadableValues, execution_ending
 
     row = await history.execution(execution_id)
     assert row is not None, "it was followed to its end"
-    error, value = await ending_of(history, row, results)
-    told: dict[str, Any] | None = error.readable() if error is not None else None
-    return ResultView(execution_id=execution_id, status=row.status, result=value, error=told)
+    return (await execution_ending(history, LoadableValues(results), row)).view(execution_id)

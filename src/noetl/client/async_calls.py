@@ -1,4 +1,5 @@
-"""Calls of the API that are one request each: messages, human tasks, timers, schedules, triggers, limits, and more.
+"""Calls of the API that are one request each: the catalogue, messages, human tasks, timers, schedules, triggers, limits
+and what administrators ask for.
 
 The blocking client is generated from this module and `async_client.py`: `make client`.
 """
@@ -11,7 +12,7 @@ from typing import Any, TypeVar
 
 from noetl.client import administration_requests, requests
 from noetl.client.api_request import ApiRequest
-from noetl.client.models import PoolInfo, WorkerInfo
+from noetl.client.models import PlaybookInfo, PoolInfo, WorkerInfo
 from noetl.operations.administration_shapes import (
     AccessTokenView,
     AuditPage,
@@ -39,6 +40,7 @@ from noetl.operations.api_shapes import (
     TaskView,
     TimerView,
     TriggerView,
+    VersionView,
 )
 from noetl.store.audit import AuditChainCheck
 
@@ -50,6 +52,23 @@ class AsyncCalls(ABC):
 
     @abstractmethod
     async def send(self, request: ApiRequest[T]) -> T: ...
+
+    # the catalogue
+
+    async def playbooks(self, *, limit: int = 200) -> list[VersionView]:
+        """The newest version of each playbook, by path."""
+        return await self.send(requests.playbooks(limit))
+
+    async def playbook(self, path: str, version: str | int | None = None) -> PlaybookInfo:
+        return await self.send(requests.playbook(path, version))
+
+    async def versions(self, path: str) -> list[VersionView]:
+        """All versions of a playbook, the newest first."""
+        return await self.send(requests.versions(path))
+
+    async def source(self, path: str, version: str | int | None = None) -> str:
+        """The text of a playbook as it was registered."""
+        return await self.send(requests.source(path, version))
 
     # what comes from outside: messages, signals, events, human tasks, timers, schedules
 

@@ -30,7 +30,6 @@ from noetl.operations.api_shapes import (
     LogPage,
     ResultView,
     Steered,
-    VersionView,
 )
 from noetl.worker.backoff import delay_s
 
@@ -168,21 +167,6 @@ class AsyncClient(AsyncCalls):
         diagnostics when it has errors."""
         text = source.read_text("utf-8") if isinstance(source, Path) else source
         return await self.send(requests.register(text))
-
-    async def playbooks(self, *, limit: int = 200) -> Listed[VersionView]:
-        """The newest version of each playbook, by path."""
-        return await self.send(requests.playbooks(limit))
-
-    async def playbook(self, path: str, version: str | int | None = None) -> PlaybookInfo:
-        return await self.send(requests.playbook(path, version))
-
-    async def versions(self, path: str) -> Listed[VersionView]:
-        """All versions of a playbook, the newest first."""
-        return await self.send(requests.versions(path))
-
-    async def source(self, path: str, version: str | int | None = None) -> str:
-        """The text of a playbook as it was registered."""
-        return await self.send(requests.source(path, version))
 
     # executions
 

@@ -1,6 +1,6 @@
 """Generated from `async_calls.py` by `make client`: edit that one.
 
-Calls of the API that are one request each: messages, human tasks, timers, schedules, triggers, limits, and more.
+Calls of the API that are one request each: the catalogue, messages, human tasks, timers, schedules, triggers, limits
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from noetl.client import administration_requests, requests
 from noetl.client.api_request import ApiRequest
-from noetl.client.models import PoolInfo, WorkerInfo
+from noetl.client.models import PlaybookInfo, PoolInfo, WorkerInfo
 from noetl.operations.administration_shapes import (
     AccessTokenView,
     AuditPage,
@@ -39,6 +39,7 @@ from noetl.operations.api_shapes import (
     TaskView,
     TimerView,
     TriggerView,
+    VersionView,
 )
 from noetl.store.audit import AuditChainCheck
 
@@ -50,6 +51,23 @@ class Calls(ABC):
 
     @abstractmethod
     def send(self, request: ApiRequest[T]) -> T: ...
+
+    # the catalogue
+
+    def playbooks(self, *, limit: int = 200) -> list[VersionView]:
+        """The newest version of each playbook, by path."""
+        return self.send(requests.playbooks(limit))
+
+    def playbook(self, path: str, version: str | int | None = None) -> PlaybookInfo:
+        return self.send(requests.playbook(path, version))
+
+    def versions(self, path: str) -> list[VersionView]:
+        """All versions of a playbook, the newest first."""
+        return self.send(requests.versions(path))
+
+    def source(self, path: str, version: str | int | None = None) -> str:
+        """The text of a playbook as it was registered."""
+        return self.send(requests.source(path, version))
 
     # what comes from outside: messages, signals, events, human tasks, timers, schedules
 

@@ -30,7 +30,6 @@ from noetl.operations.api_shapes import (
     LogPage,
     ResultView,
     Steered,
-    VersionView,
 )
 from noetl.worker.backoff import delay_s
 
@@ -163,21 +162,6 @@ class Client(Calls):
         diagnostics when it has errors."""
         text = source.read_text("utf-8") if isinstance(source, Path) else source
         return self.send(requests.register(text))
-
-    def playbooks(self, *, limit: int = 200) -> Listed[VersionView]:
-        """The newest version of each playbook, by path."""
-        return self.send(requests.playbooks(limit))
-
-    def playbook(self, path: str, version: str | int | None = None) -> PlaybookInfo:
-        return self.send(requests.playbook(path, version))
-
-    def versions(self, path: str) -> Listed[VersionView]:
-        """All versions of a playbook, the newest first."""
-        return self.send(requests.versions(path))
-
-    def source(self, path: str, version: str | int | None = None) -> str:
-        """The text of a playbook as it was registered."""
-        return self.send(requests.source(path, version))
 
     # executions
 

@@ -30,6 +30,7 @@ from noetl.operations.api_shapes import (
     TaskView,
     TimerView,
     TriggerView,
+    VersionView,
 )
 from noetl.operations.local_administration import LocalAdministration
 from noetl.store.contract import ExecutionRow
@@ -118,6 +119,23 @@ class LocalOperations(LocalAdministration):
         if (row := await self.store.execution(execution_id)) is None:
             raise NotFoundError(f'there is no execution "{execution_id}" here')
         return row
+
+    # the catalogue
+
+    async def playbooks(self, *, limit: int = 200) -> list[VersionView]:
+        from noetl.operations.catalog import version_view
+
+        return [version_view(row) for row in await self.store.catalog.paths(limit=limit)]
+
+    async def versions(self, path: str) -> list[VersionView]:
+        from noetl.operations.catalog import playbook_versions
+
+        return await playbook_versions(self.store.catalog, path)
+
+    async def source(self, path: str, version: str | int | None = None) -> str:
+        from noetl.operations.catalog import playbook_source
+
+        return await playbook_source(self.store.catalog, path, version)
 
     # schedules
 

@@ -34,11 +34,11 @@ from noetl.control.runnable import check_runnable
 from noetl.control.secrets.release import SecretRelease
 from noetl.events.envelope import Event
 from noetl.events.executions import PlaybookProcessed
-from noetl.events.large_values import put_back
 from noetl.events.orders import LeaseTerms
 from noetl.events.payloads import Payload
 from noetl.net.net import Net
 from noetl.operations.notifications import Notifications
+from noetl.operations.results import whole_payload
 from noetl.secrets.master_keys import load_master_keys
 from noetl.server.access.access import Access
 from noetl.server.configuration import ServerSettings
@@ -106,7 +106,7 @@ class Services(msgspec.Struct, kw_only=True):
 
     async def read_back(self, payload: Recorded) -> Recorded:
         """A payload with what is stored apart from it. ToolError where that is gone."""
-        return await self.executions.values.read(lambda load: put_back(payload, load)) if payload.apart else payload
+        return await whole_payload(payload, self.executions.values)
 
 
 def services_of(request: HTTPConnection) -> Services:

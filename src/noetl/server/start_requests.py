@@ -16,15 +16,15 @@ from noetl.engine.approvals import ApprovedInputs, Consent
 from noetl.events.traces import TraceParent
 from noetl.net.encoding import from_json
 from noetl.net.net import Net
+from noetl.operations.catalog import catalog_id, registered_version
+from noetl.operations.results import execution_ending
 from noetl.server.idempotency import IdempotencyKeys, digest, named
-from noetl.server.problem_details import ProblemDetails, clipped, too_busy, unknown
+from noetl.server.problem_details import ProblemDetails, too_busy, unknown
 from noetl.server.registered_diagnostics import diagnostics_of
 from noetl.server.rerun import RerunSource, taken_over
 from noetl.server.services import Services
 from noetl.server.views.diagnostics import DiagnosticView
-from noetl.server.views.executions import catalog_id
-from noetl.server.views.results import result_of
-from noetl.store.catalog import NEWEST, CatalogRow
+from noetl.store.catalog import CatalogRow
 
 MAX_WAIT_S = 60.0
 _ROUTE = "POST /api/executions"
@@ -126,19 +126,7 @@ async def requested_version(services: Services, asked: StartRequest) -> CatalogR
             raise unknown("playbook", asked.playbook_id)
         return row
     assert asked.path is not None
-    return await registered(services, asked.path, None if asked.version is None else str(asked.version))
-
-
-async def registered(services: Services, path: str, version: str | None = None) -> CatalogRow:
-    version = None if version == NEWEST else version
-    row = await services.store.catalog.find(path, version)
-    if row is None and version is not None and await services.store.catalog.find(path) is not None:
-        raise ProblemDetails(
-            404, f'"{path}" has no version "{clipped(version)}": noetl catalog versions {path} lists them'
-        )
-    if row is None:
-        raise unknown("playbook", path)
-    return row
+    return await registered_version(services.store.catalog, asked.path, asked.version)
 
 
 async def begin(
@@ -204,7 +192,10 @@ def _check_load(services: Services) -> None:
 async def _answer(services: Services, row: CatalogRow, execution_id: str, wait_s: float) -> bytes:
     ended = await services.hub.ended(execution_id, max(0.0, min(wait_s, MAX_WAIT_S)))
     assert ended is not None, "it was stored a moment ago"
-    told = await result_of(services, ended) if wait_s and ended.finished_at is not None else None
+    told = None
+    if wait_s and ended.finished_at is not None:
+        ending = await execution_ending(services.store, services.executions.values, ended)
+        told = ending.view(execution_id)
     return msgspec.json.encode(
         Started(
             execution_id=execution_id,

@@ -8,9 +8,10 @@ from noetl.base.errors import BackendError, RefusedError
 from noetl.control.triggers.source_reader import SourceReader
 from noetl.control.triggers.triggers import Triggers
 from noetl.events.triggers import SourceTrigger
+from noetl.operations.catalog import registered_version
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import Services, tools_of
-from noetl.server.start_requests import begin, net_of, registered
+from noetl.server.start_requests import begin, net_of
 from noetl.worker.identity import own_worker_id
 
 _LATER = (429, 503)  # statuses of a server that has enough to do
@@ -21,15 +22,17 @@ class ServerStarter:
         self._services = services
 
     async def check(self, trigger: SourceTrigger) -> None:
+        services = self._services
         try:
-            await net_of(self._services, await registered(self._services, trigger.path, trigger.version))
+            row = await registered_version(services.store.catalog, trigger.path, trigger.version)
+            await net_of(services, row)
         except ProblemDetails as problem:
             raise RefusedError(problem.detail) from None
 
     async def start(self, trigger: SourceTrigger, execution_id: str, payload: dict[str, Any]) -> None:
         services = self._services
         try:
-            row = await registered(services, trigger.path, trigger.version)
+            row = await registered_version(services.store.catalog, trigger.path, trigger.version)
             async with services.usage.starting(execution_id, f"trigger {trigger.name}"):
                 await begin(services, row, execution_id, payload)
         except ProblemDetails as problem:

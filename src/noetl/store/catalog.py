@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Protocol
 
 import msgspec
+
+from noetl.net.encoding import content_hash, to_json
+from noetl.net.net import Net
 
 NEWEST = "latest"  # a version that people write for the newest one, as for none
 
@@ -23,7 +27,8 @@ class CatalogRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Registration(msgspec.Struct, frozen=True, kw_only=True):
-    """A playbook to be registered: its net as JSON, and the text it was compiled from."""
+    """A playbook to be registered: its net as JSON, the text it was compiled from, and the file that was in. Nested
+    playbooks are looked for beside that file."""
 
     path: str
     net_hash: str
@@ -32,6 +37,18 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     source: str | None = None
     origin: str | None = None
     at: float
+
+    @classmethod
+    def of(cls, net: Net, *, at: float, source: str | None = None, origin: Path | None = None) -> Registration:
+        return cls(
+            path=net.path,
+            net_hash=content_hash(net),
+            net=to_json(net),
+            label=net.version,
+            source=source,
+            origin=str(origin.absolute()) if origin is not None else None,
+            at=at,
+        )
 
 
 class Catalog(Protocol):

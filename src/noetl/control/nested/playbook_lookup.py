@@ -14,7 +14,7 @@ from pathlib import Path
 
 from noetl.base.clock import Clock
 from noetl.base.errors import PlaybookError, RefusedError
-from noetl.net.encoding import content_hash, from_json, to_json
+from noetl.net.encoding import from_json
 from noetl.net.net import Net
 from noetl.store.catalog import NEWEST, CatalogRow, Registration
 from noetl.store.contract import Store
@@ -34,17 +34,8 @@ class StoreLibrary:
         self._compiled, self._runnable = compiled, runnable
 
     async def register(self, net: Net, *, source: str | None = None, origin: Path | None = None) -> CatalogRow:
-        return await self._store.catalog.register(
-            Registration(
-                path=net.path,
-                net_hash=content_hash(net),
-                net=to_json(net),
-                label=net.version,
-                source=source,
-                origin=str(origin.absolute()) if origin is not None else None,
-                at=self._clock.now(),
-            )
-        )
+        playbook = Registration.of(net, at=self._clock.now(), source=source, origin=origin)
+        return await self._store.catalog.register(playbook)
 
     async def find(self, path: str, version: str | None, *, beside: str) -> Net:
         """RefusedError says where it was looked for, or why it cannot be run."""

@@ -9,23 +9,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
-from noetl.base.clock import rfc3339
-from noetl.control.schedule.schedule_store import ScheduleStore
 from noetl.net.encoding import from_json
 from noetl.net.net import Net
-from noetl.operations.api_shapes import CatalogPage, VersionDetail, Versions, VersionView
+from noetl.operations.api_shapes import CatalogPage, VersionDetail, Versions
+from noetl.operations.catalog import (
+    playbook_source,
+    playbook_versions,
+    register_playbook,
+    registered_version,
+    version_fields,
+    version_view,
+)
 from noetl.server.access.audit_writer import OBJECT
 from noetl.server.bodies import JSON, YAML, body_of, media_type, read, require
 from noetl.server.guarded_router import Json, shows
 from noetl.server.migrations import migrated_text, offered
 from noetl.server.playbook_texts import PlaybookText, checked, decoded, refused
-from noetl.server.problem_details import ProblemDetails, unknown
+from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import services_of
-from noetl.server.start_requests import registered
 from noetl.server.views.certificates import shown_certificate
 from noetl.server.views.diagnostics import DiagnosticView, all_shown
-from noetl.server.views.executions import catalog_id
-from noetl.store.catalog import CatalogRow
 
 if TYPE_CHECKING:
     from noetl.language.proving.certificate import Certificate
@@ -54,21 +57,6 @@ class Registered(VersionDetail, frozen=True, kw_only=True):
     migrated: bool = False
 
 
-def version_view(row: CatalogRow) -> VersionView:
-    return VersionView(**_fields(row))
-
-
-def _fields(row: CatalogRow) -> dict[str, Any]:
-    return {
-        "path": row.path,
-        "version": row.version,
-        "label": row.label,
-        "catalog_id": catalog_id(row.path, row.version),
-        "net_hash": row.net_hash,
-        "registered_at": rfc3339(row.registered_at),
-    }
-
-
 @router.post("/api/catalog", **shows(Registered, reads=Registering, status=201, summary="Register a playbook"))
 async def register(request: Request) -> Response:
     """Check a playbook and put it into the catalogue: a new version, unless the newest one has the same content (then
@@ -87,14 +75,11 @@ async def register(request: Request) -> Response:
     if asked.path not in (None, found.net.path):
         raise ProblemDetails(422, f'path: the playbook calls itself "{found.net.path}"')
     before = await services.store.catalog.find(found.net.path)
-    row = await services.library.register(found.net, source=source)
-    await ScheduleStore(services.store.key_values).enter(
-        found.net, row, at=services.clock.now()
-    )  # its trigger counts from now on
+    row = await register_playbook(services.store, found.net, source=source, at=services.clock.now())
     request.scope[OBJECT] = f"{request.url.path}?path={row.path}&version={row.version}"
     created = before is None or before.version != row.version
     told = Registered(
-        **_fields(row),
+        **version_fields(row),
         created=created,
         dialect=found.dialect.value if found.dialect is not None else "",
         verdict=found.certificate.verdict,
@@ -113,10 +98,7 @@ async def catalogue(request: Request, limit: Annotated[int, Query(ge=1, le=1000)
 
 @router.get("/api/catalog/{path:path}/versions", **shows(Versions, summary="List the versions of a playbook"))
 async def versions(request: Request, path: str) -> Response:
-    rows = await services_of(request).store.catalog.versions(path)
-    if not rows:
-        raise unknown("playbook", path)
-    return Json(Versions(path=path, versions=[version_view(row) for row in rows]))
+    return Json(Versions(path=path, versions=await playbook_versions(services_of(request).store.catalog, path)))
 
 
 @router.get("/api/catalog/{path:path}/versions/{version}", **shows(VersionDetail, summary="One version"))
@@ -127,7 +109,7 @@ async def one_version(request: Request, path: str, version: str) -> Response:
 @router.get("/api/catalog/{path:path}/source", **shows(media="text/yaml", summary="The text of a version"))
 async def source(request: Request, path: str, version: Version | None = None) -> Response:
     """As it was registered, of the newest version unless another is named."""
-    text = await _text(request, path, version)
+    text = await playbook_source(services_of(request).store.catalog, path, version)
     return Response(text, media_type="text/yaml; charset=utf-8")
 
 
@@ -136,7 +118,8 @@ async def difference(
     request: Request, path: str, old: Annotated[str, Query(alias="from")], new: Annotated[str, Query(alias="to")]
 ) -> Response:
     """A unified diff of the texts of two versions."""
-    before, after = await _text(request, path, old), await _text(request, path, new)
+    catalog = services_of(request).store.catalog
+    before, after = await playbook_source(catalog, path, old), await playbook_source(catalog, path, new)
     names = f"{path}@{old}", f"{path}@{new}"
     lines = unified_diff(before.splitlines(keepends=True), after.splitlines(keepends=True), *names)
     return Response("".join(lines), media_type="text/x-diff; charset=utf-8")
@@ -146,7 +129,7 @@ async def difference(
 async def certificate(request: Request, path: str, version: Version | None = None) -> Response:
     """The analyser's verdict on a version's net, with witnesses and the reasons why its cycles end."""
     services = services_of(request)
-    row = await registered(services, path, version)
+    row = await registered_version(services.store.catalog, path, version)
     if row.source is not None:
         found = await checked(PlaybookText(source=row.source))
         if found.certificate is not None:
@@ -162,16 +145,9 @@ async def newest(request: Request, path: str) -> Response:
 
 async def _detailed(request: Request, path: str, version: str | None = None) -> VersionDetail:
     services = services_of(request)
-    row = await registered(services, path, version)
+    row = await registered_version(services.store.catalog, path, version)
     net = from_json(await services.store.net(row.net_hash))
-    return VersionDetail(**_fields(row), dialect=net.dialect)
-
-
-async def _text(request: Request, path: str, version: str | None) -> str:
-    row = await registered(services_of(request), path, version)
-    if row.source is None:
-        raise unknown("text of playbook", catalog_id(path, row.version))
-    return row.source
+    return VersionDetail(**version_fields(row), dialect=net.dialect)
 
 
 def _proved(net: Net) -> Certificate:

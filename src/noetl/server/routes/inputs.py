@@ -8,10 +8,10 @@ import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
 from noetl.net.encoding import from_json
+from noetl.operations.catalog import registered_version
 from noetl.server.guarded_router import Json, shows
 from noetl.server.playbook_texts import PlaybookText, checked, refused, text_of
 from noetl.server.services import services_of
-from noetl.server.start_requests import registered
 from noetl.server.views.certificates import shown_certificate
 
 router = APIRouter(tags=["catalogue"])
@@ -38,7 +38,7 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
 async def inputs(request: Request, path: str, version: Annotated[str | None, Query(max_length=200)] = None) -> Response:
     """The workload of a version with its defaults, for a form."""
     services = services_of(request)
-    row = await registered(services, path, version)
+    row = await registered_version(services.store.catalog, path, version)
     net = from_json(await services.store.net(row.net_hash))
     found = [WorkloadInput(name=name, type=_type(value), default=value) for name, value in net.workload.items()]
     told = Inputs(path=path, version=row.version, inputs=found, secrets=[entry.name for entry in net.keychain])

@@ -8,12 +8,9 @@ from typing import Annotated, Any
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
-from noetl.base.clock import rfc3339
-from noetl.engine.pipeline.patches import write
-from noetl.events.executions import ExecutionRequested
-from noetl.events.steps import CtxPatched
 from noetl.events.tasks import TaskProcessed
 from noetl.operations.api_shapes import EventPage, LogLine, LogPage, ResultView
+from noetl.operations.results import execution_ending, log_line, recorded_ctx, step_ending
 from noetl.server.execution_search import execution_of
 from noetl.server.guarded_router import Json, shows
 from noetl.server.ranges import ranged
@@ -21,7 +18,6 @@ from noetl.server.routes.language import GRAPH_MEDIA, GraphFormat, drawing_respo
 from noetl.server.services import Services, services_of
 from noetl.server.views.events import Names, shown_event
 from noetl.server.views.explanation import Explanation, explained
-from noetl.server.views.results import result_of, step_result
 from noetl.server.views.states import StateView, shown_state, state_of
 from noetl.server.views.timeline import Timeline, timeline_of
 from noetl.server.views.tokens import SideRunView, TokenView, side_runs_of, tokens_of
@@ -72,33 +68,25 @@ async def tokens(request: Request, execution_id: str) -> Response:
 async def result(request: Request, execution_id: str, step: Step = None) -> Response:
     """What it gave, or what one of its steps gave. 409 while there is none. Large ones can be read by Range."""
     services, row = services_of(request), await execution_of(request, execution_id)
-    told = await (result_of(services, row) if step is None else step_result(services, row, step))
-    body = msgspec.json.encode(told)
+    place = services.store, services.executions.values, row
+    ending = await (execution_ending(*place) if step is None else step_ending(*place, step))
+    body = msgspec.json.encode(ending.view(execution_id, step))
     return ranged(request, body, tag=hashlib.sha256(body).hexdigest())
 
 
 @router.get("/api/executions/{execution_id}/ctx", **shows(dict[str, Any], summary="Its variables"))
 async def ctx(request: Request, execution_id: str) -> Response:
-    return Json(await _ctx(services_of(request), (await execution_of(request, execution_id)).execution_id))
+    return await _ctx(request, execution_id)
 
 
 @router.get("/api/executions/{execution_id}/vars", **shows(dict[str, Any], summary="Its variables, by the older name"))
 async def variables(request: Request, execution_id: str) -> Response:
-    return Json(await _ctx(services_of(request), (await execution_of(request, execution_id)).execution_id))
+    return await _ctx(request, execution_id)
 
 
-async def _ctx(services: Services, execution_id: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    after, only = 0, SingleRow(types=(ExecutionRequested.event_type, CtxPatched.event_type), limit=_PAGE)
-    while page := await services.store.events(execution_id, after=after, only=only):
-        for event in page:
-            if isinstance(event.payload, CtxPatched):
-                write(found, (await services.read_back(event.payload)).patch)
-            elif isinstance(event.payload, ExecutionRequested) and event.payload.carried is not None:
-                request = await services.read_back(event.payload)
-                found = dict(request.carried.ctx) if request.carried is not None else {}
-        after = page[-1].seq
-    return found
+async def _ctx(request: Request, execution_id: str) -> Response:
+    services, row = services_of(request), await execution_of(request, execution_id)
+    return Json(await recorded_ctx(services.store, services.executions.values, row.execution_id))
 
 
 @router.get("/api/executions/{execution_id}/logs", **shows(LogPage, summary="What its tasks printed"))
@@ -126,21 +114,10 @@ async def logs(
 
 
 async def _line(event: Any, services: Services) -> LogLine | None:
-    outcome = event.payload.outcome
-    if not outcome.meta.stdout and outcome.error is None:
+    """Values that are stored apart are brought only for what is shown."""
+    if log_line(event, event.payload) is None:
         return None
-    processed = await services.read_back(event.payload)
-    error = processed.outcome.error
-    return LogLine(
-        seq=event.seq,
-        ts=rfc3339(event.ts),
-        step=event.step,
-        task=processed.task,
-        path=list(processed.path),
-        attempt=processed.attempt,
-        stdout=processed.outcome.meta.stdout,
-        error=error.readable() if error is not None else None,
-    )
+    return log_line(event, await services.read_back(event.payload))
 
 
 @router.get("/api/executions/{execution_id}/steps", **shows(Timeline, summary="Its step runs with their times"))

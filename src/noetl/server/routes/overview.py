@@ -10,11 +10,11 @@ from fastapi import APIRouter, Query, Request, Response
 
 from noetl.base.clock import rfc3339
 from noetl.base.ids import uuid7
+from noetl.operations.catalog import catalog_id
 from noetl.server.guarded_router import Json, shows
 from noetl.server.playbook_texts import PlaybookText, checked, refused
 from noetl.server.services import Services, services_of
 from noetl.server.start_requests import Started, begin
-from noetl.server.views.executions import catalog_id
 from noetl.store.catalog import CatalogRow
 from noetl.store.contract import ExecutionRow
 

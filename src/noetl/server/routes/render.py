@@ -15,12 +15,12 @@ from noetl.base.errors import TemplateError, ToolError
 from noetl.engine.execution import Execution
 from noetl.engine.pipeline.scopes import Views
 from noetl.events.steps import StepScheduled
+from noetl.operations.results import newest_event
 from noetl.server.bodies import read
 from noetl.server.execution_search import execution_of
 from noetl.server.guarded_router import Json, shows
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import Services, services_of
-from noetl.server.views.executions import newest_event
 from noetl.server.views.states import state_of
 from noetl.templates.budget import MAX_STEPS
 from noetl.templates.render import render_within
@@ -74,7 +74,7 @@ async def _args(services: Services, execution: Execution, step: str) -> dict[str
     for run in execution.runs.values():
         if run.step == step:
             return run.args
-    event = await newest_event(services, execution.execution_id, StepScheduled.event_type, step=step)
+    event = await newest_event(services.store, execution.execution_id, StepScheduled.event_type, step=step)
     if event is None or event.seq > execution.seq:
         raise ProblemDetails(422, f'step: "{step}" has not run there')
     scheduled = await services.read_back(event.payload)

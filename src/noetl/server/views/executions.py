@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from noetl.events.envelope import Event
 from noetl.events.executions import ExecutionRequested, PlaybookProcessed, RequestEvaluated
 from noetl.events.steps import StepFailed
 from noetl.operations.api_shapes import ExecutionDetail
+from noetl.operations.catalog import catalog_id
 from noetl.operations.executions import execution_view
+from noetl.operations.results import newest_event
 from noetl.server.services import Services
 from noetl.store.contract import ExecutionRow, SingleRow
 
@@ -17,10 +18,10 @@ async def detailed(services: Services, row: ExecutionRow) -> ExecutionDetail:
     )  # the request, and what was made of it
     request = await services.read_back(first[0].payload) if first else None
     assert request is None or isinstance(request, ExecutionRequested)
-    end = await newest_event(services, row.execution_id, PlaybookProcessed.event_type)
+    end = await newest_event(services.store, row.execution_id, PlaybookProcessed.event_type)
     error = end.payload.error if end is not None and isinstance(end.payload, PlaybookProcessed) else None
     evaluated = next((event.payload for event in first if isinstance(event.payload, RequestEvaluated)), None)
-    failure = await newest_event(services, row.execution_id, StepFailed.event_type) if error is not None else None
+    failure = await newest_event(services.store, row.execution_id, StepFailed.event_type) if error is not None else None
     version = await version_of(services, row)
     carried = request.carried if request is not None else None
     return ExecutionDetail(
@@ -44,14 +45,3 @@ async def version_of(services: Services, row: ExecutionRow) -> int | None:
         if registered.net_hash == row.net_hash:
             return registered.version
     return None
-
-
-def catalog_id(path: str, version: int) -> str:
-    """What a version of a playbook is called by those who want one name for both (SRV-02)."""
-    return f"{path}@{version}"
-
-
-async def newest_event(services: Services, execution_id: str, *types: str, step: str | None = None) -> Event | None:
-    only = SingleRow(types=types, step=step, limit=1, newest=True)
-    found = await services.store.events(execution_id, only=only)
-    return found[-1] if found else None

@@ -1,0 +1,80 @@
+"""The catalogue: registering playbooks, their versions and texts (SRV-10)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from noetl.base.clock import rfc3339
+from noetl.base.errors import NotFoundError
+from noetl.control.schedule.schedule_store import ScheduleStore
+from noetl.net.net import Net
+from noetl.operations.api_shapes import VersionView
+from noetl.store.catalog import NEWEST, Catalog, CatalogRow, Registration
+from noetl.store.contract import Store
+
+_SHOWN = 200  # letters of a name that is not there
+
+
+async def register_playbook(
+    store: Store, net: Net, *, source: str, at: float, origin: Path | None = None
+) -> CatalogRow:
+    """A new version, unless the newest one has the same content. Its schedule counts from now on (TMR-01)."""
+    row = await store.catalog.register(Registration.of(net, at=at, source=source, origin=origin))
+    await ScheduleStore(store.key_values).enter(net, row, at=at)
+    return row
+
+
+async def registered_version(catalog: Catalog, path: str, version: str | int | None = None) -> CatalogRow:
+    """The version of this number or label, the newest without. NotFoundError says which of the two is not there."""
+    wanted = None if version in (None, NEWEST) else str(version)
+    row = await catalog.find(path, wanted)
+    if row is not None:
+        return row
+    if wanted is not None and await catalog.find(path) is not None:
+        raise NotFoundError(f'"{path}" has no version "{_clipped(wanted)}": noetl catalog versions {path} lists them')
+    raise _no_playbook(path)
+
+
+async def playbook_versions(catalog: Catalog, path: str) -> list[VersionView]:
+    """The newest first."""
+    rows = await catalog.versions(path)
+    if not rows:
+        raise _no_playbook(path)
+    return [version_view(row) for row in rows]
+
+
+async def playbook_source(catalog: Catalog, path: str, version: str | int | None = None) -> str:
+    """The text as it was registered; a net that came without one has none."""
+    row = await registered_version(catalog, path, version)
+    if row.source is None:
+        raise NotFoundError(f'there is no text of playbook "{catalog_id(path, row.version)}" here')
+    return row.source
+
+
+def version_view(row: CatalogRow) -> VersionView:
+    return VersionView(**version_fields(row))
+
+
+def version_fields(row: CatalogRow) -> dict[str, Any]:
+    return {
+        "path": row.path,
+        "version": row.version,
+        "label": row.label,
+        "catalog_id": catalog_id(row.path, row.version),
+        "net_hash": row.net_hash,
+        "registered_at": rfc3339(row.registered_at),
+    }
+
+
+def catalog_id(path: str, version: int) -> str:
+    """What a version of a playbook is called by those who want one name for both (SRV-02)."""
+    return f"{path}@{version}"
+
+
+def _no_playbook(path: str) -> NotFoundError:
+    return NotFoundError(f'there is no playbook "{_clipped(path)}" here')
+
+
+def _clipped(text: str) -> str:
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"

@@ -1,0 +1,128 @@
+"""What an execution gave: its result, those of its steps, its variables, and what its tasks printed (O-08, SRV-09).
+
+All of it is read from the log, whether that is a server's own, a store's on this machine, or a server's far away. Large
+values are stored apart from it: `StoredValues` brings them, a server's cache or whatever can load them at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from noetl.base.clock import rfc3339
+from noetl.base.errors import NotEndedError
+from noetl.engine.pipeline.patches import write
+from noetl.engine.recorded_results import ENOUGH, TELLING, carried_in, ended_in
+from noetl.engine.scopes import payload_of
+from noetl.events.envelope import Event
+from noetl.events.executions import ExecutionRequested, PlaybookProcessed
+from noetl.events.large_values import Load, put_back
+from noetl.events.outcomes import Error
+from noetl.events.payloads import Payload
+from noetl.events.steps import CtxPatched
+from noetl.events.tasks import TaskProcessed
+from noetl.operations.api_shapes import LogLine, ResultView
+from noetl.store.contract import ExecutionRow, History, Results, SingleRow
+
+Found = TypeVar("Found")
+Recorded = TypeVar("Recorded", bound=Payload)
+_PAGE = 2_000  # events read at a time
+
+
+class StoredValues(Protocol):
+    async def read(self, look: Callable[[Load], Found]) -> Found:
+        """What `look` finds, with all that it loads at hand."""
+
+
+class LoadableValues:
+    """Values that can be loaded at once: those of a store on this machine, or one request each."""
+
+    def __init__(self, results: Results) -> None:
+        self._results = results
+
+    async def read(self, look: Callable[[Load], Found]) -> Found:
+        return look(self._results.load)
+
+
+class RecordedEnding(msgspec.Struct, frozen=True, kw_only=True):
+    """How an execution ended (completed, failed, cancelled), or one of its steps (done, failed)."""
+
+    status: str
+    result: Any = None
+    error: Error | None = None
+
+    def view(self, execution_id: str, step: str | None = None) -> ResultView:
+        error = self.error.readable() if self.error is not None else None
+        return ResultView(execution_id=execution_id, status=self.status, result=self.result, error=error, step=step)
+
+
+async def execution_ending(history: History, values: StoredValues, row: ExecutionRow) -> RecordedEnding:
+    """NotEndedError while it goes on. The result of one step is given as it is, that of several by their names."""
+    end = await newest_event(history, row.execution_id, PlaybookProcessed.event_type)
+    if end is None:
+        raise NotEndedError(f"execution {row.execution_id} has not ended: it is {row.status}")
+    processed = end.payload
+    assert isinstance(processed, PlaybookProcessed)
+    results = {name: (await step_ending(history, values, row, name)).result for name in processed.result_of}
+    result = next(iter(results.values())) if len(results) == 1 else results or None
+    return RecordedEnding(status=processed.status.value, result=result, error=processed.error)
+
+
+async def step_ending(history: History, values: StoredValues, row: ExecutionRow, step: str) -> RecordedEnding:
+    """How a step last ended; of one that did not run here, what the execution was given of it (CLI-04)."""
+    only = SingleRow(types=TELLING, step=step, limit=ENOUGH, newest=True)
+    stored = await history.events(row.execution_id, only=only)
+    events = [msgspec.structs.replace(one, payload=await whole_payload(one.payload, values)) for one in stored]
+    ended = ended_in(events, step)
+    if ended is None and (request := await newest_event(history, row.execution_id, ExecutionRequested.event_type)):
+        ended = carried_in(request, step)
+    if ended is None:
+        raise NotEndedError(f'step "{step}" has not ended in execution {row.execution_id}')
+    if ended.error is not None:
+        return RecordedEnding(status="failed", error=ended.error)
+    result = ended.result
+    return RecordedEnding(status="done", result=await values.read(lambda load: payload_of(result, load)))
+
+
+async def recorded_ctx(history: History, values: StoredValues, execution_id: str) -> dict[str, Any]:
+    """The variables of an execution: now, or when it ended (SCOPE-03)."""
+    ctx: dict[str, Any] = {}
+    after, only = 0, SingleRow(types=(ExecutionRequested.event_type, CtxPatched.event_type), limit=_PAGE)
+    while page := await history.events(execution_id, after=after, only=only):
+        for event in page:
+            if isinstance(event.payload, CtxPatched):
+                write(ctx, (await whole_payload(event.payload, values)).patch)
+            elif isinstance(event.payload, ExecutionRequested) and event.payload.carried is not None:
+                carried = (await whole_payload(event.payload, values)).carried
+                ctx = dict(carried.ctx) if carried is not None else {}
+        after = page[-1].seq
+    return ctx
+
+
+def log_line(event: Event, processed: TaskProcessed) -> LogLine | None:
+    """What a run of a task printed, and the error it ended with; None when there is neither."""
+    stdout, error = processed.outcome.meta.stdout, processed.outcome.error
+    if not stdout and error is None:
+        return None
+    return LogLine(
+        seq=event.seq,
+        ts=rfc3339(event.ts),
+        step=event.step,
+        task=processed.task,
+        path=list(processed.path),
+        attempt=processed.attempt,
+        stdout=stdout,
+        error=error.readable() if error is not None else None,
+    )
+
+
+async def whole_payload(payload: Recorded, values: StoredValues) -> Recorded:
+    """A payload with what is stored apart from it. ToolError where that is gone."""
+    return await values.read(lambda load: put_back(payload, load)) if payload.apart else payload
+
+
+async def newest_event(history: History, execution_id: str, *types: str, step: str | None = None) -> Event | None:
+    found = await history.events(execution_id, only=SingleRow(types=types, step=step, limit=1, newest=True))
+    return found[-1] if found else None
