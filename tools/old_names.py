@@ -54,8 +54,8 @@ MODULES = {
         "given": "arguments", "garbage": "gc_tuning", "live_words": "live_text", "task_there": "remote_tasks",
     },
     "server": {
-        "heads": "head_requests", "hub": "event_hub", "flaws": "field_errors", "fitness": "worker_matching",
-        "measured": "metrics", "shortcut": "worker_fast_path",
+        "heads": "middleware", "hub": "event_hub", "flaws": "field_errors", "fitness": "worker_matching",
+        "measured": "metrics", "shortcut": "middleware",
     },
 }  # fmt: skip
 # Classes and functions, wherever they are.

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from noetl.tools import registry
-from noetl.tools.credential_inputs import credential_inputs
 from noetl.tools.permissions import Permissions
-from noetl.tools.registry import BUILT_IN, EXTRAS, Registry, is_installed
+from noetl.tools.registry import BUILT_IN, EXTRAS, Registry, credential_inputs, is_installed
 from tests.playbook_runs import Scripted
 
 

@@ -11,7 +11,7 @@ from noetl.cli.queries import as_json, db_option
 from noetl.cli.terminal import color_option
 
 if TYPE_CHECKING:
-    from noetl.cli.doctor_findings import DoctorFinding
+    from noetl.cli.doctor_checks import DoctorFinding
 
 _SIGNS = {"ok": "✓", "note": "·", "warning": "!", "bad": "✗"}
 _COLORS = {"ok": "green", "note": None, "warning": "yellow", "bad": "red"}

@@ -1,4 +1,5 @@
-"""Each part is looked at by itself, so that one that breaks hides no other."""
+"""What `noetl doctor` looks at, and what it finds. Each part is looked at by itself, so that one that breaks hides no
+other."""
 
 from __future__ import annotations
 
@@ -10,10 +11,22 @@ import time
 from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from typing import Literal
+
+import msgspec
 
 from noetl.base.distribution import other_version, own_version
 from noetl.base.errors import BackendError
-from noetl.cli.doctor_findings import DoctorFinding, State
+
+State = Literal["ok", "note", "warning", "bad"]
+
+
+class DoctorFinding(msgspec.Struct, frozen=True):
+    what: str
+    state: State
+    found: str
+    do: str = ""
+
 
 _LOW_BYTES, _FULL_BYTES = 1 << 30, 100 << 20
 _SKEW_S = 5.0

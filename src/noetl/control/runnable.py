@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
 
 from noetl.base.errors import RefusedError
-from noetl.engine.unsupported_features import not_runnable
-from noetl.net.net import Net
+from noetl.engine.loops.levels import levels_of
+from noetl.net.net import Net, Transition
 from noetl.net.tasks import tasks_of
 from noetl.tools.registry import Registry
 
@@ -24,3 +24,17 @@ def _turned_off(net: Net, tools: Registry, elsewhere: Collection[str]) -> str | 
     """Why a kind of this playbook cannot be run here, where its operator can do something about it."""
     kinds = dict.fromkeys(task.kind for step in net.transitions for task in tasks_of(step))
     return next((why for kind in kinds if kind not in elsewhere and (why := tools.refusal(kind))), None)
+
+
+def not_runnable(net: Net, runs_kind: Callable[[str], bool]) -> list[str]:
+    """Everything in `net` that cannot be run yet, each with its place, in document order: a playbook may be valid and
+    proven and still use a part of the language that this version only checks."""
+    return [f"{what} (step {step.name})" for step in net.transitions for what in _of_step(step, runs_kind)]
+
+
+def _of_step(step: Transition, runs_kind: Callable[[str], bool]) -> Iterator[str]:
+    if any(level.extend and level.partition for level in levels_of(step)):
+        yield "loop.spec.extend with partitioning"
+    for task in tasks_of(step):
+        if not runs_kind(task.kind):
+            yield f"tool kind {task.kind} of task {task.name}"

@@ -22,10 +22,9 @@ from noetl.engine.pools import pool_of
 from noetl.events.compensation import CompensationRegistered, CompensationRequested
 from noetl.events.control import PlaybookResumed
 from noetl.events.outcomes import TaskResult
-from noetl.net.jobs import credential_input, submitting_task
 from noetl.net.net import Transition
 from noetl.net.task import Task
-from noetl.net.tasks import pipeline_of
+from noetl.net.tasks import credential_input, pipeline_of, submitting_task
 from noetl.templates.scope import Scope
 
 _OPEN = frozenset({"QUEUED", "RUNNING"})  # QNT-02

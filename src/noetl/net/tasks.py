@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from noetl.net.net import Transition
 from noetl.net.task import Task
@@ -52,3 +53,15 @@ def _side_tasks(step: Transition) -> Iterator[Task]:
         yield from step.compensation.tasks
     for handler in step.handlers.handlers if step.handlers else ():
         yield from handler.tasks
+
+
+def submitting_task(step: Transition) -> Task | None:
+    """The first task, as it is written, that submits a job to a provider, which goes on when the task is over
+    (QNT-01)."""
+    return next((task for task in pipeline_of(step) if task.submits_job), None)
+
+
+def credential_input(task: Task) -> dict[str, Any]:
+    """The input that names the credential of a task, as it is written."""
+    inputs = task.inputs.data if isinstance(task.inputs.data, dict) else {}
+    return {key: value for key, value in inputs.items() if key in ("auth", "credential")}

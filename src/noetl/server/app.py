@@ -10,13 +10,11 @@ from fastapi import FastAPI
 from noetl.base.distribution import own_version
 from noetl.server.access.access import install as install_access
 from noetl.server.guarded_router import components, include
-from noetl.server.head_requests import HeadAsGet
+from noetl.server.middleware import HeadAsGet, Observer, Shortcut
 from noetl.server.problem_details import Unexpected
 from noetl.server.problem_details import install as install_problems
-from noetl.server.request_log import Observer
 from noetl.server.routes.orders import turn
 from noetl.server.services import Services
-from noetl.server.worker_fast_path import Shortcut
 
 # In this order: of two routes that fit a path, the first is taken. What is asked for most often is looked at first.
 ROUTES = (

@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     from noetl.language.checking import Checked
 
 
+from noetl.base.diagnostics import Severity
+from noetl.server.services import Services
+from noetl.server.views.diagnostics import DiagnosticView
+from noetl.store.catalog import CatalogRow
+
+
 class PlaybookText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A playbook to look at. `dialect` reads it as v10, v10-io, v2-eval or v2-case whatever it looks like."""
 
@@ -70,3 +76,21 @@ def refused(found: Checked, *, migration: str | None = None) -> ProblemDetails:
     shown = [msgspec.to_builtins(one) for one in all_shown(found.diagnostics, found.source)]
     more: dict[str, Any] = {} if migration is None else {"migration": migration}
     return ProblemDetails(422, f"this playbook has {count}", kind="playbook", diagnostics=shown, **more)
+
+
+_KEPT = 500  # versions whose warnings are remembered; past it the oldest is forgotten
+
+
+async def diagnostics_of(services: Services, row: CatalogRow) -> list[DiagnosticView]:
+    """The errors and warnings of a registered version, told with every start of it. Errors, because a newer release may
+    refuse what was registered. A version never changes, so its text is checked once in the life of a server process;
+    one that came without a text (a net from elsewhere) has none."""
+    if row.source is None:
+        return []
+    known, key = services.warnings, (row.path, row.version)
+    if key not in known:
+        found = await checked(PlaybookText(source=row.source))
+        while len(known) >= _KEPT:
+            del known[next(iter(known))]
+        known[key] = all_shown(one for one in found.diagnostics if one.severity is not Severity.NOTE)
+    return known[key]

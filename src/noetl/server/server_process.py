@@ -24,7 +24,7 @@ from noetl.base.distribution import own_version
 from noetl.base.errors import BackendError, RefusedError
 from noetl.base.outages import Outage
 from noetl.control.claiming.pools import EVERY
-from noetl.server.access.listen_address import check_bind
+from noetl.server.access.hosts import check_bind
 from noetl.server.access.origins import trusted_proxies
 from noetl.server.app import build
 from noetl.server.cleanup import housekeeping

@@ -19,8 +19,8 @@ from noetl.net.net import Net
 from noetl.operations.catalog import catalog_id, registered_version
 from noetl.operations.results import execution_ending
 from noetl.server.idempotency import IdempotencyKeys, digest, named
+from noetl.server.playbook_texts import diagnostics_of
 from noetl.server.problem_details import ProblemDetails, too_busy, unknown
-from noetl.server.registered_diagnostics import diagnostics_of
 from noetl.server.rerun import RerunSource, taken_over
 from noetl.server.services import Services
 from noetl.server.views.diagnostics import DiagnosticView

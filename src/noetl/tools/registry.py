@@ -207,3 +207,14 @@ def plugin_kinds() -> dict[str, str]:
     from importlib.metadata import entry_points  # slow to import, and rarely needed
 
     return {entry.name: entry.value for entry in entry_points(group=GROUP)}
+
+
+def credential_inputs(kind: str) -> tuple[str, ...] | None:
+    """The inputs of a kind that name credentials, as the kind itself declares (reliability.md §2.2). None for a
+    built-in kind, whose places are known; none of them where a plug-in's kind does not say."""
+    if kind in BUILT_IN:
+        return None
+    from noetl.tools.kinds import load_kinds  # looks for installed packages, and most playbooks need none
+
+    found = load_kinds().get(kind)
+    return tuple(one.name for one in found.inputs if one.credential) if found is not None else ()

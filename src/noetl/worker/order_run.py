@@ -24,9 +24,8 @@ from noetl.worker.iterations import RangeRun
 from noetl.worker.leases import HeldLeases
 from noetl.worker.lifetime import Expired
 from noetl.worker.order_context import OrderContext
-from noetl.worker.pipeline_run import PipelineRun
+from noetl.worker.pipeline_run import PipelineRun, SideRunPipeline
 from noetl.worker.report_queue import ReportQueue
-from noetl.worker.side_run import SideRunPipeline
 from noetl.worker.slots import WorkerHandle
 
 

@@ -15,7 +15,7 @@ import msgspec
 
 from noetl.base.crash_points import crash_point
 from noetl.base.errors import TemplateError, ToolError
-from noetl.engine.pipeline.case.names import with_names
+from noetl.engine.pipeline.case.names import input_names, with_names
 from noetl.engine.pipeline.noop import KIND as NOOP
 from noetl.engine.pipeline.noop import keeps_prev
 from noetl.engine.pipeline.patches import written
@@ -25,6 +25,7 @@ from noetl.engine.pipeline.preparation import Prepared, inside, prepare, takes_s
 from noetl.engine.pipeline.progress import after, ending, over_budget, task_run_id
 from noetl.engine.pipeline.scopes import task_scope
 from noetl.events.case_runs import CaseWaiting
+from noetl.events.orders import SideRunOrder
 from noetl.events.outcomes import Error, Outcome, TaskResult
 from noetl.events.position import Position
 from noetl.events.steps import StepDone, StepFailed
@@ -263,3 +264,17 @@ class PipelineRun:
             timer.cancel()
             for task_ in flushing:
                 await task_
+
+
+class SideRunPipeline(PipelineRun):
+    """One side run: a pipeline like any other, that ends when its tasks have. `once`: that a task has begun is recorded
+    before it begins, so that nobody begins it again (SAGA-03)."""
+
+    def __init__(
+        self, place: OrderContext, around: PipelineScope, side_run: SideRunOrder, *, interrupted: bool
+    ) -> None:
+        super().__init__(place, around, interrupted=interrupted)
+        self.once, self.calls_as = side_run.once, side_run.task_run_id
+
+    def _named(self, around: PipelineScope, position: Position) -> PipelineScope:
+        return around if position.case is None else input_names(self._place.step, around, position)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from noetl.events.orders import Order
-from noetl.net.jobs import credential_input, submitting_task
 from noetl.net.net import Transition
 from noetl.net.task import Task
-from noetl.net.tasks import tasks_of
+from noetl.net.tasks import credential_input, submitting_task, tasks_of
 from noetl.templates.authored import Authored
 
 PLAYBOOK = "playbook"

@@ -13,12 +13,26 @@ from noetl.events.tasks import KeychainRefreshed, TaskStarted
 from noetl.events.traces import traceparent_of
 from noetl.net.task import Task
 from noetl.templates.scope import Scope
-from noetl.tools.contract import ToolContext
+from noetl.tools.contract import UNKNOWN, ToolContext
 from noetl.worker.attempt import error_of
 from noetl.worker.calls import TaskCalls
-from noetl.worker.names import names_in
 from noetl.worker.order_context import OrderContext
 from noetl.worker.secret_store import Credentials
+
+CONTEXT = "context"  # unless the author has something of that name: all of it as one value (O-11)
+
+
+def names_in(scope: Scope) -> Callable[[str], Any]:
+    """Bare names for tools that take variables: resolved as templates resolve them, given as plain data (TPL-06)."""
+
+    def name(wanted: str) -> Any:
+        try:
+            value = scope.lookup(wanted)
+        except KeyError:
+            return scope.context() if wanted == CONTEXT else UNKNOWN
+        return value.value() if hasattr(value, "lookup") else value
+
+    return name
 
 
 class TaskRun:

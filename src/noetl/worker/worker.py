@@ -6,6 +6,7 @@ Reporting the end of one order and claiming the next are one call, so that a cha
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
@@ -22,10 +23,29 @@ from noetl.worker.cancelled_orders import CancelledOrders
 from noetl.worker.collections import Collections
 from noetl.worker.control_plane import ControlPlane
 from noetl.worker.journal import LeaseLost
-from noetl.worker.masks import Masks
 from noetl.worker.order_run import OrderRunner
 from noetl.worker.report_queue import EVERY_POOL, MOST_PENDING, ReportQueue, Settle
 from noetl.worker.slots import Slots, WorkerHandle
+
+_MOST_EXECUTIONS = 1_000
+
+
+class Masks:
+    """The secrets that this worker has seen, by execution, the ones not used longest forgotten first (KEY-06).
+
+    A worker masks what it was given itself, before anything leaves it. What other workers of the same execution were
+    given is masked by the server, which knows all of it; this worker is not told."""
+
+    def __init__(self) -> None:
+        self._masks: OrderedDict[str, Mask] = OrderedDict()
+
+    async def of(self, execution_id: str) -> Mask:
+        mask = self._masks.setdefault(execution_id, Mask())
+        self._masks.move_to_end(execution_id)
+        if len(self._masks) > _MOST_EXECUTIONS:
+            self._masks.popitem(last=False)
+        return mask
+
 
 HEARTBEAT_S = 5.0  # O-33
 SLOTS = 8  # orders worked on at a time, unless somebody says otherwise

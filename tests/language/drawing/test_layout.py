@@ -6,11 +6,10 @@ from itertools import combinations, pairwise
 
 import pytest
 
-from noetl.language.drawing.dominators import dominators
 from noetl.language.drawing.drawing import draw
 from noetl.language.drawing.layout import lay_out
 from noetl.language.drawing.positions import DrawingLayout, PlacedBox, PlacedWay
-from noetl.language.drawing.ranks import back_edges, ranks
+from noetl.language.drawing.ranks import back_edges, dominators, ranks
 from noetl.language.drawing.rows import crossings, ordered, placed
 from noetl.language.drawing.text_metrics import label_width
 from tests.language.drawing.nets import grown, net, step

@@ -31,8 +31,7 @@ from noetl.events.secret_materials import Material, secrets_in
 from noetl.net.net import KeychainEntry, Net
 from noetl.net.tasks import tasks_of
 from noetl.store.contract import Store
-from noetl.tools.credential_inputs import credential_inputs
-from noetl.tools.registry import CALL_NOTHING
+from noetl.tools.registry import CALL_NOTHING, credential_inputs
 
 KIND = "execution_secret"  # of the records on the key-value table; their names begin with the root execution
 _MOST_FAMILIES = 1_000

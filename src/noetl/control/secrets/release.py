@@ -28,7 +28,7 @@ from noetl.events.secret_materials import Ask, Material
 from noetl.net.net import KeychainEntry, Net
 from noetl.net.secret_reads import auth_names
 from noetl.store.contract import Store
-from noetl.tools.credential_inputs import credential_inputs
+from noetl.tools.registry import credential_inputs
 
 if TYPE_CHECKING:
     from noetl.secrets.keychain import Keychain

@@ -1,6 +1,7 @@
 """Ranks: which row each box stands in, and which ways go against the direction of the drawing.
 
 A box stands one row below the lowest box that leads to it. Ways that close a cycle are left out of that count.
+`dominators` says where the branches that meet in a box have parted.
 """
 
 from __future__ import annotations
@@ -52,3 +53,27 @@ def ranks(names: Sequence[str], edges: Iterable[Edge]) -> dict[str, int]:
             if not missing[target]:
                 ready.append(target)
     return rank
+
+
+def dominators(names: Sequence[str], edges: Iterable[Edge], entry: str) -> dict[str, str]:
+    """The immediate dominator of every box that can be reached from `entry`; `edges` hold no cycle."""
+    edges = list(edges)
+    arriving: dict[str, list[str]] = {name: [] for name in names}
+    for source, target in edges:
+        arriving[target].append(source)
+    rank = ranks(names, edges)
+    found, depth = {entry: entry}, {entry: 0}
+    for name in sorted(names, key=rank.__getitem__):
+        known = [source for source in arriving[name] if source in found]
+        if name == entry or not known:
+            continue
+        common = known[0]
+        for other in known[1:]:
+            while common != other:
+                if depth[common] >= depth[other]:
+                    common = found[common]
+                else:
+                    other = found[other]
+        found[name], depth[name] = common, depth[common] + 1
+    del found[entry]
+    return found

@@ -9,10 +9,9 @@ from collections import Counter
 
 import msgspec
 
-from noetl.language.drawing.dominators import dominators
 from noetl.language.drawing.drawing import Box, Drawing
 from noetl.language.drawing.edges import Edge, Manner
-from noetl.language.drawing.ranks import back_edges, ranks
+from noetl.language.drawing.ranks import back_edges, dominators, ranks
 
 _ARROWS = {Manner.PLAIN: "→", Manner.FAILURE: "⇢", Manner.COMPUTED: "⇝"}
 

@@ -27,8 +27,7 @@ from noetl.server.migrations import migrated_text, offered
 from noetl.server.playbook_texts import PlaybookText, checked, decoded, refused
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import services_of
-from noetl.server.views.certificates import shown_certificate
-from noetl.server.views.diagnostics import DiagnosticView, all_shown
+from noetl.server.views.diagnostics import DiagnosticView, all_shown, shown_certificate
 
 if TYPE_CHECKING:
     from noetl.language.proving.certificate import Certificate

@@ -12,7 +12,7 @@ from noetl.operations.catalog import registered_version
 from noetl.server.guarded_router import Json, shows
 from noetl.server.playbook_texts import PlaybookText, checked, refused, text_of
 from noetl.server.services import services_of
-from noetl.server.views.certificates import shown_certificate
+from noetl.server.views.diagnostics import shown_certificate
 
 router = APIRouter(tags=["catalogue"])
 

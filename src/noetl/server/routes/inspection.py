@@ -17,10 +17,9 @@ from noetl.server.ranges import ranged
 from noetl.server.routes.language import GRAPH_MEDIA, GraphFormat, drawing_response
 from noetl.server.services import Services, services_of
 from noetl.server.views.events import Names, shown_event
-from noetl.server.views.explanation import Explanation, explained
 from noetl.server.views.states import StateView, shown_state, state_of
 from noetl.server.views.timeline import Timeline, timeline_of
-from noetl.server.views.tokens import SideRunView, TokenView, side_runs_of, tokens_of
+from noetl.server.views.tokens import Explanation, SideRunView, TokenView, explained, side_runs_of, tokens_of
 from noetl.store.contract import SingleRow
 
 router = APIRouter(tags=["one execution"])

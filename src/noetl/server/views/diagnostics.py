@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from noetl.language.checking import Checked
 
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from noetl.language.proving.certificate import Certificate
+
+
 class DiagnosticView(msgspec.Struct, frozen=True, kw_only=True):
     """`path` is the place in the document, lines and columns count from one. `fix` is the hint as a change of the text,
     where it is one."""
@@ -117,3 +123,10 @@ def _steps(net: Net) -> list[StepOutline]:
         )
         for step in net.transitions
     ]
+
+
+def shown_certificate(found: Certificate) -> dict[str, Any]:
+    """The verdict, its findings where they belong in the text, and witnesses."""
+    told: dict[str, Any] = msgspec.to_builtins(found)
+    told["findings"] = [msgspec.to_builtins(one) for one in all_shown(found.findings)]
+    return told

@@ -11,7 +11,7 @@ from nats.aio.client import Client
 
 from noetl.base.errors import ToolError
 from noetl.tools.contract import ToolContext, ToolResult
-from noetl.tools.nats import buckets, messages, new_messages
+from noetl.tools.nats import buckets, messages
 from noetl.tools.nats.connections import NatsConnections
 from noetl.tools.nats.targets import target_of
 from noetl.tools.trigger_source import TriggerBatch, TriggerItem, TriggerPoll
@@ -51,7 +51,7 @@ class NatsTool:
         """Messages of a stream that were not acknowledged for this trigger."""
         client = await self._connections.client(target_of(inputs.get("auth"), context), context.addresses)
         try:
-            return await new_messages.new_messages(client, inputs, poll)
+            return await messages.new_messages(client, inputs, poll)
         except nats.errors.Error as problem:
             raise _tool_error("poll", inputs, problem) from None
 
@@ -64,7 +64,7 @@ class NatsTool:
     ) -> None:
         client = await self._connections.client(target_of(inputs.get("auth"), context), context.addresses)
         try:
-            await new_messages.settle(client, accepted, returned)
+            await messages.settle(client, accepted, returned)
         except nats.errors.Error as problem:
             raise _tool_error("acknowledge", inputs, problem) from None
 

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from noetl.base.errors import ToolError
+from noetl.tools.artifact.references import loaded
 from noetl.tools.contract import ToolContext, ToolResult
-from noetl.tools.script.sources import text_of as program_text
+from noetl.tools.script_files import read_script
 from noetl.tools.shell.inputs import program_of, result_of, text_of
 from noetl.tools.shell.programs import private_folder, run
 
@@ -29,7 +30,7 @@ _LANGUAGES = {
 class ScriptTool:
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
         interpreter, name = _interpreter(inputs.get("language") or _told_by_name(inputs.get("script")))
-        text, arguments = await program_text(inputs, context), _arguments(inputs.get("args"))
+        text, arguments = await _program_text(inputs, context), _arguments(inputs.get("args"))
         async with private_folder() as folder:
             file: Path = folder / name
             file.write_text(text, encoding="utf-8")
@@ -69,3 +70,30 @@ def _arguments(args: Any) -> list[str]:
         raise ToolError("shell.input", f"args must be a list or a mapping, not {type(args).__name__}")
     given = {name: value for name, value in args.items() if value is not None and value is not False}
     return [f"--{name}" if value is True else f"--{name}={text_of(value)}" for name, value in given.items()]
+
+
+async def _program_text(inputs: Mapping[str, Any], context: ToolContext) -> str:
+    """The program: from the playbook, a file in an allowed folder, or the results store. ToolError `shell.input` where
+    there is none, or it may not be read."""
+    code, script = inputs.get("code"), inputs.get("script")
+    if (code is None) == (script is None):
+        raise ToolError("shell.input", 'a script task needs "code" or "script", and not both')
+    if code is not None:
+        return str(code)
+    uri = script.get("uri") if isinstance(script, Mapping) else script
+    source = script.get("source") if isinstance(script, Mapping) else None
+    kind = source.get("type", "file") if isinstance(source, Mapping) else source or "file"
+    match kind:
+        case "file":
+            return await read_script(str(uri), context.data_folders, kind="shell.input")
+        case "artifact":
+            return _artifact(uri, context)
+        case _:
+            raise ToolError("shell.input", f'script.source.type "{kind}" is not known: write file or artifact')
+
+
+def _artifact(uri: Any, context: ToolContext) -> str:
+    text = loaded(uri, context)
+    if not isinstance(text, str):
+        raise ToolError("shell.input", f"the artifact holds {type(text).__name__} and no program text")
+    return text

@@ -15,14 +15,9 @@ import msgspec
 from noetl.base.errors import ToolError
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.transfer.calls import end_of
-from noetl.tools.transfer.contract import Chunk, Rows, TransferProgress, TransferSource, TransferTarget
-from noetl.tools.transfer.rows import pieces, renamed
-from noetl.tools.transfer.sources.artifact import ArtifactSource
-from noetl.tools.transfer.sources.http import HttpSource
-from noetl.tools.transfer.sources.sql import SqlSource
-from noetl.tools.transfer.targets.artifact import ArtifactTarget
-from noetl.tools.transfer.targets.http import HttpTarget
-from noetl.tools.transfer.targets.sql import SqlTarget
+from noetl.tools.transfer.contract import Chunk, Rows, TransferProgress, TransferSource, TransferTarget, pieces, renamed
+from noetl.tools.transfer.sources import ArtifactSource, HttpSource, SqlSource
+from noetl.tools.transfer.targets import ArtifactTarget, HttpTarget, SqlTarget
 
 CHUNK_SIZE = 1_000
 KINDS = ("postgres", "duckdb", "http", "artifact")

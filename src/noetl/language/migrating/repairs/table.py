@@ -2,8 +2,24 @@
 
 from __future__ import annotations
 
-from noetl.language.migrating.repairs import bounds, conditions, evals, roots, routes, steps, tasks
-from noetl.language.reading.spellings.model import V2_CASE, V2_EVAL, V10, Rewrite, Spelling, Where
+from noetl.language.migrating.repairs import bounds, conditions, evals, roots, routes, steps
+from noetl.language.reading.nodes import Mapping
+from noetl.language.reading.spellings.model import V2_CASE, V2_EVAL, V10, Rewrite, Rewriting, Spelling, Where
+from noetl.language.reading.spellings.trees import moved_into
+
+KNOBS = ("timeout", "verify_ssl", "follow_redirects", "async", "auth_mode")
+
+
+def move_knobs(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """Run-time options beside `kind`, which v10 reads under `spec` alone (SPEC-05)."""
+    if "kind" not in node:
+        return node
+    for key in KNOBS:
+        spec = node.get("spec")
+        if key in node and not (isinstance(spec, Mapping) and key in spec):
+            rewriting.note(node.keys[key], f'"{key}" beside kind', f"spec.{key}")
+            node = moved_into(node, "spec", key, key)
+    return node
 
 
 def _row(name: str, where: Where, older: str, canonical: str, rewrite: Rewrite) -> Spelling:
@@ -42,7 +58,7 @@ REPAIRS: tuple[Spelling, ...] = (
     _row("task-eval", Where.TASK, "`eval: [{expr, do}]`", "`spec.policy.rules`", evals.write_rules),
     _row("task-policy", Where.TASK, "`policy` on a task", "`spec.policy`", steps.move_policy),
     _row("task-policy-list", Where.TASK, "`policy: [{when, then}]`", "`policy: {rules: […]}`", steps.list_rules),
-    _row("task-knobs", Where.TASK, "`timeout`, `verify_ssl`, … beside `kind`", "`spec`", tasks.move_knobs),
+    _row("task-knobs", Where.TASK, "`timeout`, `verify_ssl`, … beside `kind`", "`spec`", move_knobs),
     _row("rule-order", Where.TASK, "`else` that is not the last rule", "`else` at the end", conditions.order_rules),
     _row("rule-expr", Where.RULE, "`expr`", "`when`", conditions.name_expression),
     _row("retry-bound", Where.ACTION, "`do: retry` without `attempts`", "`attempts: 3`", bounds.bound_retry),

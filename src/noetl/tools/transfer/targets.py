@@ -1,8 +1,4 @@
-"""Rows into a table. Each chunk is one transaction that also records how far the transfer has come.
-
-The record of a chunk has a primary key of its own: of two workers that believe to hold the same task, the later one
-fails on it and changes nothing.
-"""
+"""Where rows go: SQL tables, HTTP endpoints, artifacts."""
 
 from __future__ import annotations
 
@@ -13,6 +9,7 @@ import msgspec
 
 from noetl.base.errors import ToolError
 from noetl.templates.sql.statements import Parameter, Statement
+from noetl.tools.artifact.references import reference_row, store_value
 from noetl.tools.sql.requests import Insertion, conflict_clause, quoted_name, request
 from noetl.tools.transfer.calls import TransferEnd
 from noetl.tools.transfer.contract import Rows, TransferProgress
@@ -27,6 +24,11 @@ _CREATED_MEANWHILE = frozenset({"23505", "42P07"})
 
 
 class SqlTarget:
+    """Rows into a table. Each chunk is one transaction that also records how far the transfer has come.
+
+    The record of a chunk has a primary key of its own: of two workers that believe to hold the same task, the later one
+    fails on it and changes nothing."""
+
     def __init__(self, end: TransferEnd, mode: str, key: Any) -> None:
         if not end.said.get("table"):
             raise ToolError("transfer.input", f'a {end.kind} target needs "table"')
@@ -96,3 +98,70 @@ def _for_postgres(insertion: Insertion) -> Iterator[Statement]:
         begin += f"FROM jsonb_populate_recordset(NULL::{insertion.table}, CAST(CAST("
         rows = Parameter(msgspec.json.encode(group).decode())
         yield Statement((begin, rows, " AS text) AS jsonb))", conflict_clause(insertion, columns)), "INSERT")
+
+
+class HttpTarget:
+    """Rows to an HTTP endpoint: one request for each chunk, its body the rows, or `{rows_key: rows}`.
+
+    There is no transaction to record anything in; each request carries an idempotency key of its own, the same for
+    every attempt, by which the other side can know it again (reliability.md §3.4)."""
+
+    def __init__(self, end: TransferEnd, mode: str) -> None:
+        if mode != "append":
+            raise ToolError("transfer.input", f'an http target only takes rows: mode "{mode}" is for tables')
+        self._end = end
+        self._sent = 0
+
+    async def progress(self) -> TransferProgress:
+        return TransferProgress()
+
+    async def write(self, pieces: list[Rows], progress: TransferProgress) -> None:
+        key = self._end.said.get("rows_key")
+        for piece in pieces:
+            self._sent += 1
+            body = {str(key): piece} if key else piece
+            method = self._end.said.get("method") or "POST"
+            await self._end.call({"method": method, "json": body}, key=f"chunk-{self._sent}")
+
+    async def reference(self, progress: TransferProgress) -> Mapping[str, Any]:
+        url = str(self._end.said.get("url")).partition("?")[0]
+        address = url.rpartition("@")[2] if "@" in url else url
+        return {"store": "http", "key": address, "size": progress.size, "row_count": progress.rows}
+
+
+PARTS = "noetl.parts"
+
+
+class ArtifactTarget:
+    """Rows into the results store: one list, or, where there are several chunks, a list of parts that says where they
+    are.
+
+    Nothing is recorded on the way, and nothing need be: an equal content is stored once, so a repeated run finds its
+    own parts again."""
+
+    def __init__(self, end: TransferEnd, mode: str) -> None:
+        if mode != "append":
+            raise ToolError("transfer.input", f'an artifact cannot be changed: mode "{mode}" has no meaning there')
+        self._end = end
+        self._parts: list[dict[str, Any]] = []
+
+    async def progress(self) -> TransferProgress:
+        return TransferProgress()
+
+    async def write(self, pieces: list[Rows], progress: TransferProgress) -> None:
+        self._parts += [reference_row(store_value(piece, self._end.context)) for piece in pieces]
+
+    async def reference(self, progress: TransferProgress) -> Mapping[str, Any]:
+        if not self._parts:
+            self._parts.append(reference_row(store_value([], self._end.context)))
+        if len(self._parts) == 1:
+            return {**self._parts[0], "row_count": progress.rows}
+        reference = store_value({PARTS: self._parts, "row_count": progress.rows}, self._end.context)
+        return {**reference_row(reference), "schema_hint": "rows.parts", "row_count": progress.rows}
+
+
+def parts_of(value: Any) -> list[Any] | None:
+    """The references of the parts, where `value` is a list of parts."""
+    if isinstance(value, dict) and isinstance(value.get(PARTS), list):
+        return list(value[PARTS])
+    return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.engine.unsupported_features import not_runnable
+from noetl.control.runnable import not_runnable
 from tests.engine_script import net_of
 
 RUNS = frozenset({"noop", "python"}).__contains__

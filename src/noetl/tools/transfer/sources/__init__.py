@@ -1,1 +1,0 @@
-"""Where rows come from: SQL, HTTP pages, artifacts."""

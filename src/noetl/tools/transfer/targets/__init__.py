@@ -1,1 +1,0 @@
-"""Where rows go: SQL tables, HTTP endpoints, artifacts."""
