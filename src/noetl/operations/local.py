@@ -14,6 +14,8 @@ from contextlib import asynccontextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from noetl.base.clock import SystemClock
 from noetl.base.errors import NotFoundError
 from noetl.operations.api_shapes import (
@@ -39,6 +41,7 @@ from noetl.store.open_store import open_store
 if TYPE_CHECKING:
     from noetl.control.outside.delivery import MessageDelivery
     from noetl.control.outside.human_tasks import HumanTasks
+    from noetl.engine.execution import Execution
     from noetl.operations.local_commands import LocalCommands
     from noetl.operations.schedules import ScheduleOperations
     from noetl.operations.triggers import TriggerOperations
@@ -114,6 +117,22 @@ class LocalOperations(LocalAdministration):
 
         row = await self._execution(execution_id)
         return await steered(self.store, row, action, await self._commands.steer(row, action, reason))
+
+    async def explain(self, execution_id: str) -> dict[str, Any]:
+        from noetl.operations.explanation import explanation_of
+
+        row = await self._execution(execution_id)
+        found = await explanation_of(self.store, row, await self._replayed(row), self._clock.now())
+        explained: dict[str, Any] = msgspec.to_builtins(found)
+        return explained
+
+    async def _replayed(self, row: ExecutionRow) -> Execution:
+        """Its state as the log tells it: nothing here holds executions in memory."""
+        from noetl.engine.evolve import replayed
+        from noetl.events.envelope import with_stored_values
+
+        events = [with_stored_values(one, self.results.load) for one in await self.store.events(row.execution_id)]
+        return replayed(row.execution_id, row.trace_id, events)
 
     async def _execution(self, execution_id: str) -> ExecutionRow:
         if (row := await self.store.execution(execution_id)) is None:
@@ -328,15 +347,12 @@ class LocalOperations(LocalAdministration):
         return await limit_playbook(self.store, limits, path, limit, actor=self._actor, reason=reason)
 
     async def step_limits(self, execution_id: str) -> list[StepLimitView]:
-        from noetl.engine.evolve import replayed
-        from noetl.events.envelope import with_stored_values
         from noetl.net.encoding import from_json
         from noetl.operations.limits import step_limits
 
         row = await self._execution(execution_id)
-        events = [with_stored_values(one, self.results.load) for one in await self.store.events(execution_id)]
         net = from_json(await self.store.net(row.net_hash))
-        return step_limits(net, replayed(execution_id, row.trace_id, events))
+        return step_limits(net, await self._replayed(row))
 
     async def limit_step(self, execution_id: str, step: str, **settings: Any) -> bool:
         from noetl.engine.commands import ChangeLimit

@@ -13,8 +13,10 @@ from noetl.control.claiming.pools import EVERY, Pool
 from noetl.control.claiming.ready_orders import Needs
 from noetl.control.claiming.worker_abilities import labels_text
 from noetl.control.commit.loaded_executions import LoadedExecution
+from noetl.engine.execution import Execution
 from noetl.server.services import Services
 from noetl.server.workers import LIVE_S, WorkerRow, ability_of
+from noetl.store.contract import OrderState
 
 _LOOKED_AT = 100  # of the orders that wait in a pool: their executions have to be read
 
@@ -105,3 +107,13 @@ async def _needed(services: Services, pool: str) -> Counter[Needs]:
     known = [(row.order_id, hot[row.execution_id]) for row in rows if row.execution_id in hot]
     numbers = Counter(needs_of(state.plan, state.execution, order_id) for order_id, state in known)
     return numbers | Counter({needs: number for (own, needs), number in services.ready.needed.items() if own == pool})
+
+
+async def obstacles_of(services: Services, execution: Execution) -> list[str]:
+    """Why nobody takes orders of it that are ready, each reason once."""
+    waiting = [row for row in await services.store.orders(execution.execution_id) if row.state is OrderState.READY]
+    if not waiting:
+        return []
+    plan, crews = await services.executions.plan(execution.net_hash), await crews_of(services)
+    found = {crews.of(row.pool).obstacle(needs_of(plan, execution, row.order_id)) for row in waiting}
+    return sorted(why for why in found if why is not None)

@@ -8,8 +8,11 @@ from typing import Annotated, Any
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
+from noetl.control.views.side_run_views import SideRunView
+from noetl.control.views.token_views import TokenView
 from noetl.events.tasks import TaskProcessed
 from noetl.operations.api_shapes import EventPage, LogLine, LogPage, ResultView
+from noetl.operations.explanation import Explanation, explanation_of, live_side_runs, live_tokens
 from noetl.operations.results import execution_ending, log_line, recorded_ctx, step_ending
 from noetl.server.execution_search import execution_of
 from noetl.server.guarded_router import Json, shows
@@ -19,7 +22,7 @@ from noetl.server.services import Services, services_of
 from noetl.server.views.events import Names, shown_event
 from noetl.server.views.states import StateView, shown_state, state_of
 from noetl.server.views.timeline import Timeline, timeline_of
-from noetl.server.views.tokens import Explanation, SideRunView, TokenView, explained, side_runs_of, tokens_of
+from noetl.server.worker_matching import obstacles_of
 from noetl.store.contract import SingleRow
 
 router = APIRouter(tags=["one execution"])
@@ -59,7 +62,8 @@ async def tokens(request: Request, execution_id: str) -> Response:
     """Where each token is, and what it waits for; and what runs beside them."""
     services, row = services_of(request), await execution_of(request, execution_id)
     execution = await state_of(services, row)
-    found, side_runs = await tokens_of(services, execution), await side_runs_of(services, execution)
+    found = await live_tokens(services.store, execution)
+    side_runs = await live_side_runs(services.store, execution, services.clock.now())
     return Json(TokenList(execution_id=execution_id, status=row.status, tokens=found, side_runs=side_runs))
 
 
@@ -137,7 +141,9 @@ async def state(
 @router.get("/api/executions/{execution_id}/explain", **shows(Explanation, summary="Why it is where it is"))
 async def explain(request: Request, execution_id: str) -> Response:
     services, row = services_of(request), await execution_of(request, execution_id)
-    return Json(await explained(services, row, await state_of(services, row)))
+    execution = await state_of(services, row)
+    obstacles = await obstacles_of(services, execution) if execution.is_open else []
+    return Json(await explanation_of(services.store, row, execution, services.clock.now(), obstacles))
 
 
 @router.get("/api/executions/{execution_id}/graph", **shows(media=GRAPH_MEDIA, summary="Its net as a picture"))
