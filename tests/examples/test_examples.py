@@ -103,6 +103,15 @@ def test_pages_go_to_duckdb_once_however_often_it_is_run(tmp_path: Path, api: De
     assert result_of("pages_to_duckdb", tmp_path, api_url=api.url) == ran.result.result
 
 
+def test_files_are_converted_and_packed(tmp_path: Path) -> None:
+    result = result_of("convert_files", tmp_path)
+
+    assert result["packed"] == ["orders.parquet", "orders.xlsx", "orders.xml"]
+    assert [order["zip"] for order in result["orders"]] == ["0150", "15001", None]
+    assert result["orders"][1]["lines"] == [{"sku": "cup", "n": "1"}, {"sku": "tea", "n": "1"}]
+    assert (tmp_path / "orders.tar.gz").is_file()
+
+
 @pytest.mark.req("LOOP-05", "POL-08", "TOOL-05", "KEY-05")
 @pytest.mark.usefixtures("warehouse")
 def test_pages_go_to_postgres_once_however_often_it_is_run(tmp_path: Path, api: DemoApi) -> None:

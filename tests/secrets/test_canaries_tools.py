@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.secrets.canary_yard import COUNT, Yard, playbook, secret
+from tests.secrets.canary_yard import COUNT, GOES_ON, Yard, playbook, secret
 from tests.servers import nats
 from tests.servers.http import HttpServer, Request, reply
 from tests.servers.postgres import pg_auth
@@ -188,6 +188,35 @@ def program_tasks() -> Iterator[dict[str, Any]]:
         yield {"kind": "script", "language": "python", "code": code, "env": {"S": secret(9)}}
     much = "import os, sys; sys.stdout.write(('x' * (1048576 - 40)) + os.environ['S'])"
     yield {"kind": "script", "language": "python", "code": much, "env": {"S": secret(9)}}
+
+
+def conversion_tasks() -> Iterator[dict[str, Any]]:
+    """Secrets as values, as names of columns, files and types, and as logins; files are written where nobody looks."""
+    login = {"endpoint": "http://127.0.0.1:1"}
+    for number in SOME:
+        text = secret(number)
+        yield {"kind": "convert", "source": [{"a": text}]}
+        yield {"kind": "convert", "source": [{"a": text}], "target": {"format": "xml"}}
+        yield {"kind": "convert", "source": [{"a": text}], "columns": {"a": "BIGINT"}}
+        yield {"kind": "convert", "source": [{"a": 1}], "columns": [text]}
+        yield {"kind": "convert", "source": {"text": f"<r><a>{text}</b></r>", "format": "xml"}}
+        yield {"kind": "convert", "source": {"text": f"a,b\n1,2,{text}\n", "format": "csv"}}
+        yield {"kind": "convert", "source": f"{text}.csv"}
+        yield {"kind": "archive", "op": "list", "source": f"{text}.zip"}
+        auth = {**login, "access_key_id": text, "secret_access_key": text}
+        yield {"kind": "convert", "source": "s3://b/k.csv", "auth": auth, "spec": {**GOES_ON, "timeout": 20}}
+
+
+@pytest.mark.req("KEY-06")
+def test_conversions_and_archives_leave_nothing(yard: Yard) -> None:
+    tasks = list(conversion_tasks())
+
+    outcomes = yard.outcomes(yard.run(playbook([*tasks, {"kind": "convert", "source": [{"a": ALL}]}])))
+
+    kinds = [error and error["kind"] for error in outcomes.values()]
+    assert kinds.count(None) == 2 * len(SOME) + 1
+    assert {"convert.data", "convert.input"} <= set(kinds)
+    assert yard.left() == []
 
 
 @pytest.mark.req("KEY-06")

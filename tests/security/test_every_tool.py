@@ -39,6 +39,8 @@ def _bucket(port: int) -> dict[str, Any]:
 
 
 CONNECTING: dict[str, Callable[[int], dict[str, Any]]] = {
+    "archive": lambda port: {"op": "list", "source": "s3://bucket/a.zip", "auth": _bucket(port)},
+    "convert": lambda port: {"source": "s3://bucket/a.csv", "auth": _bucket(port)},
     "duckdb": lambda port: {"command": read("SELECT 1"), **_postgres(port)},
     "email": lambda port: {"from": "a@example.org", "to": "b@example.org", "text": "x", "auth": _login(port)},
     "gcs": lambda port: {"op": "list", "bucket": "b", "auth": {"endpoint": f"http://localhost:{port}"}},

@@ -16,7 +16,9 @@ from noetl.tools.contract import Tool
 from noetl.tools.permissions import Permissions
 
 BUILT_IN = {
+    "archive": "noetl.tools.archive.tool:ArchiveTool",
     "artifact": "noetl.tools.artifact.tool:ArtifactTool",
+    "convert": "noetl.tools.convert.tool:ConvertTool",
     "duckdb": "noetl.tools.duckdb.tool:DuckdbTool",
     "email": "noetl.tools.email.tool:EmailTool",
     "gcs": "noetl.tools.storage.gcs:GcsTool",
@@ -46,11 +48,14 @@ BUILT_IN = {
 }
 CALL_NOTHING = frozenset(BUILT_IN) - {"playbook"}  # kinds that never start a child
 # kind -> the extra whose packages it needs
-_CALLED_ALIKE = ("duckdb", "email", "mcp", "mqtt", "nats", "postgres", "redis", "snowflake", "sql", "ssh", "storage")
+_CALLED_ALIKE = (
+    *("convert", "duckdb", "email", "mcp", "mqtt", "nats", "postgres", "redis", "snowflake", "sql", "ssh", "storage"),
+)
 EXTRAS = {**{name: name for name in _CALLED_ALIKE}, "gcs": "storage", "sftp": "ssh"}
 GROUP = "noetl.tools"
 _ALWAYS = frozenset(path for kind, path in BUILT_IN.items() if kind not in EXTRAS)
 _DRIVERS = {  # the module of an extra that is not called as the extra
+    "convert": "openpyxl",
     "email": "aiosmtplib",
     "mqtt": "aiomqtt",
     "postgres": "asyncpg",

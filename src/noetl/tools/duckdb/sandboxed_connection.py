@@ -42,11 +42,13 @@ def connected(call: dict[str, Any]) -> Any:
     connection = _opened(call["database"] or ":memory:", config)
     try:
         connection.execute("SET TimeZone = 'UTC'")
-        connection.execute("SET temp_directory = ''")
+        connection.execute(f"SET temp_directory = {quoted(call.get('spill', ''))}")
         if call["attach"]:
             attach(connection, call["attach"])
         folders = ", ".join(quoted(folder.rstrip("/") + "/") for folder in call["folders"])
         connection.execute(f"SET allowed_directories = [{folders}]")
+        if files := call.get("files"):
+            connection.execute(f"SET allowed_paths = [{', '.join(map(quoted, files))}]")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
     except BaseException:

@@ -14,6 +14,8 @@ _KIND_WORDS = {
     **dict.fromkeys(("postgresql", "pg"), "postgres"),
     "py": "python",
     **dict.fromkeys(("rest", "https"), "http"),
+    **dict.fromkeys(("csv", "excel", "xlsx", "parquet", "json", "xml"), "convert"),
+    **dict.fromkeys(("zip", "tar"), "archive"),
 }
 _EVENT_NAMES = {"response": "event.result", "result": "event.result", "this.data": "event.result", "this": "event"}
 
@@ -175,8 +177,8 @@ SPELLINGS = (
     Spelling(
         id="task-event-log",
         where=Where.TASK,
-        older="`kind: event_log`, `postgresql`, `pg`, `py`, `rest`",
-        canonical="`kind: log`, `postgres`, `python`, `http`",
+        older="`kind: event_log`, `postgresql`, `pg`, `py`, `rest`, `csv` (`excel`, `parquet`, …), `zip`",
+        canonical="`kind: log`, `postgres`, `python`, `http`, `convert`, `archive`",
         dialects=EVERYWHERE,
         before="- step: start\n  tool: {kind: event_log, message: seen}\n",
         after="- step: start\n  tool: {kind: log, message: seen}\n",

@@ -1,0 +1,162 @@
+"""Sheets of Excel, read row by row and staged as lines of JSON, with the types that their cells have."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator
+from datetime import date, datetime, time, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from openpyxl import load_workbook
+from openpyxl.utils import get_column_letter
+from openpyxl.utils.exceptions import InvalidFileException
+
+from noetl.base.errors import ToolError
+from noetl.tools.convert.problems import DATA
+from noetl.tools.convert.request import TableFile
+from noetl.tools.convert.tables import distinct_names
+from noetl.tools.sql.plain_values import plain
+
+_EXPANDED_BYTES = 2 << 30
+_TEXTS_BYTES = 256 << 20  # all texts of a workbook are in memory
+_MIDNIGHT = time()
+_INT64 = range(-(1 << 63), 1 << 63)
+_TYPES: tuple[tuple[set[str], str], ...] = (
+    ({"bool"}, "BOOLEAN"),
+    ({"int"}, "BIGINT"),
+    ({"int", "float"}, "DOUBLE"),
+    ({"date"}, "DATE"),
+    ({"date", "datetime"}, "TIMESTAMP"),
+    ({"time"}, "TIME"),
+)
+
+
+def stage_sheet(file: TableFile, folder: Path) -> tuple[Path, list[tuple[str, str]]]:
+    """The rows of a sheet as lines of texts by the number of their column, and the columns with their types."""
+    _check_size(file)
+    try:
+        book = load_workbook(file.path, read_only=True, data_only=True, keep_links=False)
+    except ToolError:
+        raise
+    except (InvalidFileException, zipfile.BadZipFile, KeyError, ValueError, OSError) as problem:
+        raise _unreadable(file, problem) from None
+    try:
+        return _staged(_sheet(book, file), file, folder)
+    except (zipfile.BadZipFile, KeyError, SyntaxError, EOFError) as problem:  # XML that is none is a syntax error
+        raise _unreadable(file, problem) from None
+    finally:
+        book.close()
+
+
+def _check_size(file: TableFile) -> None:
+    """A workbook is a zip file: what it expands to is bounded before it is opened. A zip gives no more than it says."""
+    try:
+        with zipfile.ZipFile(file.path) as archive:
+            sizes = {member.filename: member.file_size for member in archive.infolist()}
+    except (zipfile.BadZipFile, OSError, NotImplementedError) as problem:
+        raise _unreadable(file, problem) from None
+    texts = sum(size for name, size in sizes.items() if not name.startswith("xl/worksheets/"))
+    if sum(sizes.values()) > _EXPANDED_BYTES or texts > _TEXTS_BYTES:
+        raise ToolError(
+            DATA,
+            f"{file.name} is too large: it expands to {sum(sizes.values())} bytes, {texts} outside of its sheets",
+        )
+
+
+def _unreadable(file: TableFile, problem: Exception) -> ToolError:
+    cause = problem.__cause__ or problem.__context__
+    said = f"{type(cause or problem).__name__}: {problem}".replace(file.path, file.name)
+    hint = "; an .xls of old Excel must be saved as .xlsx, one with a password without it"
+    return ToolError(DATA, f"{file.name} is no workbook that can be read ({said}){hint}")
+
+
+def _sheet(book: Any, file: TableFile) -> Any:
+    names = [sheet.title for sheet in book.worksheets]
+    if isinstance(file.sheet, int):
+        found = book.worksheets[file.sheet - 1] if 1 <= file.sheet <= len(names) else None
+    elif file.sheet is None:
+        found = book.worksheets[0] if names else None
+    else:
+        found = next((sheet for sheet in book.worksheets if sheet.title == file.sheet), None)
+    if found is None:
+        listed = ", ".join(f'"{name}"' for name in names)
+        raise ToolError(DATA, f'{file.name} has no sheet "{file.sheet}"; it has {listed}')
+    found.reset_dimensions()  # what a file says of them may be wrong
+    return found
+
+
+def _staged(sheet: Any, file: TableFile, folder: Path) -> tuple[Path, list[tuple[str, str]]]:
+    rows = _rows(sheet, file)
+    names = file.header if isinstance(file.header, list) else _names(next(rows, [])) if file.header else []
+    kinds: list[set[str]] = [set() for _ in names]
+    made = folder / "sheet"
+    with made.open("wb") as out:
+        for row in rows:
+            kinds += [set() for _ in range(len(row) - len(kinds))]
+            told = {}
+            for at, (kind, text) in enumerate(row):
+                if text is not None:
+                    kinds[at].add(kind)
+                    told[str(at)] = text
+            out.write(msgspec.json.encode(told) + b"\n")
+    names = distinct_names([*names, *(f"column{at}" for at in range(len(names), len(kinds)))])
+    return made, [(name, _type(kind)) for name, kind in zip(names, kinds, strict=True)]
+
+
+def _rows(sheet: Any, file: TableFile) -> Iterator[list[tuple[str, str | None]]]:
+    """Rows as kinds and texts, without those that are empty to the end."""
+    empty = 0
+    for number, cells in enumerate(sheet.iter_rows(), 1):
+        if number <= file.skip:
+            continue
+        row = [_cell(cell, number, at, sheet.title, file) for at, cell in enumerate(cells, 1)]
+        while row and row[-1][1] is None:
+            row.pop()
+        if not row:
+            empty += 1
+            continue
+        for _ in range(empty):
+            yield []
+        empty = 0
+        yield row
+
+
+def _cell(cell: Any, row: int, column: int, sheet: str, file: TableFile) -> tuple[str, str | None]:
+    value = cell.value
+    if value is None:
+        return "", None
+    if cell.data_type == "e":
+        if file.cell_errors == "null":
+            return "", None
+        where = f"{file.name}, sheet {sheet}, cell {get_column_letter(column)}{row}"
+        raise ToolError(
+            DATA, f"{where}: its formula gives {value}; write cell_errors: null to read such cells as nothing", row=row
+        )
+    match value:
+        case bool():
+            return "bool", str(value).lower()
+        case int():
+            return "int" if value in _INT64 else "text", str(value)
+        case float():
+            return "float", repr(value)
+        case datetime():
+            is_day = value.time() == _MIDNIGHT and "h" not in str(cell.number_format).lower()
+            return ("date", value.date().isoformat()) if is_day else ("datetime", value.isoformat())
+        case date():
+            return "date", value.isoformat()
+        case time():
+            return "time", value.isoformat()
+        case timedelta():
+            return "text", str(plain(value))
+        case _:
+            return "text", str(value)
+
+
+def _names(row: list[tuple[str, str | None]]) -> list[str]:
+    return [text if text is not None else f"column{at}" for at, (_, text) in enumerate(row)]
+
+
+def _type(kinds: set[str]) -> str:
+    return next((name for fitting, name in _TYPES if kinds and kinds <= fitting), "VARCHAR")

@@ -1,0 +1,180 @@
+"""Sources: each format as a view of DuckDB. CSV, JSON and Parquet are read where they lie; Excel and XML are staged."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from noetl.base.errors import ToolError
+from noetl.templates.sql.constants import quoted
+from noetl.tools.convert.expansion import as_utf8, expanded
+from noetl.tools.convert.json_records import check_depth, stage_records
+from noetl.tools.convert.problems import DATA
+from noetl.tools.convert.request import ConvertRequest, TableFile
+from noetl.tools.convert.tables import distinct_names, named
+
+_LARGEST_RECORD = 16 << 20
+_DELIMITERS = ",;\t|"
+# No text is written so: DuckDB would else give up the zone of a time, and read dates where `types` says text.
+_NO_MOMENTS = "dateformat='\x01%Y', timestampformat='\x01%Y'"
+VIEW = "source"
+_TOO_WIDE = {
+    "JSON": ("count({0}) = 0", "VARCHAR"),
+    "HUGEINT": ("max({0}) <= 9223372036854775807", "BIGINT"),
+}
+
+
+class SourceView(msgspec.Struct, frozen=True, kw_only=True):
+    """A view, its columns with the types of DuckDB, and what is to be found out about those that are text: `all`,
+    `moments` (dates and times), or nothing."""
+
+    view: str = VIEW
+    columns: list[tuple[str, str]]
+    detection: str | None = None
+
+
+def opened_source(connection: Any, request: ConvertRequest) -> SourceView:
+    """The view of a source. ToolError says what is wrong with it."""
+    file, path = request.source, Path(request.source.path)
+    if file.format not in ("parquet", "excel"):
+        path = as_utf8(expanded(path, file, request), file, request)
+    path = _unpatterned(path, Path(request.folder))
+    match file.format:
+        case "csv":
+            return _csv(connection, path, file)
+        case "parquet":
+            return _viewed(connection, f"SELECT * FROM read_parquet({_literal(path)})")  # noqa: S608  a path of ours, quoted
+        case "excel":
+            from noetl.tools.convert.excel_reading import stage_sheet
+
+            return _excel(connection, stage_sheet(file, Path(request.folder)))
+        case "xml":
+            from noetl.tools.convert.xml_reading import stage_xml
+
+            return _records(connection, stage_xml(path, file, Path(request.folder)), file, "all")
+        case _:
+            check_depth(path, file.name)
+            if file.record is not None:
+                path = stage_records(path, file, Path(request.folder))
+            return _records(connection, path, file, "moments")
+
+
+def _viewed(connection: Any, query: str, detection: str | None = None) -> SourceView:
+    connection.execute(f"CREATE TEMP VIEW {VIEW} AS {query}")
+    described = connection.execute(f"DESCRIBE {VIEW}").fetchall()
+    return SourceView(columns=[(row[0], row[1]) for row in described], detection=detection)
+
+
+def _csv(connection: Any, path: Path, file: TableFile) -> SourceView:
+    """Nothing of it is guessed but the delimiter: a line that does not fit is an error then, and named."""
+    delimiter, first = _first_record(path, file)
+    if not first:
+        return _empty(file.header if isinstance(file.header, list) else [])
+    names = [f"column{at}" for at in range(len(first))]
+    if isinstance(file.header, list):
+        names = file.header
+    elif file.header:
+        names = distinct_names([name or made for name, made in zip(first, names, strict=True)])
+    columns = ", ".join(f"{quoted(name)}: 'VARCHAR'" for name in names)
+    options = {
+        "columns": f"{{{columns}}}",
+        "header": str(file.header is True).lower(),
+        "delim": quoted(delimiter),
+        "skip": str(file.skip),
+        "nullstr": quoted(file.null or ""),
+        "max_line_size": str(_LARGEST_RECORD),
+        "buffer_size": str(2 * _LARGEST_RECORD),
+    }
+    fixed = "auto_detect=false, quote='\"', escape='\"', strict_mode=true, allow_quoted_nulls=false"
+    told = ", ".join(f"{name}={value}" for name, value in options.items())
+    query = f"SELECT * FROM read_csv({_literal(path)}, {fixed}, {told})"  # noqa: S608
+    return _viewed(connection, query, "all" if file.types == "detect" else None)
+
+
+def _first_record(path: Path, file: TableFile) -> tuple[str, list[str]]:
+    """The delimiter and the first record that counts; it is empty where there is none."""
+    with path.open(encoding="utf-8-sig", errors="replace", newline="") as text:
+        for _ in range(file.skip):
+            text.readline(_LARGEST_RECORD)
+        start = text.read(_LARGEST_RECORD)
+    delimiter = file.delimiter or _delimiter(start.partition("\n")[0])
+    csv.field_size_limit(_LARGEST_RECORD)
+    try:
+        first = next(csv.reader(io.StringIO(start, newline=""), delimiter=delimiter, strict=True), [])
+    except csv.Error as problem:
+        raise ToolError(DATA, f"{file.name}, line {file.skip + 1}: {problem}", line=file.skip + 1) from None
+    if start and not first:
+        raise ToolError(
+            DATA, f"{file.name}, line {file.skip + 1} is empty: write skip: {file.skip + 1}", line=file.skip + 1
+        )
+    return delimiter, first
+
+
+def _delimiter(line: str) -> str:
+    """The sign that the first line has most of, outside of quotes; a comma where it has none."""
+    outside = "".join(line.split('"')[::2])
+    return max(_DELIMITERS, key=outside.count)
+
+
+def _records(connection: Any, path: Path, file: TableFile, detection: str) -> SourceView:
+    if _is_empty(path):
+        return _empty([])
+    form = "newline_delimited" if file.format != "json" or file.record is not None else "auto"
+    options = f"format='{form}', maximum_object_size={_LARGEST_RECORD}, sample_size=-1, map_inference_threshold=-1"
+    query = f"SELECT * FROM read_json({_literal(path)}, {options}, records=true, {_NO_MOMENTS})"  # noqa: S608
+    found = _viewed(connection, query, detection if file.types == "detect" else None)
+    return _narrowed(connection, found)
+
+
+def _narrowed(connection: Any, found: SourceView) -> SourceView:
+    """Types that DuckDB finds too wide: a field that is null in every record is text, and whole numbers of both signs
+    that fit into 64 bits are not of 128."""
+    wide = [(name, kind) for name, kind in found.columns if kind in _TOO_WIDE]
+    if not wide:
+        return found
+    tests = ", ".join(_TOO_WIDE[kind][0].format(named(name)) for name, kind in wide)
+    fits = connection.execute(f"SELECT {tests} FROM {VIEW}").fetchone()  # noqa: S608
+    narrow = {name: _TOO_WIDE[kind][1] for (name, kind), fit in zip(wide, fits, strict=True) if fit}
+    columns = ", ".join(f"CAST({named(name)} AS {kind}) AS {named(name)}" for name, kind in narrow.items())
+    if not narrow:
+        return found
+    connection.execute(f"ALTER VIEW {VIEW} RENAME TO wide")
+    return _viewed(connection, f"SELECT * REPLACE ({columns}) FROM wide", found.detection)  # noqa: S608
+
+
+def _is_empty(path: Path) -> bool:
+    """Whether there is no record: nothing, or an empty list."""
+    with path.open("rb") as file:
+        start = file.read(1 << 16).lstrip(b"\xef\xbb\xbf \t\r\n")
+    return not start or (start[:1] == b"[" and start[1:].lstrip()[:1] == b"]")
+
+
+def _excel(connection: Any, staged: tuple[Path, list[tuple[str, str]]]) -> SourceView:
+    path, columns = staged
+    if not columns:
+        return _empty([])
+    texts = ", ".join(f"'{index}': 'VARCHAR'" for index in range(len(columns)))
+    casts = ", ".join(f'CAST("{at}" AS {kind}) AS {named(name)}' for at, (name, kind) in enumerate(columns))
+    options = f"format='newline_delimited', columns={{{texts}}}, maximum_object_size={_LARGEST_RECORD}"
+    return _viewed(connection, f"SELECT {casts} FROM read_json({_literal(path)}, {options})")  # noqa: S608
+
+
+def _empty(names: list[str]) -> SourceView:
+    return SourceView(view="(SELECT 1 WHERE false)", columns=[(name, "VARCHAR") for name in names])
+
+
+def _literal(path: Path) -> str:
+    return quoted(str(path))
+
+
+def _unpatterned(path: Path, folder: Path) -> Path:
+    """A way to the file whose name holds no signs that DuckDB takes for a pattern."""
+    if not set("*?[") & set(str(path)):
+        return path
+    link = folder / "source"
+    link.symlink_to(path)
+    return link

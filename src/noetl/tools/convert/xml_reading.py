@@ -1,0 +1,187 @@
+"""Records of XML, read as a stream and staged as lines of JSON.
+
+The parser refuses document type declarations, so there are no entities to expand and nothing outside to fetch. An
+attribute is `@name`, text beside children is `#text`, a child that repeats anywhere is a list everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from xml.parsers import expat
+
+import msgspec
+
+from noetl.base.errors import ToolError
+from noetl.tools.convert.problems import DATA
+from noetl.tools.convert.request import TableFile
+
+MAX_DEPTH = 100
+_RECORD_BYTES = 8 << 20
+_CHUNK = 1 << 16
+_NIL = "http://www.w3.org/2001/XMLSchema-instance|nil"
+
+ShapePath = tuple[str, ...]
+
+
+class Shape:
+    """What the records of a file have in common: which of their parts repeat, and which have parts of their own."""
+
+    def __init__(self, lists: list[str]) -> None:
+        self.names = frozenset(lists)
+        self.lists: set[ShapePath] = set()
+        self.mappings: set[ShapePath] = set()
+
+    def fitted(self, value: Any, path: ShapePath = ()) -> Any:
+        """A record in the one shape of all of them."""
+        made = {}
+        for name, item in value.items():
+            own = (*path, name)
+            items = [self._mapping(one, own) for one in (item if isinstance(item, list) else [item])]
+            made[name] = items if own in self.lists or name in self.names else items[0]
+        return made
+
+    def _mapping(self, item: Any, path: ShapePath) -> Any:
+        if isinstance(item, dict):
+            return self.fitted(item, path)
+        return {"#text": item} if path in self.mappings and item is not None else item
+
+
+class _Element:
+    __slots__ = ("children", "is_nil", "name", "text")
+
+    def __init__(self, name: str, attributes: dict[str, str]) -> None:
+        self.name = name
+        self.is_nil = attributes.pop(_NIL, "") in ("true", "1")
+        self.children: dict[str, Any] = {f"@{_local(key)}": value for key, value in attributes.items()}
+        self.text: list[str] = []
+
+
+class _Records:
+    """Handlers of the parser. Finished records are taken out of `found`."""
+
+    def __init__(self, file: TableFile, shape: Shape) -> None:
+        self._file, self._shape = file, shape
+        self._wanted = [part for part in (file.record or "").split("/") if part]
+        self._path: list[str] = []
+        self._open: list[_Element] = []
+        self._size = 0
+        self.found: list[Any] = []
+
+    def begin(self, name: str, attributes: dict[str, str]) -> None:
+        self._path.append(_local(name))
+        if len(self._path) > MAX_DEPTH:
+            raise ToolError(DATA, f"{self._file.name} is nested more than {MAX_DEPTH} levels deep")
+        if self._open or self._is_record():
+            self._count(len(name) + sum(len(key) + len(value) for key, value in attributes.items()))
+            self._open.append(_Element(self._path[-1], dict(attributes)))
+
+    def text(self, data: str) -> None:
+        if self._open:
+            self._count(len(data))
+            self._open[-1].text.append(data)
+
+    def end(self, name: str) -> None:
+        self._path.pop()
+        if not self._open:
+            return
+        element = self._open.pop()
+        value = self._value(element)
+        if not self._open:
+            self.found.append(value if isinstance(value, dict) else {"#text": value} if value else {})
+            self._size = 0
+            return
+        self._add(self._open[-1].children, element.name, value)
+
+    def _is_record(self) -> bool:
+        if not self._wanted:
+            return len(self._path) == 2
+        return self._path[-len(self._wanted) :] == self._wanted
+
+    def _value(self, element: _Element) -> Any:
+        text = "".join(element.text)
+        if not element.children:
+            return None if element.is_nil else text
+        if text.strip():
+            element.children["#text"] = text.strip()
+        self._shape.mappings.add(self._place(element.name))
+        return element.children
+
+    def _add(self, children: dict[str, Any], name: str, value: Any) -> None:
+        if name not in children:
+            children[name] = value
+            return
+        if not isinstance(children[name], list):
+            children[name] = [children[name]]
+            self._shape.lists.add(self._place(name))
+        children[name].append(value)
+
+    def _place(self, name: str) -> ShapePath:
+        """Where an element is, within its record. The element itself is no longer open."""
+        return (*(one.name for one in self._open[1:]), name)
+
+    def _count(self, size: int) -> None:
+        self._size += size
+        if self._size > _RECORD_BYTES:
+            raise ToolError(
+                DATA,
+                f"a record of {self._file.name} has more than {_RECORD_BYTES >> 20} MiB: name the element that repeats "
+                "in record, such as orders/order",
+            )
+
+
+def stage_xml(path: Path, file: TableFile, folder: Path) -> Path:
+    """The records of a document as lines of JSON, all of one shape."""
+    shape, raw, made = Shape(file.lists), folder / "records-raw", folder / "records"
+    with raw.open("wb") as out:
+        for record in _records(path, file, shape):
+            out.write(msgspec.json.encode(record) + b"\n")
+    with raw.open("rb") as lines, made.open("wb") as out:
+        for line in lines:
+            out.write(msgspec.json.encode(shape.fitted(msgspec.json.decode(line))) + b"\n")
+    raw.unlink()
+    return made
+
+
+def _records(path: Path, file: TableFile, shape: Shape) -> Iterator[Any]:
+    records = _Records(file, shape)
+    parser = expat.ParserCreate(None if file.encoding == "utf-8" else file.encoding, namespace_separator="|")
+    parser.buffer_text = True
+    parser.StartElementHandler, parser.EndElementHandler = records.begin, records.end
+    parser.CharacterDataHandler = records.text
+    parser.StartDoctypeDeclHandler = _refuse_doctype
+    parser.EntityDeclHandler = _refuse_doctype
+    with path.open("rb") as source:
+        while True:
+            chunk = source.read(_CHUNK)
+            try:
+                parser.Parse(chunk, not chunk)
+            except expat.ExpatError as problem:
+                what = expat.errors.messages.get(problem.code, "it cannot be read")
+                where = f"{file.name}, line {problem.lineno}, column {problem.offset + 1}"
+                raise ToolError(DATA, f"{where}: {what}", line=problem.lineno) from None
+            except _DoctypeError:
+                raise ToolError(
+                    DATA,
+                    f"{file.name}, line {parser.CurrentLineNumber}: it has a document type (<!DOCTYPE), which may "
+                    "define entities and is never read: remove it",
+                    line=parser.CurrentLineNumber,
+                ) from None
+            yield from records.found
+            records.found.clear()
+            if not chunk:
+                return
+
+
+class _DoctypeError(Exception):
+    pass
+
+
+def _refuse_doctype(*_: Any) -> None:
+    raise _DoctypeError
+
+
+def _local(name: str) -> str:
+    """A name without its namespace."""
+    return name.rpartition("|")[2]
