@@ -305,6 +305,17 @@ async def test_the_last_token_of_an_administrator_cannot_be_revoked() -> None:
         await tokens.revoke(other.token_id)
 
 
+async def test_the_last_token_of_an_administrator_keeps_its_role_when_it_is_given_again() -> None:
+    tokens = AccessTokens(MemoryStore().key_values, ManualClock())
+    chosen = "noetl_ofmine_abcdefghijklmnopqrstuvwxyz0123456789ABCDEFG"
+    await tokens.adopt(chosen, Wanted(subject="mine", role=Role.ADMIN))
+    with pytest.raises(RefusedError, match="the last of an administrator"):
+        await tokens.adopt(chosen, Wanted(subject="mine", role=Role.VIEWER))
+    await tokens.create(Wanted(subject="other", role=Role.ADMIN))
+
+    assert (await tokens.adopt(chosen, Wanted(subject="mine", role=Role.VIEWER))).role is Role.VIEWER
+
+
 async def test_two_administrators_who_revoke_each_other_at_the_same_moment_leave_one() -> None:
     key_values, clock = SlowKeyValues(), ManualClock()
     one, other = AccessTokens(key_values, clock), AccessTokens(key_values, clock)

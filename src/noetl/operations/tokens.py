@@ -18,7 +18,7 @@ from noetl.operations.api_shapes import view_of
 from noetl.operations.identity import GIVEN, Caller, Role
 from noetl.secrets.digests import are_same, digest_of, fresh_secret
 from noetl.store.contract import Store
-from noetl.store.key_values import KeyValues
+from noetl.store.key_values import KeyValue, KeyValues
 
 KIND = "token"
 FIRST = "first"  # the prefix of the one a server makes when there is none: of two servers, one can store it
@@ -48,6 +48,9 @@ class AccessToken(msgspec.Struct, frozen=True, kw_only=True):
 
     def is_alive(self, now: float) -> bool:
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+
+    def is_admin(self, now: float) -> bool:
+        return self.role is Role.ADMIN and self.is_alive(now)
 
     @property
     def identity(self) -> Caller:
@@ -104,10 +107,7 @@ class AccessTokens:
                 raise RefusedError(f"token {token_id} was revoked, which is for ever: make another one")
             now = self._clock.now()
             changed = _granted(kept, wanted, now)
-            self._seen.pop(token_id, None)
-            if changed == kept or await self._key_values.put(
-                KIND, token_id, msgspec.json.encode(changed), over=thing.version, at=now
-            ):
+            if changed == kept or await self._replace(thing, kept, changed, now):
                 return changed
         raise BackendError(f"token {token_id} is being changed by others all the time")
 
@@ -191,27 +191,29 @@ class AccessTokens:
             if token.revoked_at is not None:
                 return token
             now = self._clock.now()
-            is_admin = token.role is Role.ADMIN and token.is_alive(now)
-            if is_admin and not await self._has_other_admin(token_id, now):
-                raise _last_admin(token_id)
             revoked = msgspec.structs.replace(token, revoked_at=now)
-            self._seen.pop(token_id, None)
-            stored = await self._key_values.put(
-                KIND, token_id, msgspec.json.encode(revoked), over=thing.version, at=now
-            )
-            if stored is None:
-                continue
-            if is_admin and not await self._has_other_admin(token_id, now):
-                # The other one was revoked at the same moment. Whoever looks after both were stored puts his own back.
-                await self._key_values.put(KIND, token_id, thing.body, over=stored.version, at=now)
-                self._seen.pop(token_id, None)
-                raise _last_admin(token_id)
-            return revoked
+            if await self._replace(thing, token, revoked, now):
+                return revoked
         raise BackendError(f"token {token_id} is being changed by others all the time")
 
+    async def _replace(self, thing: KeyValue, kept: AccessToken, changed: AccessToken, now: float) -> bool:
+        """Store what became of a token; False when somebody else was faster. RefusedError when there would be no
+        administrator any more."""
+        token_id = kept.token_id
+        is_farewell = kept.is_admin(now) and not changed.is_admin(now)
+        if is_farewell and not await self._has_other_admin(token_id, now):
+            raise _last_admin(token_id)
+        self._seen.pop(token_id, None)
+        stored = await self._key_values.put(KIND, token_id, msgspec.json.encode(changed), over=thing.version, at=now)
+        if stored is not None and is_farewell and not await self._has_other_admin(token_id, now):
+            # The other one went at the same moment. Whoever looks after both were stored puts his own back.
+            await self._key_values.put(KIND, token_id, thing.body, over=stored.version, at=now)
+            self._seen.pop(token_id, None)
+            raise _last_admin(token_id)
+        return stored is not None
+
     async def _has_other_admin(self, token_id: str, now: float) -> bool:
-        alive = (token for token in await self.list() if token.role is Role.ADMIN and token.is_alive(now))
-        return any(token.token_id != token_id for token in alive)
+        return any(token.token_id != token_id and token.is_admin(now) for token in await self.list())
 
 
 def _last_admin(token_id: str) -> RefusedError:
