@@ -12,6 +12,7 @@ import aiosmtplib
 import msgspec
 
 from noetl.base.errors import ToolError
+from noetl.base.tls_trust import is_distrust
 from noetl.tools.auth_shapes import UNRESOLVED, connection_fields
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.email.messages import message_of
@@ -157,7 +158,12 @@ def _failure(problem: Exception, server: MailServer) -> ToolError:
             'it offers no STARTTLS: write "tls": "tls" into the credential if it speaks TLS from the beginning '
             '(often port 465), or "tls": "none" if messages may go over the line in the clear'
         )
-    return ToolError("email.error", f"the mail server {server}: {why[:250]}", retryable=retryable, code="connection")
+    if is_distrust(problem):  # a later attempt may find it renewed
+        why = (
+            "its certificate is not trusted here: write the authority that made it into the credential as "
+            f'"ca", in PEM, if it is your own ({why[:100]})'
+        )
+    return ToolError("email.error", f"the mail server {server}: {why[:300]}", retryable=retryable, code="connection")
 
 
 def _refusal(kind: str, code: int, said: str, server: MailServer) -> ToolError:
