@@ -10,6 +10,7 @@ import pytest
 from noetl.operations.embedded import RunResult
 from tests.cli.running import call, process
 from tests.cli.stored import stored
+from tests.engine_script import playbook
 
 Runs = tuple[str, RunResult, RunResult]
 
@@ -120,6 +121,18 @@ def test_status_tells_the_failure_with_its_step_and_task(runs: Runs) -> None:
 
 
 @pytest.mark.req("EVT-02")
+def test_the_end_of_a_long_error_is_shown_since_the_way_out_is_there(tmp_path: Path) -> None:
+    file, db = tmp_path / "long.yaml", ("--db", str(tmp_path / "long.db"))
+    code = f"raise RuntimeError('{'long ' * 60}: turn it off and on')"
+    file.write_text(playbook(f'workflow: [{{step: start, tool: {{kind: python, code: "{code}"}}}}]'))
+
+    _, _, ran = call("run", str(file), *db)
+
+    told = {command: "".join(call(command, "last", *db)[1:]) for command in ("status", "logs", "result")}
+    assert "turn it off and on" in ran.splitlines()[-2]
+    assert [command for command, text in told.items() if "turn it off and on" not in text] == []
+
+
 def test_events_are_printed_as_text_and_as_whole_envelopes(runs: Runs) -> None:
     _, good, _ = runs
 

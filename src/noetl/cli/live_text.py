@@ -18,7 +18,8 @@ from noetl.events.projection.projection import Projection
 from noetl.events.projection.views import Awaited, Held, LoopProgress, StepRunView
 from noetl.events.waits import HumanCreated, MessageAwaited, SignalAwaited, TimerScheduled
 
-WIDEST = 160  # of a message; the log has the rest
+WIDEST = 160  # of a message among others; what ended the execution is shown up to WHOLE
+WHOLE = 2_000  # the way out is at the end of a message
 NAME = 48  # of a step or task: longer ones would leave no room for what is said of them
 _HELD = {
     "join": "waits for the others at the join",
@@ -28,12 +29,12 @@ _HELD = {
 }
 
 
-def error_line(error: Error) -> str:
+def error_line(error: Error, widest: int = WIDEST) -> str:
     """An error in one line: its kind and words, and the cause behind it."""
     text = f"{error.kind}: {error.message}"
     if error.cause is not None:
         text += f" (because of {error.cause.kind}: {error.cause.message})"
-    return clipped(text)
+    return clipped(text, widest)
 
 
 _STYLES = re.compile(r"\x1b\[[0-9;:]*m")

@@ -83,13 +83,13 @@ def _log_source(event: Event, processed: TaskProcessed) -> str:
 
 
 def _lines(processed: TaskProcessed) -> Iterator[str]:
-    from noetl.cli.live_text import error_line, printed
+    from noetl.cli.live_text import WHOLE, error_line, printed
 
     outcome = processed.outcome
     if outcome.meta.stdout:
         yield from (printed(line) for line in outcome.meta.stdout.rstrip("\n").split("\n"))
     if outcome.error is not None:
-        yield click.style("✗ error", fg="red") + f": {error_line(outcome.error)}"
+        yield click.style("✗ error", fg="red") + f": {error_line(outcome.error, WHOLE)}"
         trace = (outcome.error.details or {}).get("trace")
         if isinstance(trace, str):
             yield from (f"  {printed(line)}" for line in trace.rstrip("\n").split("\n"))

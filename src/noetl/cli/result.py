@@ -58,6 +58,6 @@ async def _ending(history: Records, given: str, step: str | None, results: Resul
 
 
 def _print_error(error: Any) -> None:
-    from noetl.cli.live_text import error_line
+    from noetl.cli.live_text import WHOLE, error_line
 
-    click.echo(click.style("failed", fg="red", bold=True) + f": {error_line(error)}", err=True)
+    click.echo(click.style("failed", fg="red", bold=True) + f": {error_line(error, WHOLE)}", err=True)

@@ -56,7 +56,7 @@ async def progress_of(history: Records, execution_id: str) -> Projection:
 
 
 def lines_of(row: ExecutionRow, progress: Projection, now: float) -> Iterator[str]:
-    from noetl.cli.live_text import activity_text, error_line, lasted, local_time, named, side_run_words, waiting
+    from noetl.cli.live_text import WHOLE, activity_text, error_line, lasted, local_time, named, side_run_words, waiting
 
     status = click.style(row.status, fg=_COLORS.get(row.status, "yellow"), bold=True)
     took = lasted((row.finished_at or now) - row.created_at)
@@ -68,7 +68,10 @@ def lines_of(row: ExecutionRow, progress: Projection, now: float) -> Iterator[st
     done = progress.done - progress.waiting  # whose tasks are done and whose wait is not over
     yield f"steps     {done:,} done{failed}, {len(progress.steps):,} under way{waits}; {row.last_seq:,} events"
     if progress.failure is not None:
-        yield click.style("error", fg="red") + f"     {_place(progress.failure)}{error_line(progress.failure.error)}"
+        yield (
+            click.style("error", fg="red")
+            + f"     {_place(progress.failure)}{error_line(progress.failure.error, WHOLE)}"
+        )
     for view in progress.steps.values():
         yield f"  ▸ {named(view.step):16}  {activity_text(view, now)}, since {local_time(view.active_since)}"
         yield from _retry_lines(view)
