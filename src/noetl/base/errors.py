@@ -35,6 +35,10 @@ class NotEndedError(RefusedError):
     """It has not ended, so that there is no result of it yet."""
 
 
+class NoRerunError(RefusedError):
+    """An execution cannot be run again from that step; the message says why."""
+
+
 class InvalidError(RefusedError):
     """What was given does not fit; `problems` name each field with what was found and what is allowed."""
 

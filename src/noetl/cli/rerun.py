@@ -168,20 +168,13 @@ async def _rerun_state(
     inputs: dict[str, Any],
     consent: Consent,
 ) -> RerunState:
-    from noetl.control.nested.reruns import with_approvals
+    from noetl.control.nested.reruns import state_at_step
     from noetl.engine.approvals import ApprovedInputs
-    from noetl.engine.rerun_state import rerun_state, why_not
     from noetl.events.envelope import with_stored_values
     from noetl.net.encoding import content_hash
 
-    if (why := why_not(net, step)) is not None:
-        raise QueryRefused(why)
     events = [
         with_stored_values(event, results.load) async for page in pages(history, row.execution_id) for event in page
     ]
-    taken = rerun_state(row.execution_id, row.trace_id, events, net, step)
-    if taken is None:
-        raise QueryRefused(f'execution {row.execution_id} never entered step "{visible(step)}"')
-    return await with_approvals(
-        history, events, taken, ApprovedInputs(net_hash=content_hash(net), payload=inputs), consent
-    )
+    now = ApprovedInputs(net_hash=content_hash(net), payload=inputs)
+    return await state_at_step(history, row, step, events, net, now, consent)

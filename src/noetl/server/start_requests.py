@@ -9,10 +9,12 @@ from typing import Any
 
 import msgspec
 
-from noetl.base.errors import BackendError, RefusedError
+from noetl.base.errors import BackendError, NoRerunError, RefusedError
 from noetl.base.ids import uuid7
+from noetl.control.nested.reruns import state_at_step
 from noetl.control.runnable import check_runnable
 from noetl.engine.approvals import ApprovedInputs, Consent
+from noetl.events.rerun_state import RerunState
 from noetl.events.traces import TraceParent
 from noetl.net.encoding import from_json
 from noetl.net.net import Net
@@ -21,13 +23,20 @@ from noetl.operations.results import execution_ending
 from noetl.server.idempotency import IdempotencyKeys, digest, named
 from noetl.server.playbook_texts import diagnostics_of
 from noetl.server.problem_details import ProblemDetails, too_busy, unknown
-from noetl.server.rerun import RerunSource, taken_over
 from noetl.server.services import Services
 from noetl.server.views.diagnostics import DiagnosticView
+from noetl.server.views.states import whole_events
 from noetl.store.catalog import CatalogRow
 
 MAX_WAIT_S = 60.0
 _ROUTE = "POST /api/executions"
+
+
+class RerunSource(msgspec.Struct, frozen=True, kw_only=True):
+    """An execution, and the step of it to begin at."""
+
+    execution_id: str
+    step: str
 
 
 class StartRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -143,7 +152,7 @@ async def begin(
     carried = None
     if source is not None:
         inputs = ApprovedInputs(net_hash=row.net_hash, payload=payload)
-        carried = await taken_over(services, net, source, inputs, consent or Consent(actor=""))
+        carried = await _taken_over(services, net, source, inputs, consent or Consent(actor=""))
     trace_id = caller.trace_id if caller is not None else execution_id.replace("-", "")
     if services.tracing is not None and caller is not None:
         await services.tracing.asked_by(execution_id, caller, services.clock.now())
@@ -209,3 +218,16 @@ async def _answer(services: Services, row: CatalogRow, execution_id: str, wait_s
             diagnostics=await diagnostics_of(services, row),
         )
     )
+
+
+async def _taken_over(
+    services: Services, net: Net, source: RerunSource, inputs: ApprovedInputs, consent: Consent
+) -> RerunState:
+    """What a rerun from a step begins with (CLI-04). Problem 422 says why there is nothing to begin with."""
+    row = await services.store.execution(source.execution_id)
+    assert row is not None, "it was found by the request"
+    events = await whole_events(services, row, await services.store.events(row.execution_id))
+    try:
+        return await state_at_step(services.store, row, source.step, events, net, inputs, consent)
+    except NoRerunError as problem:
+        raise ProblemDetails(422, f"from: {problem}", kind="from") from None

@@ -1,24 +1,50 @@
-"""Reruns from a step: which recorded approvals the new run relies on, and whether it may (HUM-05).
+"""Reruns from a step: what the new run takes over from the old one (CLI-04), which recorded approvals it relies on, and
+whether it may (HUM-05).
 
 Servers and the command line on a store ask here, so that both follow the same rule.
 """
 
 from __future__ import annotations
 
+import asyncio
+
 import msgspec
 
+from noetl.base.errors import NoRerunError
 from noetl.engine.approvals import APPROVAL_EVENTS, ApprovedInputs, Consent, approvals_in, reused_approvals
+from noetl.engine.rerun_state import rerun_state, why_not
 from noetl.events.envelope import Event
 from noetl.events.executions import ExecutionRequested
 from noetl.events.rerun_state import Approval, RerunState
-from noetl.store.contract import History, SingleRow
+from noetl.net.net import Net
+from noetl.store.contract import ExecutionRow, History, SingleRow
 
 
-async def with_approvals(
+async def state_at_step(
+    history: History,
+    row: ExecutionRow,
+    step: str,
+    events: list[Event],
+    net: Net,
+    now: ApprovedInputs,
+    consent: Consent,
+) -> RerunState:
+    """What a run of `net` begins with at `step`. `events` are those of the old run, whole. NoRerunError says why there
+    is nothing to begin with, RefusedError which approval does not hold for `now`."""
+    if (why := why_not(net, step)) is not None:
+        raise NoRerunError(why)
+    # In a thread: a long log takes a while, and a server has others to answer.
+    found = await asyncio.to_thread(rerun_state, row.execution_id, row.trace_id, events, net, step)
+    if found is None:
+        raise NoRerunError(f'execution {row.execution_id} never entered step "{step}"')
+    return await _with_approvals(history, events, found, now, consent)
+
+
+async def _with_approvals(
     history: History, events: list[Event], carried: RerunState, now: ApprovedInputs, consent: Consent
 ) -> RerunState:
-    """What is carried over, with the approvals it relies on. `events` are those of the old run, whole. RefusedError
-    where the inputs are others than those that were approved, and `consent` does not cover it."""
+    """What is carried over, with the approvals it relies on. RefusedError where the inputs are others than those that
+    were approved, and `consent` does not cover it."""
     request = events[0].payload
     assert isinstance(request, ExecutionRequested), "every stream begins with its request (SRV-01)"
     until = events[carried.at - 1]

@@ -17,9 +17,8 @@ from noetl.server.execution_control import Action, Bulk, BulkRequest, in_bulk, s
 from noetl.server.execution_search import Filter, Status, checked_cursor, execution_of, labelled, matching
 from noetl.server.guarded_router import Json, shows
 from noetl.server.idempotency import HEADER, REPLAYED
-from noetl.server.rerun import RerunSource
 from noetl.server.services import identity_of, services_of
-from noetl.server.start_requests import Started, StartRequest, start
+from noetl.server.start_requests import RerunSource, Started, StartRequest, start
 from noetl.server.tracing import HEADER as TRACEPARENT
 from noetl.server.views.executions import detailed, version_of
 
