@@ -54,7 +54,7 @@ MODULES = {
         "given": "arguments", "garbage": "gc_tuning", "live_words": "live_text", "task_there": "remote_tasks",
     },
     "server": {
-        "heads": "middleware", "hub": "event_hub", "flaws": "field_errors", "fitness": "worker_matching",
+        "heads": "middleware", "hub": "event_hub", "flaws": "bodies", "fitness": "worker_matching",
         "measured": "metrics", "shortcut": "middleware",
     },
 }  # fmt: skip

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from noetl.server.event_hub import Hub
-from noetl.server.event_stream import EventStream
+from noetl.server.routes.streams import EventStream
 from noetl.store.contract import MovedExecution
 from noetl.store.memory import MemoryStore
 from noetl.store.results.files import MemoryResults

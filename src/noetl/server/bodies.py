@@ -1,25 +1,27 @@
 """Bodies: what a client sends, read within bounds and without trust (reliability.md §2.7).
 
 JSON is strict: UTF-8, no NaN, no number out of range, no key twice, no lone surrogate, not too deep. Whatever breaks
-one of these rules is 400; what is JSON and not what was asked for is 422, with its place.
+one of these rules is 400; what is JSON and not what was asked for is 422, with every field that is not what it should
+be, so that nobody has to ask once for each of them.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 from fastapi import Request
 
-from noetl.server.field_errors import FieldError, flaw_of, flaws_of
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import services_of
 
 MAX_DEPTH = 100
 JSON = ("application/json",)
 YAML = ("text/yaml", "application/yaml", "application/x-yaml", "text/x-yaml", "text/plain")
+
+_MOST = 50  # wrong fields that are told of one body; whoever sends more of them has not read the description
 
 T = TypeVar("T")
 
@@ -120,3 +122,43 @@ def _check_depth(value: Any) -> None:
             raise ValueError(f"it is nested more than {MAX_DEPTH} deep")
         inner = (one for one in level if isinstance(one, dict | list))
         level = [item for one in inner for item in (one.values() if isinstance(one, dict) else one)]
+
+
+class FieldError(msgspec.Struct, frozen=True):
+    """`place` is a path from the body's root, empty for the body itself."""
+
+    place: str
+    message: str
+
+
+def flaw_of(problem: msgspec.ValidationError, within: str = "") -> FieldError:
+    """What went wrong first, at a place `within` the body."""
+    message, _, place = str(problem).partition(" - at ")
+    inner = place.strip("`").removeprefix("$").removeprefix(".")
+    return FieldError(within + ("." if within and inner and not inner.startswith("[") else "") + inner, message)
+
+
+def flaws_of(value: Any, kind: Any) -> list[FieldError]:
+    """Those of a body that should be of a Struct `kind`, in the order of its fields. None for what is no object."""
+    return [flaw for flaw, _ in zip(_flaws(value, kind, ""), range(_MOST), strict=False)]
+
+
+def _flaws(value: Any, kind: Any, within: str) -> Iterator[FieldError]:
+    if not isinstance(value, dict) or not (isinstance(kind, type) and issubclass(kind, msgspec.Struct)):
+        try:
+            msgspec.convert(value, kind)
+        except msgspec.ValidationError as problem:
+            yield flaw_of(problem, within)
+        return
+    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+    for name, field in fields.items():
+        place = f"{within}.{name}" if within else name
+        if name in value:
+            yield from _flaws(value[name], field.type, place)
+        elif field.required:
+            yield FieldError(place, "it is required")
+    if kind.__struct_config__.forbid_unknown_fields:
+        for name in value:
+            if name not in fields:
+                known = ", ".join(fields)
+                yield FieldError(within, f'"{name[:100]}" is not known here; there is {known}')

@@ -6,16 +6,16 @@ compiler's and the engine's business.
 
 from __future__ import annotations
 
-from noetl.language.grammar.steps import STEP, STEP_SPEC
+from noetl.language.grammar.steps import LOOP, LOOP_SPEC, STEP, STEP_SPEC
 from noetl.language.grammar.waits import WAITS
+from noetl.language.reading.loops import FILTERS
 from noetl.language.reading.nodes import Mapping, Node, Scalar
-from noetl.language.reading.numbers import plain_text
-from noetl.language.reading.playbook import Playbook, StepSyntax
+from noetl.language.reading.numbers import count, plain_text
+from noetl.language.reading.playbook import LoopSyntax, Playbook, StepSyntax
 from noetl.language.reading.root import read_root
-from noetl.language.reading.shared_checks import ReadContext, check_keys, choice, mapping
+from noetl.language.reading.shared_checks import ReadContext, check_keys, choice, mapping, opening, option, text
 from noetl.language.reading.step_options import check_step_options
 from noetl.language.reading.steps import ELSEWHERE, read_result
-from noetl.language.reading.v2_case.loop import read_loop
 from noetl.language.reading.v2_case.options import read_options
 from noetl.language.reading.v2_case.retry import read_retry
 from noetl.language.reading.v2_case.rules import read_case
@@ -30,6 +30,10 @@ _REFUSED = {
     "eval": ("E_EVAL", "eval belongs to another dialect", "write the condition in case or retry"),
     "pipe": ("E_PIPE", "pipe does not exist", "name the tasks one after another in a case rule's then list"),
 }
+_LOOP_FORM = "write loop: {in: …, iterator: …}, or loop: {collection: …, element: …}"
+_ENDED = "v2-case has no early end of a loop: migrate, and write loop.spec.complete_when in v10"
+_FILTERS = FILTERS | dict.fromkeys(("until", "while", "break_when", "stop_when"), _ENDED)
+_MODES = LOOP_SPEC["mode"].words
 
 
 def read_v2_case(root: Mapping, reading: ReadContext) -> Playbook | None:
@@ -100,3 +104,69 @@ def _modes(reading: ReadContext, spec: Mapping | None) -> tuple[str, str, str | 
     eval_mode = choice(reading, spec.get("eval_mode"), STEP_SPEC["eval_mode"].words, "E_SPEC_OPTION", "eval_mode")
     on_error = choice(reading, spec.get("on_error"), STEP_SPEC["on_error"].words, "E_SPEC_OPTION", "on_error")
     return case_mode or "exclusive", eval_mode or "on_entry", on_error
+
+
+def read_loop(reading: ReadContext, node: Node | None) -> LoopSyntax | None:
+    """In both spellings: `in`, `iterator`, `mode`; or `collection`, `element`, `spec` (V2C-22)."""
+    block = mapping(reading, node, "E_LOOP_SHAPE", "loop", _LOOP_FORM)
+    if block is None:
+        return None
+    check_keys(reading, block, LOOP, "E_LOOP_SHAPE", elsewhere=_FILTERS)
+    _refuse_mixture(reading, block)
+    spec = read_options(reading, block, "loop")
+    mode = _mode(reading, block, spec)
+    items = block.get("in" if "in" in block else "collection")  # an empty list is false, and a collection
+    name = block.get("iterator") or block.get("element")
+    iterator = text(reading, name, "E_LOOP_SHAPE", "a loop's iterator", "write the name each element gets")
+    if items is None or name is None:
+        reading.error("E_LOOP_SHAPE", opening(block), "loop needs both in and iterator", _LOOP_FORM)
+    inner = read_loop(reading, block.get("loop"))
+    in_flight = _in_flight(reading, spec)
+    on_error = choice(reading, option(spec, "on_error"), LOOP_SPEC["on_error"].words, "E_SPEC_OPTION", "on_error")
+    if items is None or iterator is None:
+        return None
+    return LoopSyntax(
+        node=block,
+        items=items,
+        iterator=iterator,
+        spec=spec,
+        mode=mode,
+        max_in_flight=in_flight,
+        on_error=on_error,
+        inner=inner,
+    )
+
+
+def _refuse_mixture(reading: ReadContext, block: Mapping) -> None:
+    """One loop keeps to one spelling; `spec` goes with either."""
+    older = [key for key in ("in", "iterator", "mode") if key in block]
+    newer = [key for key in ("collection", "element") if key in block]
+    if older and newer:
+        message = f'"{newer[0]}" and "{older[0]}" are of two spellings'
+        hint = f"keep to one: {_LOOP_FORM.removeprefix('write ')}"
+        if older == ["mode"]:
+            hint = "with collection and element, mode goes under spec"
+        reading.error("E_LOOP_SHAPE", block.keys[newer[0]], message, hint)
+
+
+def _mode(reading: ReadContext, block: Mapping, spec: Mapping | None) -> str:
+    outer = choice(reading, block.get("mode"), _MODES, "E_LOOP_MODE", "a loop's mode")
+    inner = choice(reading, option(spec, "mode"), _MODES, "E_LOOP_MODE", "a loop's mode")
+    if outer and inner and outer != inner:
+        message = f'this loop\'s mode is "{outer}" here and "{inner}" under spec'
+        reading.error("E_LOOP_MODE", block.keys["mode"], message, "keep one of them")
+    return outer or inner or "sequential"
+
+
+def _in_flight(reading: ReadContext, spec: Mapping | None) -> Node | None:
+    """`batch_size`: iterations in flight, not chunks; v10's word for it is understood too."""
+    if spec is None:
+        return None
+    if "max_in_flight" in spec:
+        key: Scalar = spec.keys["max_in_flight"]
+        if "batch_size" in spec:
+            reading.error("E_SPEC_OPTION", key, "max_in_flight and batch_size are one thing", "keep batch_size")
+        else:
+            reading.error("I_ALIAS", key, "max_in_flight is the v10 word", "this dialect writes batch_size")
+    name = "batch_size" if "batch_size" in spec else "max_in_flight"
+    return count(reading, spec.get(name), "E_SPEC_OPTION", name)
