@@ -34,7 +34,7 @@ class Here:
     def spawn(self, *arguments: str, **more: str) -> subprocess.Popen[bytes]:
         log = (self.folder / f"{len(self.children)}-{arguments[0]}.log").open("wb")
         command = [*forked.NOETL, *arguments]
-        child = forked.Popen(command, stdout=log, stderr=log, env=self.environment(**more), cwd=self.folder)
+        child = forked.Popen[bytes](command, stdout=log, stderr=log, env=self.environment(**more), cwd=self.folder)
         log.close()
         self.children.append(child)
         return child
