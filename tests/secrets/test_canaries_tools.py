@@ -203,6 +203,9 @@ def conversion_tasks() -> Iterator[dict[str, Any]]:
         yield {"kind": "convert", "source": {"text": f"a,b\n1,2,{text}\n", "format": "csv"}}
         yield {"kind": "convert", "source": f"{text}.csv"}
         yield {"kind": "archive", "op": "list", "source": f"{text}.zip"}
+        key = {"private_key": text, "passphrase": text}
+        yield {"kind": "pgp", "op": "decrypt", "source": "canaries.yaml", "target": "out", "auth": key}
+        yield {"kind": "pgp", "op": "encrypt", "source": "canaries.yaml", "target": "out", "recipients": text}
         auth = {**login, "access_key_id": text, "secret_access_key": text}
         yield {"kind": "convert", "source": "s3://b/k.csv", "auth": auth, "spec": {**GOES_ON, "timeout": 20}}
 

@@ -49,6 +49,12 @@ CONNECTING: dict[str, Callable[[int], dict[str, Any]]] = {
     "mcp": lambda port: {"server": f"http://localhost:{port}/mcp", "tool": "t"},
     "mqtt": lambda port: {"op": "publish", "topic": "t", "data": "x", "auth": _login(port, tls=False)},
     "nats": lambda port: {"op": "publish", "subject": "s", "payload": "x", "auth": f"nats://localhost:{port}"},
+    "pgp": lambda port: {
+        "op": "decrypt",
+        "source": {"url": "s3://bucket/a.pgp", "auth": _bucket(port)},
+        "target": "s3://bucket/a",
+        "auth": {"password": PASSWORD},
+    },
     "postgres": lambda port: {"command": read("SELECT 1"), **_postgres(port)},
     "quantum": lambda port: {
         "op": "submit",

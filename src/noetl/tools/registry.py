@@ -29,6 +29,7 @@ BUILT_IN = {
     "nats": "noetl.tools.nats.tool:NatsTool",
     "noop": "noetl.tools.noop:NoopTool",
     "log": "noetl.tools.log:LogTool",
+    "pgp": "noetl.tools.pgp.tool:PgpTool",
     "playbook": "noetl.tools.playbook:PlaybookTool",
     "postgres": "noetl.tools.postgres.tool:PostgresTool",
     "python": "noetl.tools.python.tool:PythonTool",
@@ -49,7 +50,21 @@ BUILT_IN = {
 CALL_NOTHING = frozenset(BUILT_IN) - {"playbook"}  # kinds that never start a child
 # kind -> the extra whose packages it needs
 _CALLED_ALIKE = (
-    *("convert", "duckdb", "email", "mcp", "mqtt", "nats", "postgres", "redis", "snowflake", "sql", "ssh", "storage"),
+    *(
+        "convert",
+        "duckdb",
+        "email",
+        "mcp",
+        "mqtt",
+        "nats",
+        "pgp",
+        "postgres",
+        "redis",
+        "snowflake",
+        "sql",
+        "ssh",
+        "storage",
+    ),
 )
 EXTRAS = {**{name: name for name in _CALLED_ALIKE}, "gcs": "storage", "sftp": "ssh"}
 GROUP = "noetl.tools"
@@ -58,6 +73,7 @@ _DRIVERS = {  # the module of an extra that is not called as the extra
     "convert": "openpyxl",
     "email": "aiosmtplib",
     "mqtt": "aiomqtt",
+    "pgp": "pysequoia",
     "postgres": "asyncpg",
     "snowflake": "snowflake.sqlalchemy",
     "sql": "sqlalchemy",

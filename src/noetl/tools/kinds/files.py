@@ -1,4 +1,4 @@
-"""Kinds that work on files: convert, archive."""
+"""Kinds that work on files: convert, archive, pgp."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ FORMATS = ("csv", "json", "jsonl", "parquet", "excel", "xml")
 COMPRESSIONS = ("none", "gzip", "bzip2", "xz")
 ARCHIVE_OPS = ("pack", "unpack", "list")
 ARCHIVE_FORMATS = ("zip", "tar", "tar.gz", "tar.bz2", "tar.xz", "gz")
+PGP_OPS = ("encrypt", "decrypt")
+PGP_ERRORS = (*("pgp.conflict", "pgp.data", "pgp.denied", "pgp.error", "pgp.input", "pgp.limit", "pgp.missing"),)
 CONVERT_ERRORS = ("convert.conflict", "convert.data", "convert.error", "convert.input", "convert.missing")
 ARCHIVE_ERRORS = (
     *("archive.conflict", "archive.data", "archive.denied", "archive.error", "archive.input", "archive.limit"),
@@ -142,4 +144,40 @@ ARCHIVE = ToolKind(
     defaults={"timeout": 300},
 )
 
-KINDS = (CONVERT, ARCHIVE)
+_PGP_END: Schema = {
+    "anyOf": [TEXT, {"type": "object", "properties": {"url": TEXT, **_AUTH_OF_END}, "required": ["url"]}],
+}
+
+PGP = ToolKind(
+    name="pgp",
+    error_kinds=(*PGP_ERRORS, *STORAGE_ERRORS),
+    doc="Encrypts files for the OpenPGP keys of others, and decrypts those that others sent.",
+    inputs=(
+        Input(name="op", schema=one_of(*PGP_OPS), doc="What to do.", required=True, aliases=("operation",)),
+        Input(
+            name="source",
+            schema=_PGP_END,
+            doc="A file in a data folder, or {url, auth} of an object.",
+            required=True,
+            aliases=("from",),
+            read_strictly=True,
+        ),
+        Input(
+            name="target",
+            schema=_PGP_END,
+            doc="The new file, or {url, auth} of an object.",
+            required=True,
+            aliases=("to",),
+            read_strictly=True,
+        ),
+        Input(name="recipients", schema=TEXT_OR_TEXTS, doc="With encrypt: the public keys of those who may read it."),
+        Input(name="signers", schema=TEXT_OR_TEXTS, doc="With decrypt: public keys, one of which must have signed it."),
+        Input(name="armor", schema=FLAG, doc="With encrypt: write it as text; bytes when left out."),
+        Input(name="if_absent", schema=FLAG, doc="Fail with pgp.conflict if the target exists."),
+        AUTH,
+    ),
+    spec=(Input(name="max_bytes", schema=COUNT, doc="Largest file it writes; 10 GiB when left out."),),
+    defaults={"timeout": 300},
+)
+
+KINDS = (CONVERT, ARCHIVE, PGP)

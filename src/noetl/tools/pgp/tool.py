@@ -1,0 +1,88 @@
+"""`pgp`: encrypts files for the keys of others, and decrypts files with a key of one's own.
+
+The work is done by a child process, which has the private key only for its call and ends when the task is cancelled.
+The target appears whole or not at all: what was changed on its way is never left as a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Any
+
+from noetl.base.errors import ToolError
+from noetl.tools.auth_shapes import connection_fields
+from noetl.tools.child_pool import ChildPool
+from noetl.tools.child_process import Program
+from noetl.tools.contract import ToolContext, ToolResult
+from noetl.tools.file_ends import FileEnd, Workplace, brief_errors, end_of
+from noetl.tools.kinds.files import PGP_OPS
+
+if find_spec("pysequoia") is None:  # the child imports it; say so before there is one
+    raise ImportError("pysequoia is not installed")
+
+INPUT = "pgp.input"
+MAX_BYTES = 10 << 30
+_PROGRAM = Program(module="noetl.tools.pgp.child", name="pgp", error="pgp.error")
+
+
+class PgpTool:
+    def __init__(self) -> None:
+        self._children = ChildPool(_PROGRAM)
+
+    async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        with brief_errors(context), Workplace("pgp", context) as place:
+            source = end_of(inputs.get("source"), None, kind="pgp", name="source")
+            target = end_of(inputs.get("target"), None, kind="pgp", name="target")
+            request = _request(inputs, source, context)
+            new = place.begun(target)
+            request |= {"source": str(await place.fetched(source)), "target": str(new.part)}
+            answer = await self._children.call(context.execution_id, request)
+            await place.finished(new, if_absent=inputs.get("if_absent") is True)
+            return ToolResult(result={"url": target.written, **answer["result"]})
+
+    def release(self, execution_id: str) -> None:
+        self._children.release(execution_id)
+
+    async def close(self) -> None:
+        await self._children.close()
+
+    def helpers(self) -> dict[str, dict[str, Any]]:
+        return {}
+
+
+def _request(inputs: Mapping[str, Any], source: FileEnd, context: ToolContext) -> dict[str, Any]:
+    op, auth = str(inputs.get("op") or ""), inputs.get("auth")
+    if op not in PGP_OPS:
+        raise ToolError(INPUT, f'op "{op}" is not known: write {", ".join(PGP_OPS)}')
+    fields = connection_fields(auth, context, kind="pgp", address="private_key") if auth is not None else {}
+    own = {name: str(fields[name]) for name in ("private_key", "passphrase", "password") if fields.get(name)}
+    keys = {name: _texts(inputs.get(name)) for name in ("recipients", "signers")}
+    if op == "encrypt" and not keys["recipients"] and "password" not in own:
+        raise ToolError(
+            INPUT, 'encrypt needs "recipients", the public keys of those who may read it, or a password in auth'
+        )
+    if op == "decrypt" and not {"private_key", "password"} & own.keys():
+        raise ToolError(
+            INPUT, 'decrypt needs "auth": {private_key, passphrase} or {password}, best as a stored credential'
+        )
+    return {
+        "op": op,
+        "name": source.written,
+        "armor": inputs.get("armor") is True,
+        "max_bytes": _max_bytes(context),
+        **keys,
+        **own,
+    }
+
+
+def _texts(written: Any) -> list[str]:
+    texts = written if isinstance(written, list) else [] if written is None else [written]
+    return [str(text) for text in texts]
+
+
+def _max_bytes(context: ToolContext) -> int:
+    written = context.spec.get("max_bytes", MAX_BYTES)
+    if isinstance(written, bool) or not isinstance(written, int) or written < 1:
+        raise ToolError(INPUT, f'spec.max_bytes "{written}" is not a number of at least 1')
+    return written

@@ -1,0 +1,138 @@
+"""`pgp`: files for others and from others, wrong keys, changed messages; and nothing of a key anywhere."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pysequoia
+import pytest
+import pytest_asyncio
+
+from noetl.events.outcomes import Outcome
+from noetl.tools.pgp.tool import PgpTool
+from tests.tools.sql_tasks import outcome_of
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")  # one child process for all of them
+OURS, PARTNER, STRANGER = (pysequoia.Tsk.generate(f"{name} <{name}@example.org>") for name in ("us", "them", "nobody"))
+CONTENT = os.urandom(300_000)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def tool() -> AsyncIterator[PgpTool]:
+    tool = PgpTool()
+    yield tool
+    await tool.close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "plain").write_bytes(CONTENT)
+    return tmp_path
+
+
+def public(key: pysequoia.Tsk) -> str:
+    return str(key.extract_certificate())
+
+
+async def ran(tool: PgpTool, folder: Path, op: str, /, spec: dict[str, Any] | None = None, **inputs: Any) -> Outcome:
+    ends = {"source": "plain", "target": "closed"} if op == "encrypt" else {"source": "closed", "target": "back"}
+    return await outcome_of(tool, {"op": op, **ends, **inputs}, spec, data_folders=(str(folder),))
+
+
+@pytest.mark.parametrize("armor", [True, False])
+async def test_a_file_comes_back_and_is_signed(tool: PgpTool, folder: Path, armor: bool) -> None:
+    ours, theirs = {"private_key": str(OURS)}, {"private_key": str(PARTNER)}
+
+    closed = await ran(tool, folder, "encrypt", recipients=[public(PARTNER)], auth=ours, armor=armor)
+    opened = await ran(tool, folder, "decrypt", auth=theirs, signers=public(OURS))
+
+    assert closed.error is None
+    assert opened.error is None, opened.error
+    assert (folder / "back").read_bytes() == CONTENT
+    assert (folder / "closed").read_bytes().startswith(b"-----BEGIN PGP MESSAGE") is armor
+    assert closed.result["signed"] is True
+    assert opened.result["signed_by"] == [OURS.extract_certificate().fingerprint]
+    assert opened.result["size"] == len(CONTENT)
+    assert sorted(os.listdir(folder)) == ["back", "closed", "plain"]
+
+
+async def test_a_password_is_enough_where_both_know_it(tool: PgpTool, folder: Path) -> None:
+    await ran(tool, folder, "encrypt", auth={"password": "right-one"})
+    opened = await ran(tool, folder, "decrypt", auth={"password": "right-one"})
+    wrong = await ran(tool, folder, "decrypt", auth={"password": "wrong-one"}, target="other")
+
+    assert opened.error is None
+    assert (folder / "back").read_bytes() == CONTENT
+    assert wrong.error is not None
+    assert wrong.error.kind == "pgp.denied"
+    assert not (folder / "other").exists()
+
+
+async def test_wrong_keys_and_missing_signatures_are_refused(tool: PgpTool, folder: Path) -> None:
+    await ran(tool, folder, "encrypt", recipients=public(PARTNER), auth={"private_key": str(STRANGER)})
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"auth": {"private_key": str(STRANGER)}}, "pgp.denied"),
+        ({"auth": {"private_key": str(PARTNER)[:300]}}, "pgp.denied"),
+        ({"auth": {"private_key": str(PARTNER)}, "signers": [public(OURS)]}, "pgp.denied"),
+        ({"auth": {"private_key": str(PARTNER)}, "signers": ["no key"]}, "pgp.input"),
+        ({}, "pgp.input"),
+    ]
+
+    for inputs, kind in cases:
+        outcome = await ran(tool, folder, "decrypt", **inputs)
+        assert outcome.error is not None, inputs
+        assert outcome.error.kind == kind, outcome.error
+        assert not any(line in outcome.error.message for line in str(PARTNER).splitlines() if len(line) > 40)
+        assert sorted(os.listdir(folder)) == ["closed", "plain"]
+
+
+async def test_a_changed_or_cut_message_leaves_no_file(tool: PgpTool, folder: Path) -> None:
+    await ran(tool, folder, "encrypt", recipients=public(PARTNER))
+    body = (folder / "closed").read_bytes()
+    changed = bytearray(body)
+    changed[len(body) // 2] ^= 1
+
+    for wrong in (bytes(changed), body[: len(body) // 2], b"no message at all", b""):
+        (folder / "closed").write_bytes(wrong)
+        outcome = await ran(tool, folder, "decrypt", auth={"private_key": str(PARTNER)})
+        assert outcome.error is not None
+        assert outcome.error.kind in ("pgp.data", "pgp.denied"), outcome.error
+        assert str(folder) not in outcome.error.message
+        assert sorted(os.listdir(folder)) == ["closed", "plain"]
+
+
+async def test_what_is_too_large_is_stopped(tool: PgpTool, folder: Path) -> None:
+    await ran(tool, folder, "encrypt", recipients=public(PARTNER))
+    key = {"private_key": str(PARTNER)}
+
+    stopped = await ran(tool, folder, "decrypt", {"max_bytes": 100_000}, auth=key)
+    whole = await ran(tool, folder, "decrypt", auth=key)
+
+    assert stopped.error is not None
+    assert stopped.error.kind == "pgp.limit"
+    assert "spec.max_bytes" in stopped.error.message
+    assert whole.error is None
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "kind"),
+    [
+        ("sign", {}, "pgp.input"),
+        ("encrypt", {}, "pgp.input"),
+        ("encrypt", {"recipients": "none"}, "pgp.input"),
+        ("encrypt", {"recipients": public(PARTNER), "source": "../x"}, "pgp.input"),
+        ("encrypt", {"recipients": public(PARTNER), "target": "/etc/x"}, "pgp.input"),
+        ("encrypt", {"recipients": public(PARTNER), "source": "nowhere"}, "pgp.missing"),
+        ("encrypt", {"recipients": public(PARTNER), "target": "plain", "if_absent": True}, "pgp.conflict"),
+    ],
+)
+async def test_wrong_inputs_are_told(tool: PgpTool, folder: Path, op: str, inputs: dict[str, Any], kind: str) -> None:
+    outcome = await ran(tool, folder, op, **inputs)
+
+    assert outcome.error is not None
+    assert outcome.error.kind == kind, outcome.error
+    assert os.listdir(folder) == ["plain"]
+    assert (folder / "plain").read_bytes() == CONTENT
