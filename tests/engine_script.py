@@ -32,6 +32,7 @@ from noetl.events.envelope import Event
 from noetl.events.orders import Entry, Report, ReportResult, Timed
 from noetl.events.outcomes import Error, Meta, Outcome, Status, TaskResult
 from noetl.events.projection.projection import Projection
+from noetl.events.projection.state_history import StateHistory
 from noetl.events.steps import StepDone, StepFailed
 from noetl.events.tasks import Decided, TaskProcessed, TaskStarted
 from noetl.events.tokens import TokenDropped
@@ -39,7 +40,7 @@ from noetl.language.compiling.compiler import compile_playbook
 from noetl.language.reading.reader import read_playbook
 from noetl.net.net import Net
 from noetl.tools.kinds import KINDS
-from tests.events.projected import compare_projection
+from tests.events.projected import compare_history, compare_projection
 from tests.narrowing import present
 
 HEAD = """\
@@ -77,7 +78,7 @@ class Conversation:
         self.worker_id = worker_id
         self.names: dict[str, str] = {}
         self._runs_of: dict[str, int] = {}
-        self._projection = Projection()
+        self._projection, self._history = Projection(), StateHistory()
 
     def tell(self, command: Command) -> list[Event]:
         """Give the engine a command; the events it led to."""
@@ -93,6 +94,8 @@ class Conversation:
         self._compare_results()
         self._projection.take_all(decision.events)
         compare_projection(self._projection, self.execution)
+        self._history.take_all(decision.events)
+        compare_history(self._history, self.execution)
         return decision
 
     def _compare_results(self) -> None:

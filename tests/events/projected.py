@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from noetl.engine.execution import Execution, StepRun
 from noetl.events.projection.projection import Projection
+from noetl.events.projection.state_history import StateHistory
 from noetl.events.projection.views import StepRunView
 
 
@@ -27,6 +30,24 @@ def compare_projection(projection: Projection, execution: Execution) -> None:
     assert list(projection.undoable) == list(saga.registered if saga is not None else ())
     for run_id, view in {**projection.steps, **projection.side_runs}.items():
         _compare_run(view, execution.runs[run_id])
+
+
+def compare_history(history: StateHistory, execution: Execution) -> None:
+    """What is counted at each step: tokens before it, runs that have not left it, iterations of its loops."""
+    runs = {run_id: run for run_id, run in execution.runs.items() if run.side_run is None}
+    inside = {run.token_id for run in runs.values()}
+    before = Counter(token.step for token_id, token in execution.tokens.items() if token_id not in inside)
+    steps = {one.step: one for one in history.steps(history.seq)}
+
+    assert {step: one.tokens for step, one in steps.items() if one.tokens} == before
+    if execution.status is None:
+        running = Counter(run.step for run in runs.values())
+        assert {step: one.running for step, one in steps.items() if one.running} == running
+    assert history.undoable(history.seq) == len(execution.saga.registered if execution.saga is not None else ())
+    for run_id, run in runs.items():
+        if run.loop is not None:
+            frame, counts = run.loop.frames[()], history.loops[run_id, ()].counts(history.seq)
+            assert (counts.total, counts.done, counts.failed) == (frame.total, frame.done, frame.failed)
 
 
 def _status(execution: Execution) -> str:

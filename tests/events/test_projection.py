@@ -17,19 +17,8 @@ from noetl.events.projection.projection import SIDE_RUN_EVENTS, STEP_EVENTS, TAS
 from noetl.events.projection.views import StepRunView
 from noetl.events.side_runs import StepInterrupted
 from noetl.events.steps import StepScheduled
-from tests.engine_script import Conversation
-from tests.properties.random_playbooks import act, as_yaml, open_runs, playbooks
+from tests.properties.random_playbooks import playbooks, random_log
 from tests.side_runs.sagas import undoing
-
-
-def random_log(text: str, choose: st.DataObject) -> list[Event]:
-    talk = Conversation(as_yaml(text))
-    talk.start()
-    for _ in range(30):
-        if not open_runs(talk):
-            break
-        act(talk, choose)
-    return talk.log
 
 
 def folded(events: list[Event]) -> Projection:

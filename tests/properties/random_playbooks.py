@@ -7,6 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from noetl.events.envelope import Event
 from tests.engine_script import Conversation
 
 NAMES = ("start", "a", "b", "c")
@@ -72,3 +73,14 @@ def open_runs(talk: Conversation) -> set[str]:
 def as_yaml(text: str) -> str:
     document = json.loads(text)
     return "\n".join(f"{key}: {json.dumps(value)}" for key, value in document.items())
+
+
+def random_log(text: str, choose: st.DataObject) -> list[Event]:
+    """The log of a playbook whose first thirty outcomes are drawn."""
+    talk = Conversation(as_yaml(text))
+    talk.start()
+    for _ in range(30):
+        if not open_runs(talk):
+            break
+        act(talk, choose)
+    return talk.log

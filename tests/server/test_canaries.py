@@ -24,6 +24,8 @@ LOOKED_AT = (
     "/result",
     "/timeline",
     "/explain",
+    "/projection",
+    "/loops",
     "/ctx",
     "/timers",
 )

@@ -39,6 +39,7 @@ ROUTES = (
     "triggers",
     "notifications",
     "inspection",
+    "projection",
     "streams",
     "results",
     "schemas",

@@ -52,6 +52,7 @@ from noetl.server.secrets import open_server_keychain
 from noetl.server.shared_usage import SharedUsage
 from noetl.server.store_clock import clock_of
 from noetl.server.tracing import Tracing, open_tracing
+from noetl.server.views.state_histories import StateHistories
 from noetl.server.wakeups import open_dispatch
 from noetl.store.contract import ResultStore, Store
 from noetl.store.open_store import open_store
@@ -90,6 +91,7 @@ class Services(msgspec.Struct, kw_only=True):
     tools: Registry
     secret_release: SecretRelease
     hub: Hub
+    histories: StateHistories
     meters: Meters
     roster: Roster
     access: Access
@@ -215,6 +217,7 @@ def make_services(
         tools=tools,
         secret_release=secret_release,
         hub=hub,
+        histories=StateHistories(measured),
         meters=meters,
         tracing=tracing,
         roster=roster,

@@ -18,7 +18,7 @@ from noetl.events.loops import IterationDone, IterationFailed, LoopDone, LoopSta
 from noetl.events.outcomes import Error
 from noetl.events.payloads import Payload
 from noetl.events.projection import side_runs
-from noetl.events.projection.views import Awaited, Failure, Held, PipelineView, StepRunView
+from noetl.events.projection.views import Awaited, Failure, Held, PipelineView, StepRunView, Undoable
 from noetl.events.routing import NextSelected
 from noetl.events.side_runs import OrderClaimed, StepInterrupted
 from noetl.events.steps import StepDone, StepFailed, StepScheduled, StepStarted
@@ -63,7 +63,7 @@ class Projection:
         self.steps: dict[str, StepRunView] = {}  # those of them whose tasks have not ended
         self.held: dict[str, Held] = {}  # tokens that are held, and open waits
         self.side_runs: dict[str, StepRunView] = {}  # what runs beside the tokens
-        self.undoable: dict[str, tuple[str, str]] = {}  # step and task of registered compensations
+        self.undoable: dict[str, Undoable] = {}  # registered compensations
         self.pending: dict[str, StepRunView] = {}  # compensations that are asked for and have not begun
         self.done = 0
         self.failed = 0
@@ -109,6 +109,10 @@ class Projection:
         if self.history is not None:
             self.history.append(view)
 
+    def run_of(self, token_id: str) -> str | None:
+        """The id of the step run that a token is in; None while it is before its step."""
+        return self._runs_of_tokens.get(token_id)
+
     def no_longer(self, step_run_id: str | None) -> None:
         """A step run waits for nothing any more."""
         for wait_id in self._waits.pop(step_run_id or "", ()):
@@ -151,7 +155,8 @@ class Projection:
         if payload.compensate:
             return
         for registration_id, view in reversed(self.pending.items()):  # what has not begun stays as it is (O-02)
-            self.undoable[registration_id] = (view.step, view.pipeline.task or "")
+            path = view.origin.path if view.origin is not None else ()
+            self.undoable[registration_id] = Undoable(view.step, view.pipeline.task or "", path)
             view.end("cancelled", event.ts)
         self.pending.clear()
 

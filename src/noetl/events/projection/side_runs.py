@@ -16,7 +16,7 @@ from noetl.events.compensation import (
 from noetl.events.envelope import Event
 from noetl.events.outcomes import Error
 from noetl.events.payloads import Payload
-from noetl.events.projection.views import PipelineView, SideRunOrigin, StepRunView
+from noetl.events.projection.views import PipelineView, SideRunOrigin, StepRunView, Undoable
 from noetl.events.side_runs import AsyncDone, AsyncStarted, HandlerDone, HandlerFailed, HandlerStarted
 from noetl.events.task_notes import HookFailed
 
@@ -28,7 +28,7 @@ Ending = CompensationDone | CompensationFailed | CompensationUnknown | HandlerDo
 
 def _registered(fold: Projection, event: Event, payload: CompensationRegistered, _: StepRunView | None) -> None:
     if event.execution_id == fold.execution_id:
-        fold.undoable[payload.registration_id] = (payload.step, payload.task)
+        fold.undoable[payload.registration_id] = Undoable(payload.step, payload.task, payload.path)
 
 
 def _requested(fold: Projection, event: Event, payload: CompensationRequested, _: StepRunView | None) -> None:
@@ -36,9 +36,11 @@ def _requested(fold: Projection, event: Event, payload: CompensationRequested, _
     if event.execution_id != fold.execution_id:
         return
     for registration_id in payload.registrations:
-        step, task = fold.undoable.pop(registration_id, ("", None))
-        origin, pipeline = SideRunOrigin(kind="compensation"), PipelineView(task)
-        view = StepRunView(step=step, scheduled_at=event.ts, status="pending", origin=origin, pipeline=pipeline)
+        undoable = fold.undoable.pop(registration_id, None) or Undoable("", "")
+        origin, pipeline = SideRunOrigin(kind="compensation", path=undoable.path), PipelineView(undoable.task or None)
+        view = StepRunView(
+            step=undoable.step, scheduled_at=event.ts, status="pending", origin=origin, pipeline=pipeline
+        )
         fold.pending[registration_id] = view
         fold.remember(view)
 

@@ -156,13 +156,22 @@ class PipelineView(msgspec.Struct):
         return one
 
 
+class Undoable(msgspec.Struct, frozen=True):
+    """A compensation that is registered: the step it undoes, its first task, and the iteration it is about."""
+
+    step: str
+    task: str
+    path: tuple[int, ...] = ()
+
+
 class SideRunOrigin(msgspec.Struct, frozen=True, kw_only=True):
     """Why something runs beside the tokens. `kind`: compensation | handler | async | hook. `owner` is the step run it
-    belongs to, `event` what a handler handles or the phase of a hook."""
+    belongs to, `event` what a handler handles or the phase of a hook, `path` the iteration that is undone."""
 
     kind: str
     owner: str | None = None
     event: str | None = None
+    path: tuple[int, ...] = ()
 
 
 class StepRunView(msgspec.Struct, kw_only=True):

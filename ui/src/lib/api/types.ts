@@ -516,6 +516,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/executions/{execution_id}/iteration": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One iteration of a loop */
+        get: operations["iteration_api_executions__execution_id__iteration_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/executions/{execution_id}/limits": {
         parameters: {
             query?: never;
@@ -580,6 +597,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/executions/{execution_id}/loops": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Its loops at any event
+         * @description Every iteration as a digit. Loops inside a loop are told for one iteration: `step_run_id` and `path`.
+         */
+        get: operations["loops_api_executions__execution_id__loops_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/executions/{execution_id}/pause": {
         parameters: {
             query?: never;
@@ -594,6 +631,27 @@ export interface paths {
          * @description Nothing new is dispatched; what runs may end.
          */
         post: operations["pause_api_executions__execution_id__pause_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/executions/{execution_id}/projection": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Its steps and side runs at any event
+         * @description What a screen draws of it: folded from the log, now or as it was after any event. Follow it by asking again
+         *     with `since`, and replace what the answer has, by step and by number.
+         */
+        get: operations["projection_api_executions__execution_id__projection_get"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -2685,6 +2743,12 @@ export interface components {
             stuck: boolean;
             tokens: components["schemas"]["TokenView"][];
         };
+        /** FailedIterationView */
+        FailedIterationView: {
+            index: number;
+            kind: string;
+            message: string;
+        };
         /**
          * Filter
          * @description `path` may hold `*`. `since` and `until` bound the time of creation (RFC 3339). `text` is looked for in id, path
@@ -2847,6 +2911,43 @@ export interface components {
             worker_id: string | null;
         };
         /**
+         * IterationTry
+         * @description One try of a task, as its report says.
+         */
+        IterationTry: {
+            attempt: number;
+            error: Record<string, unknown> | null;
+            seq: number;
+            status: string;
+            stdout: string | null;
+            task: string;
+        };
+        /**
+         * IterationView
+         * @description `status`: open | running | done | failed. `has_item` is false where the items are stored apart from the log.
+         */
+        IterationView: {
+            /** @default null */
+            error: Record<string, unknown> | null;
+            /** @default null */
+            finished_at: string | null;
+            /** @default false */
+            has_item: boolean;
+            /** @default null */
+            item: unknown;
+            path: number[];
+            /** @default null */
+            result: Record<string, unknown> | null;
+            /** @default null */
+            started_at: string | null;
+            /** @default open */
+            status: string;
+            step: string;
+            step_run_id: string;
+            /** @default [] */
+            tries: components["schemas"]["IterationTry"][];
+        };
+        /**
          * Iterations
          * @description A range of iterations to be run, `slots` at a time: `first` to `last`, or `indices` where it is no plain range.
          *
@@ -2959,6 +3060,45 @@ export interface components {
         LogPage: {
             lines: components["schemas"]["LogLine"][];
             next: number | null;
+        };
+        /**
+         * LoopCountsView
+         * @description Iterations; the others of `total` have not ended.
+         */
+        LoopCountsView: {
+            done: number;
+            failed: number;
+            total: number;
+        };
+        /**
+         * LoopProjection
+         * @description One level of a loop; `path` is the iteration around it. `blocks` has a digit for each iteration, 1,000 in a
+         *         block, by the number of the block: 0 not started, 1 running, 2 done, 3 failed. `failures` are the first 1,000.
+         */
+        LoopProjection: {
+            blocks: {
+                [key: string]: string;
+            };
+            done: number;
+            failed: number;
+            failures: components["schemas"]["FailedIterationView"][];
+            path: number[];
+            step: string;
+            step_run_id: string;
+            total: number;
+        };
+        /**
+         * LoopsView
+         * @description The loops after event `at`: the outermost, and those inside the iteration that was asked for. With `since` only
+         *         blocks and failures that are new after that event. Of more than 200 the last are told; `loops_total` counts all.
+         */
+        LoopsView: {
+            at: number;
+            block: number;
+            execution_id: string;
+            loops: components["schemas"]["LoopProjection"][];
+            loops_total: number;
+            since: number;
         };
         /**
          * MadeToken
@@ -3527,6 +3667,22 @@ export interface components {
             type: string;
         };
         /**
+         * ProjectionView
+         * @description The state after event `at`, which happened at `ts`. With `since` only steps and side runs that changed after that
+         *         event. Of more than 1,000 side runs the last are listed. `undoable` compensations are registered.
+         */
+        ProjectionView: {
+            at: number;
+            execution_id: string;
+            side_runs: components["schemas"]["SideRunProjection"][];
+            side_runs_total: number;
+            since: number;
+            status: string;
+            steps: components["schemas"]["StepProjection"][];
+            ts: string | null;
+            undoable: number;
+        };
+        /**
          * RateView
          * @description So many runs begin in any `per` seconds. As written it may be templates.
          */
@@ -3876,6 +4032,25 @@ export interface components {
             task_run_id: string | null;
         };
         /**
+         * SideRunProjection
+         * @description One side run. `number` is its place in the order they were asked for. `kind`: compensation | handler | async |
+         *         hook; `status`: pending | scheduled | running | done | failed | unknown | cancelled. `event` is what a handler
+         *         handles or the phase of a hook, `path` the iteration that is undone.
+         */
+        SideRunProjection: {
+            error: Record<string, unknown> | null;
+            event: string | null;
+            finished_at: string | null;
+            kind: string;
+            number: number;
+            path: number[];
+            scheduled_at: string;
+            started_at: string | null;
+            status: string;
+            step: string;
+            task: string | null;
+        };
+        /**
          * SideRunView
          * @description `kind`: compensation | handler | async; `state`: pending (others are undone first) | queued | running | retrying.
          *         `waits_for` says it in words. `event` is what a handler handles, `owner` the step run it belongs to. The times are
@@ -4147,6 +4322,27 @@ export interface components {
             name: string;
             tasks: components["schemas"]["TaskOutline"][];
             waits: boolean;
+        };
+        /**
+         * StepProjection
+         * @description One step: `tokens` are before it, `running` of its runs have not left it, `waiting` of those wait for somebody
+         *         outside. `status` is running, waiting, failed or done, null before its first run. `loop` counts the innermost
+         *         iterations of all its runs, `side_runs` what ran beside them, by kind and status.
+         */
+        StepProjection: {
+            done: number;
+            failed: number;
+            loop: components["schemas"]["LoopCountsView"] | null;
+            running: number;
+            side_runs: {
+                [key: string]: {
+                    [key: string]: number;
+                };
+            };
+            status: string | null;
+            step: string;
+            tokens: number;
+            waiting: number;
         };
         /**
          * StoredMessage
@@ -5581,6 +5777,41 @@ export interface operations {
             };
         };
     };
+    iteration_api_executions__execution_id__iteration_get: {
+        parameters: {
+            query: {
+                step_run_id: string;
+                /** @description Of an iteration: `3`, or `3.5`. */
+                path: string;
+            };
+            header?: never;
+            path: {
+                execution_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["IterationView"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
     of_execution_api_executions__execution_id__limits_get: {
         parameters: {
             query?: never;
@@ -5717,6 +5948,46 @@ export interface operations {
             };
         };
     };
+    loops_api_executions__execution_id__loops_get: {
+        parameters: {
+            query?: {
+                /** @description A seq; now without it. */
+                at?: number | null;
+                /** @description Only what changed after this seq. */
+                since?: number;
+                step?: string | null;
+                step_run_id?: string | null;
+                /** @description Of an iteration: `3`, or `3.5`. */
+                path?: string;
+            };
+            header?: never;
+            path: {
+                execution_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LoopsView"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
     pause_api_executions__execution_id__pause_post: {
         parameters: {
             query?: never;
@@ -5739,6 +6010,42 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Steered"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    projection_api_executions__execution_id__projection_get: {
+        parameters: {
+            query?: {
+                /** @description A seq; now without it. */
+                at?: number | null;
+                /** @description Only what changed after this seq. */
+                since?: number;
+            };
+            header?: never;
+            path: {
+                execution_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProjectionView"];
                 };
             };
             /** @description Anything that went wrong. */

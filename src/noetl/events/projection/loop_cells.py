@@ -1,0 +1,138 @@
+"""The iterations of one loop, each with the events that it began and ended with: what a picture of the loop is made of.
+
+Nine bytes for an iteration. They are read in blocks, so that somebody who follows a long loop reads what has changed.
+"""
+
+from __future__ import annotations
+
+from array import array
+
+import msgspec
+
+from noetl.events.loops import IterationDone, IterationFailed, IterationStarted, LoopStarted
+from noetl.events.projection.versions import Versions
+
+BLOCK = 1_000  # iterations that are read together
+MOST_FAILURES = 1_000  # that are listed of one loop; all are counted
+OPEN, RUNNING, DONE, FAILED = b"0123"  # as a block spells them
+_MESSAGE = 300  # characters of one
+_OWN_BYTES = 700  # of a loop without its iterations
+
+
+class FailedIteration(msgspec.Struct, frozen=True):
+    """An iteration that failed, with the event that says so; of a long message the beginning."""
+
+    index: int
+    seq: int
+    kind: str
+    message: str
+
+
+class LoopCounts(msgspec.Struct, frozen=True):
+    total: int
+    done: int
+    failed: int
+
+
+class LoopCells:
+    """One level of a loop; `path` is the iteration around it, empty for the outermost."""
+
+    __slots__ = (
+        "_begun",
+        "_changed",
+        "_ended",
+        "_now",
+        "_states",
+        "_total",
+        "failures",
+        "path",
+        "seq",
+        "step",
+        "step_run_id",
+    )
+
+    def __init__(self, step: str, step_run_id: str, seq: int, payload: LoopStarted) -> None:
+        self.step, self.step_run_id, self.path, self.seq = step, step_run_id, payload.path, seq
+        self.failures: list[FailedIteration] = []
+        self._begun, self._ended, self._states = array("I"), array("I"), bytearray()
+        self._changed = array("I")  # by block, the last event that changed it
+        self._now = LoopCounts(0, 0, 0)
+        self._total = Versions()
+        self._grow(payload.total, seq)
+
+    @property
+    def size_bytes(self) -> int:
+        return _OWN_BYTES + 9 * len(self._states) + 400 * len(self.failures)
+
+    def take(self, payload: IterationStarted | IterationDone | IterationFailed, seq: int) -> None:
+        index = payload.index
+        if index >= self._now.total:
+            self._grow(index + 1, seq)
+        self._changed[index // BLOCK] = seq
+        if isinstance(payload, IterationStarted):
+            if not self._begun[index]:  # else it goes on after a lost lease
+                self._begun[index] = seq
+                self._states[index] = max(self._states[index], RUNNING)
+        elif not self._ended[index]:
+            self._end(payload, seq)
+
+    def _end(self, payload: IterationDone | IterationFailed, seq: int) -> None:
+        self._ended[payload.index] = seq
+        is_failed = isinstance(payload, IterationFailed)
+        self._states[payload.index] = FAILED if is_failed else DONE
+        now = self._now
+        self._now = LoopCounts(now.total, now.done + (not is_failed), now.failed + is_failed)
+        if isinstance(payload, IterationDone):
+            if payload.extend:
+                self._grow(now.total + len(payload.extend), seq)
+        elif len(self.failures) < MOST_FAILURES:
+            error = payload.error
+            self.failures.append(FailedIteration(payload.index, seq, error.kind, error.message[:_MESSAGE]))
+
+    def _grow(self, total: int, seq: int) -> None:
+        more, now = total - self._now.total, self._now
+        self._begun.extend([0] * more)
+        self._ended.extend([0] * more)
+        self._states.extend(bytes((OPEN,)) * more)
+        self._changed.extend([0] * (-(-total // BLOCK) - len(self._changed)))
+        for number in range(now.total // BLOCK, len(self._changed)):
+            self._changed[number] = seq
+        self._now = LoopCounts(total, now.done, now.failed)
+        self._total.put(seq, total)
+
+    # what it was at any moment
+
+    def counts(self, at: int) -> LoopCounts:
+        if not self._is_past(at):
+            return self._now
+        total = (self._total.at(at) or (0,))[0]
+        cells = [self._block(number, at, total) for number in range(-(-total // BLOCK))]
+        return LoopCounts(total, sum(one.count(DONE) for one in cells), sum(one.count(FAILED) for one in cells))
+
+    def blocks(self, at: int, since: int = 0) -> dict[int, str]:
+        """The blocks after event `at`, by number, a digit for each iteration; of the state of now those alone that
+        changed after event `since`. Another moment is told whole."""
+        is_past = self._is_past(at)
+        total = (self._total.at(at) or (0,))[0] if is_past else self._now.total
+        return {
+            number: self._block(number, at, total).decode()
+            for number in range(-(-total // BLOCK))
+            if is_past or self._changed[number] > since
+        }
+
+    def span(self, index: int) -> tuple[int, int] | None:
+        """The events that an iteration began and ended with, 0 for what has not happened; None if there is none."""
+        return (self._begun[index], self._ended[index]) if 0 <= index < self._now.total else None
+
+    def _is_past(self, at: int) -> bool:
+        return max(self._changed, default=0) > at
+
+    def _block(self, number: int, at: int, total: int) -> bytes:
+        first, end = number * BLOCK, min((number + 1) * BLOCK, total)
+        states = self._states[first:end]
+        if self._changed[number] <= at:
+            return bytes(states)
+        spans = zip(self._begun[first:end], self._ended[first:end], states, strict=True)
+        return bytes(
+            state if 0 < ended <= at else RUNNING if 0 < begun <= at else OPEN for begun, ended, state in spans
+        )
