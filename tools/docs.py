@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from noetl.events.taxonomy import SIDE_RUN_ENDS, TAXONOMY, WAITS
+from noetl.events.taxonomy import TAXONOMY
 from noetl.templates.scopes import table
 from tools.checks_page import checks_page
 from tools.cli_page import cli_page
@@ -48,20 +48,6 @@ def events_page() -> str:
     return EVENTS_HEAD + "\n".join(rows) + "\n"
 
 
-def ui_constants() -> str:
-    """Sets of event names for the web UI, in the layout of its formatter."""
-
-    def names(doc: str, constant: str, listed: tuple[str, ...]) -> str:
-        items = "".join(f'  "{name}",\n' for name in listed)
-        return f"\n/** {doc} */\nexport const {constant}: ReadonlySet<string> = new Set([\n{items}]);\n"
-
-    return (
-        "// Generated from the classes of events (`make docs`): what their names mean.\n"
-        + names("Events after which a step run waits for somebody outside.", "WAITS", WAITS)
-        + names("Events that end what runs beside the tokens.", "SIDE_RUN_ENDS", SIDE_RUN_ENDS)
-    )
-
-
 SCOPES_HEAD = """# Which names can be seen where
 
 Generated from `noetl/templates/scopes.py`, the table the checker itself uses. Besides these, a bare name is looked up
@@ -91,7 +77,6 @@ def pages() -> dict[str, str]:
         "docs/dsl/keys.md": keys_page(),
         "docs/dsl/scopes.md": scopes_page(),
         "docs/runtime/events.md": events_page(),
-        "ui/src/lib/run/event_types.ts": ui_constants(),
         "docs/checks.md": checks_page(),
         "docs/cli.md": cli_page(),
         "docs/settings.md": settings_page(),

@@ -44,7 +44,7 @@ CASES = {
     "logs": ("/executions/{id}?tab=logs", "**/logs?*", "Nothing was printed"),
     "timeline": ("/executions/{id}?tab=time", "**/steps", "No step has started"),
     "data": ("/executions/{id}?tab=data", "**/state*", "{}"),
-    "loops": ("/executions/{id}?tab=loops", "**/events?*", "No loop has started"),
+    "loops": ("/executions/{id}?tab=loops", "**/loops?*", "No loop has started"),
     "audit": ("/audit", "**/api/audit*", "No entries yet"),
     "messages": ("/messages", "**/api/waits*", "Nothing is waiting"),
 }

@@ -47,9 +47,6 @@ AUTHORED = EventType("", EventSource.SERVER, "event", EventPhase.GOOD)
 TAXONOMY: dict[str, EventType] = {event.event_type: _type(event) for event in get_args(Payload)}
 # Events after which a step run waits for time, a message, a signal, a person or an event of another step.
 WAITS = tuple(name for name, kind in TAXONOMY.items() if kind.phase is EventPhase.WAITING)
-# Events that begin what runs beside the tokens, and those that end it.
-SIDE_RUNS = ("compensation.started", "handler.started", "task.async_started")
-SIDE_RUN_ENDS = tuple(name for name, kind in TAXONOMY.items() if set(kind.ends) & set(SIDE_RUNS))
 
 
 def type_of(name: str) -> EventType:

@@ -6,7 +6,10 @@ import type {
   ExecutionDetail,
   ExecutionPage,
   Explanation,
+  IterationView,
   LimitRate,
+  LoopsView,
+  ProjectionView,
   Rerun,
   Started,
   StateView,
@@ -29,6 +32,22 @@ export const listExecutions = (filter: ExecutionFilter, cursor?: string | null, 
 
 export const getExecution = (id: string) => get<ExecutionDetail>(`executions/${id}`);
 export const getState = (id: string, at?: number) => get<StateView>(`executions/${id}/state`, { at });
+/** What the server has folded: after event `at`, or now; only what changed after event `since`. */
+export const getProjection = (id: string, at?: number, since = 0) =>
+  get<ProjectionView>(`executions/${id}/projection`, { at, since });
+export const getLoops = (
+  id: string,
+  asked: { at?: number; since?: number; step?: string; run?: string; path?: string },
+) =>
+  get<LoopsView>(`executions/${id}/loops`, {
+    at: asked.at,
+    since: asked.since,
+    step: asked.step,
+    step_run_id: asked.run,
+    path: asked.path,
+  });
+export const getIteration = (id: string, run: string, path: string) =>
+  get<IterationView>(`executions/${id}/iteration`, { step_run_id: run, path });
 export const getTimeline = (id: string) => get<Timeline>(`executions/${id}/steps`);
 export const explain = (id: string) => get<Explanation>(`executions/${id}/explain`);
 export const getDrawing = async (id: string) =>

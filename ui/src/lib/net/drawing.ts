@@ -37,7 +37,7 @@ export interface Drawing {
   ways: Way[];
 }
 
-/** What runs beside a step's tokens: how many of each kind are in which state (lib/run/sideRuns.ts). */
+/** What runs beside a step's tokens: how many of each kind are in which state (lib/run/side_runs.ts). */
 export type SideRuns = Record<string, Partial<Record<string, number>>>;
 
 /** What is known of one step at the moment that is shown. `tokens` are on its place, `running` inside it. */

@@ -17,12 +17,7 @@ export interface Slim {
   at: number; // seconds
   status: string; // the event's own, or "stopped" of what nobody wanted any more
   step: string;
-  run: string;
   target: string; // of a token that goes somewhere
-  index: number; // of an iteration, -1 otherwise
-  path: string; // of the iteration it belongs to: its index, with those of the loops around it before ("3.5")
-  total: number; // of a loop that begins, -1 otherwise
-  key: string; // of what it tells: a registered compensation
   gist: string; // what it says, in a line
 }
 
@@ -76,17 +71,7 @@ export function slim(event: RawEvent): Slim {
     at: Date.parse(event.ts) / 1000,
     status: payload.stopped === true ? "stopped" : event.status,
     step: event.step ?? "",
-    run: event.step_run_id ?? "",
     target: typeof payload.step === "string" ? payload.step : "",
-    index:
-      typeof payload.index === "number"
-        ? payload.index
-        : event.event_type === "compensation.registered"
-          ? ((payload.path as number[] | undefined)?.at(-1) ?? -1)
-          : -1,
-    path: Array.isArray(payload.path) ? payload.path.join(".") : "",
-    total: typeof payload.total === "number" ? payload.total : -1,
-    key: typeof payload.registration_id === "string" ? payload.registration_id : "",
     gist: gistOf(event).slice(0, 200),
   };
 }

@@ -8,12 +8,7 @@ const event = (seq: number, type: string): Slim => ({
   at: 0,
   status: "",
   step: `s${seq % 3}`,
-  run: "",
   target: "",
-  index: -1,
-  path: "",
-  total: -1,
-  key: "",
   gist: `Event ${seq}`,
 });
 const LOG = Array.from({ length: 10_000 }, (_, n) => event(n + 1, n % 2 ? "step.done" : "step.started"));

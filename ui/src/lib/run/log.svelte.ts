@@ -6,7 +6,6 @@ import { subscribe } from "../api/live.svelte";
 import type { EventPage, ExecutionRow } from "../api/shapes";
 import type { Journey } from "../net/drawing";
 import { slim, type RawEvent, type Slim } from "./events";
-import { MarkHistory } from "./marks";
 
 const JOURNEYS_AT_ONCE = 24; // more than that at a time is a blur
 const BREATH_MS = 80; // between two drawings of a flood
@@ -15,7 +14,6 @@ const RETRY_MS = 2000;
 
 export class Log {
   readonly events: Slim[] = [];
-  readonly history = new MarkHistory(this.events);
   length = $state(0); // of `events`, told some times a second
   total = $state(0); // events that the execution is known to have
   kinds = $state.raw<readonly string[]>([]); // of events there have been

@@ -1,76 +1,59 @@
-// Iterations of loops, one byte each, counted as events come: 100,000 of them are one picture.
+// Iterations of loops as pictures: one byte each as the server tells them, 100,000 of them are one picture.
 
-import type { Slim } from "./events";
+import type { LoopProjection, LoopsView } from "../api/shapes";
 
-export const [WAITS, RUNS, DONE, FAILED] = [0, 1, 2, 3];
+export interface Failure {
+  index: number;
+  path: string;
+  why: string;
+}
 
 export interface Grid {
   step: string;
   run: string;
   path: string; // of the iteration around it; empty for the outermost loop
   total: number;
-  cells: Uint8Array;
+  cells: Uint8Array; // by iteration: 0 not started, 1 running, 2 done, 3 failed
   done: number;
   failed: number;
-  failures: Map<number, Slim>; // by index, the event that told
+  failures: readonly Failure[];
 }
 
 /** The iteration around one: "3" around "3.5", nothing around "3". */
 export const outer = (path: string): string => path.slice(0, Math.max(0, path.lastIndexOf(".")));
 
-const STATE: Record<string, number> = {
-  "loop.iteration.started": RUNS!,
-  "loop.iteration.done": DONE!,
-  "loop.iteration.failed": FAILED!,
-};
+export const keyOf = ({ run, path }: Pick<Grid, "run" | "path">): string => `${run}/${path}`;
 
-export class LoopHistory {
-  readonly grids = new Map<string, Grid>();
-  private taken = 0;
+const ZERO = "0".charCodeAt(0);
 
-  constructor(private readonly events: readonly Slim[]) {}
-
-  /** After the first `length` events. Going back means counting again, which a whole log takes some milliseconds. */
-  at(length: number): Grid[] {
-    if (length < this.taken) {
-      this.grids.clear();
-      this.taken = 0;
-    }
-    for (; this.taken < length; this.taken++) this.take(this.events[this.taken]!);
-    return [...this.grids.values()];
+function cellsOf(loop: LoopProjection, block: number, before: Uint8Array | undefined): Uint8Array {
+  const cells = new Uint8Array(Math.max(loop.total, 1));
+  if (before) cells.set(before.subarray(0, cells.length));
+  for (const [number, text] of Object.entries(loop.blocks)) {
+    const start = Number(number) * block;
+    for (let n = 0; n < text.length; n++) cells[start + n] = text.charCodeAt(n) - ZERO;
   }
-
-  private take(event: Slim): void {
-    if (event.type === "loop.started") {
-      const key = `${event.run}/${event.path}`;
-      if (event.total >= 0 && !this.grids.has(key)) this.grids.set(key, begun(event));
-      return;
-    }
-    const state = STATE[event.type];
-    if (state === undefined || event.index < 0) return;
-    const grid = this.grids.get(`${event.run}/${outer(event.path)}`);
-    if (!grid) return;
-    mark(grid, event.index, state);
-    if (state === FAILED) grid.failures.set(event.index, event);
-  }
+  return cells;
 }
 
-function begun(event: Slim): Grid {
-  const cells = new Uint8Array(Math.max(event.total, 1));
-  const { step, run, path, total } = event;
-  return { step, run, path, total, cells, done: 0, failed: 0, failures: new Map() };
+function gridOf(loop: LoopProjection, block: number, before: Grid | undefined): Grid {
+  const { step, step_run_id: run, total, done, failed } = loop;
+  const path = loop.path.join(".");
+  const fresh = loop.failures.map(({ index, kind, message }) => ({
+    index,
+    path: path ? `${path}.${index}` : String(index),
+    why: `${kind}: ${message}`,
+  }));
+  const failures = before ? (fresh.length ? [...before.failures, ...fresh] : before.failures) : fresh;
+  return { step, run, path, total, done, failed, failures, cells: cellsOf(loop, block, before?.cells) };
 }
 
-function mark(grid: Grid, index: number, state: number): void {
-  if (index >= grid.cells.length) {
-    const grown = new Uint8Array(Math.max(index + 1, grid.cells.length * 2)); // a loop whose end is not known beforehand
-    grown.set(grid.cells);
-    grid.cells = grown;
-  }
-  grid.total = Math.max(grid.total, index + 1);
-  grid.cells[index] = state;
-  if (state === DONE) grid.done += 1;
-  else if (state === FAILED) grid.failed += 1;
+/** The loops of an answer; one that tells changes alone goes on from the loops that are shown. */
+export function gridsOf(answer: LoopsView, shown: readonly Grid[]): Grid[] {
+  const before = new Map(answer.since ? shown.map((grid) => [keyOf(grid), grid]) : []);
+  return answer.loops.map((loop) =>
+    gridOf(loop, answer.block, before.get(keyOf({ run: loop.step_run_id, path: loop.path.join(".") }))),
+  );
 }
 
 export interface Raster {
