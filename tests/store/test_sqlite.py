@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from noetl.events.outcomes import Error
 from noetl.events.steps import StepDone, StepFailed
 from noetl.store.contract import ConflictError
 from noetl.store.sqlite.migration import known_migrations, refuse_others
+from noetl.store.sqlite.queries import QUERIES
 from noetl.store.sqlite.store import SqliteStore
 from tests.contracts.commits import commit, event
 
@@ -34,6 +36,12 @@ async def test_events_can_be_neither_changed_nor_deleted(path: Path, statement: 
     with pytest.raises(sqlite3.IntegrityError, match="never"):
         database.execute(statement)
     database.close()
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_a_statement_numbers_no_placeholders(name: str) -> None:
+    """Python 3.12 warns of ?1 with values in order, and 3.14 refuses it."""
+    assert re.findall(r"\?\d", QUERIES[name]) == []
 
 
 async def test_the_database_allows_one_end_per_execution_and_per_step_run(path: Path) -> None:

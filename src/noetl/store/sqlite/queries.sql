@@ -28,8 +28,8 @@ WHERE order_id = ? AND lease_epoch = ?;
 DELETE FROM orders WHERE order_id = ? AND lease_epoch = ?;
 
 -- name: renew_lease
-UPDATE orders SET lease_until = ?1
-WHERE order_id = ?2 AND lease_epoch = ?3 AND state = 'leased' AND (?4 IS NULL OR lease_owner = ?4);
+UPDATE orders SET lease_until = ?
+WHERE order_id = ? AND lease_epoch = ? AND state = 'leased' AND (? IS NULL OR lease_owner = ?);
 
 -- name: select_events
 SELECT e.seq, e.event_id, e.event_type, e.ts, e.source, e.parent_id, e.step, e.step_run_id, e.task_run_id, e.on_behalf,

@@ -266,7 +266,7 @@ class SqliteStore(SqliteHistory):
 
     async def renew(self, order_id: str, *, lease_epoch: int, lease_until: float, owner: str | None = None) -> bool:
         with self._explained():
-            changed = self._db.execute(QUERIES["renew_lease"], (lease_until, order_id, lease_epoch, owner))
+            changed = self._db.execute(QUERIES["renew_lease"], (lease_until, order_id, lease_epoch, owner, owner))
         return changed.rowcount == 1
 
 
