@@ -1,4 +1,7 @@
-"""Certificates for a test: an authority of its own, and what it has signed for this machine."""
+"""Certificates for a test: an authority of its own, and what it has signed for this machine.
+
+Python 3.13 believes only certificates that name their own key and that of their authority (RFC 5280).
+"""
 
 from __future__ import annotations
 
@@ -31,6 +34,7 @@ def make_certificates(folder: Path) -> Certificates:
     )
     usage = x509.KeyUsage(False, False, False, False, False, True, True, False, False)
     cert = _begun(_named("localhost"), authority, key.public_key()).add_extension(names, critical=False)
+    cert = cert.add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
     files = Certificates(folder / "ca.pem", folder / "cert.pem", folder / "key.pem")
     signed = ca.add_extension(usage, critical=True).sign(ca_key, hashes.SHA256())
     files.ca.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
@@ -55,6 +59,7 @@ def _begun(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(minutes=5))
         .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
     )
 
 
@@ -77,6 +82,8 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
         .not_valid_after(now + datetime.timedelta(days=1))
         .add_extension(x509.SubjectAlternativeName([x509.DNSName(NAME)]), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .add_extension(x509.KeyUsage(True, False, False, False, False, True, False, False, False), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, hashes.SHA256())
     )
     path = tmp_path_factory.mktemp("tls") / "server.pem"
