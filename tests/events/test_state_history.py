@@ -17,8 +17,8 @@ from noetl.events.loops import IterationDone, IterationFailed, IterationStarted,
 from noetl.events.outcomes import Error
 from noetl.events.payloads import EventSource
 from noetl.events.projection.loop_cells import BLOCK, MOST_FAILURES, LoopCells, LoopCounts
+from noetl.events.projection.number_history import NumberHistory
 from noetl.events.projection.state_history import StateHistory
-from noetl.events.projection.versions import Versions
 from noetl.events.steps import StepDone, StepFailed, StepScheduled, StepStarted
 from noetl.events.tokens import TokenConsumed, TokenCreated
 from noetl.events.waits import TimerScheduled
@@ -230,14 +230,14 @@ def test_what_a_long_log_takes_in_memory_is_a_few_bytes_an_event() -> None:
 
 
 def test_numbers_are_read_as_they_were() -> None:
-    versions = Versions(2)
-    versions.put(3, 1, 1)
-    versions.put(5, 1, 1)
-    versions.put(7, 2, 0)
-    versions.put(7, 2, 1)
+    history = NumberHistory(2)
+    history.put(3, 1, 1)
+    history.put(5, 1, 1)
+    history.put(7, 2, 0)
+    history.put(7, 2, 1)
 
-    assert [versions.at(seq) for seq in (2, 3, 6, 7, 99)] == [None, (1, 1), (1, 1), (2, 1), (2, 1)]
-    assert [versions.is_changed(since, at) for since, at in ((0, 2), (0, 3), (3, 6), (3, 7))] == [
+    assert [history.at(seq) for seq in (2, 3, 6, 7, 99)] == [None, (1, 1), (1, 1), (2, 1), (2, 1)]
+    assert [history.is_changed(since, at) for since, at in ((0, 2), (0, 3), (3, 6), (3, 7))] == [
         False,
         True,
         False,

@@ -10,7 +10,7 @@ from array import array
 import msgspec
 
 from noetl.events.loops import IterationDone, IterationFailed, IterationStarted, LoopStarted
-from noetl.events.projection.versions import Versions
+from noetl.events.projection.number_history import NumberHistory
 
 BLOCK = 1_000  # iterations that are read together
 MOST_FAILURES = 1_000  # that are listed of one loop; all are counted
@@ -57,7 +57,7 @@ class LoopCells:
         self._begun, self._ended, self._states = array("I"), array("I"), bytearray()
         self._changed = array("I")  # by block, the last event that changed it
         self._now = LoopCounts(0, 0, 0)
-        self._total = Versions()
+        self._total = NumberHistory()
         self._grow(payload.total, seq)
 
     @property

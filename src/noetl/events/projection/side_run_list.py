@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from noetl.events.outcomes import Error
-from noetl.events.projection.versions import Versions
+from noetl.events.projection.number_history import NumberHistory
 from noetl.events.projection.views import SideRunOrigin, StepRunView
 
 _OVER = frozenset({"done", "failed", "unknown", "cancelled"})
@@ -66,8 +66,8 @@ class SideRunList:
     def __init__(self) -> None:
         self._records: list[_Record] = []
         self._of_views: dict[int, _Record] = {}  # by the identity of their view, which the record keeps alive
-        self._known = Versions()  # how many there are
-        self._counts: dict[tuple[str, str, str], Versions] = {}  # by step, kind and status
+        self._known = NumberHistory()  # how many there are
+        self._counts: dict[tuple[str, str, str], NumberHistory] = {}  # by step, kind and status
 
     @property
     def size_bytes(self) -> int:
@@ -91,7 +91,7 @@ class SideRunList:
 
     def _count(self, view: StepRunView, status: str, by: int, seq: int) -> None:
         assert view.origin is not None, "what has no origin is a step run"
-        counts = self._counts.setdefault((view.step, view.origin.kind, status), Versions())
+        counts = self._counts.setdefault((view.step, view.origin.kind, status), NumberHistory())
         counts.put(seq, (counts.at(seq) or (0,))[0] + by)
 
     # what it was at any moment
@@ -113,6 +113,6 @@ class SideRunList:
         return found, {step for (step, *_), one in self._counts.items() if one.is_changed(since, at)}
 
     def _counted(self, at: int) -> Iterator[tuple[tuple[str, str, str], int]]:
-        for key, versions in self._counts.items():
-            if number := (versions.at(at) or (0,))[0]:
+        for key, counts in self._counts.items():
+            if number := (counts.at(at) or (0,))[0]:
                 yield key, number

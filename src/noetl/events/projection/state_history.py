@@ -16,9 +16,9 @@ from noetl.events.envelope import Event
 from noetl.events.executions import PlaybookProcessed
 from noetl.events.loops import IterationDone, IterationFailed, IterationStarted, LoopStarted
 from noetl.events.projection.loop_cells import LoopCells, LoopCounts
+from noetl.events.projection.number_history import NumberHistory
 from noetl.events.projection.projection import Projection
 from noetl.events.projection.side_run_list import SideRunList
-from noetl.events.projection.versions import Versions
 from noetl.events.projection.views import LoopProgress, StepRunView
 
 _LOOP_EVENTS = (LoopStarted, IterationStarted, IterationDone, IterationFailed)
@@ -53,15 +53,15 @@ class _Counts(msgspec.Struct):
     done: int = 0
     failed: int = 0
     loop: LoopProgress | None = None
-    versions: Versions = msgspec.field(default_factory=lambda: Versions(9))
+    past: NumberHistory = msgspec.field(default_factory=lambda: NumberHistory(9))
 
     def keep(self, seq: int) -> None:
         level = self.loop.level if self.loop is not None else None
         of_loop = (1, level.total, level.done, level.failed) if level is not None else (0, 0, 0, 0)
-        self.versions.put(seq, self.tokens, self.running, self.waiting, self.done, self.failed, *of_loop)
+        self.past.put(seq, self.tokens, self.running, self.waiting, self.done, self.failed, *of_loop)
 
     def moment(self, step: str, at: int) -> StepMoment | None:
-        if (numbers := self.versions.at(at)) is None:
+        if (numbers := self.past.at(at)) is None:
             return None
         tokens, running, waiting, done, failed, has_loop, *loop = numbers
         counts = LoopCounts(*loop) if has_loop else None
@@ -82,13 +82,13 @@ class StateHistory:
         self._steps: dict[str, _Counts] = {}
         self._times = array("d")
         self._statuses: list[tuple[int, str]] = []
-        self._undoable, self._undoable_now = Versions(), 0
+        self._undoable, self._undoable_now = NumberHistory(), 0
 
     @property
     def size_bytes(self) -> int:
         """About what it takes in memory."""
         alive = 1_500 * len(self._projection.runs) + 200 * len(self._projection.places)
-        steps = sum(one.versions.size_bytes for one in self._steps.values())
+        steps = sum(one.past.size_bytes for one in self._steps.values())
         loops = sum(one.size_bytes for one in self.loops.values())
         return 8 * len(self._times) + alive + steps + loops + self.side_runs.size_bytes
 
@@ -199,5 +199,5 @@ class StateHistory:
 
     def steps(self, at: int, since: int = 0) -> list[StepMoment]:
         """The steps that something has happened at; only those that changed after event `since`."""
-        found = [one.moment(step, at) for step, one in self._steps.items() if one.versions.is_changed(since, at)]
+        found = [one.moment(step, at) for step, one in self._steps.items() if one.past.is_changed(since, at)]
         return [one for one in found if one is not None]

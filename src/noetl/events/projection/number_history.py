@@ -10,7 +10,7 @@ from array import array
 from bisect import bisect_right
 
 
-class Versions:
+class NumberHistory:
     """Some numbers that belong together, `width` of them, by the number of the event they changed with."""
 
     __slots__ = ("_numbers", "_seqs", "_width")
