@@ -176,13 +176,11 @@ def make_services(
     tools: Registry | None = None,
 ) -> Services:
     """Services over an open store."""
-    from noetl.server.workers import Roster
-
     tools, dispatch, meters = tools or tools_of(settings), dispatch or MemoryWakeups(), Meters()
     measured = cast(Store, MeasuredStore(store, meters))
     hub, tracing = Hub(measured, poll_s=settings.poll_s), open_tracing(measured, meters)
     secret_release = SecretRelease(lambda: open_server_keychain(store.credentials, clock, settings))
-    roster = Roster(measured.key_values, clock)
+    roster = _roster(measured, clock)
     library = _library(measured, clock, tools, roster)
     usage = _usage(settings, measured, results, clock)
     notifications, sender = _notifications(settings, measured, clock, secret_release, meters)
@@ -227,6 +225,12 @@ def make_services(
         sender=sender,
         access=_access(settings, measured, clock),
     )
+
+
+def _roster(store: Store, clock: Clock) -> Roster:
+    from noetl.server.workers import Roster
+
+    return Roster(store.key_values, clock)
 
 
 def _library(store: Store, clock: Clock, tools: Registry, roster: Roster) -> StoreLibrary:
