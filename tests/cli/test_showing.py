@@ -8,9 +8,9 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-import yaml
 
 from noetl.net.encoding import content_hash, from_json
+from tests import quick_yaml
 from tests.cli.running import FIXTURES, call
 
 BROKEN = "apiVersion: noetl.io/v10\nkind: Playbook\nmetadata: {name: n, path: p}\nworkflow: [{step: a}]\n"
@@ -71,7 +71,7 @@ def test_graph_draws_every_construct_in_every_form(name: str) -> None:
         code, shown[output], _ = call("graph", "-o", output, fixture(name))
         assert code == 0
 
-    steps = [step["step"] for step in yaml.safe_load(Path(fixture(name)).read_text())["workflow"]]
+    steps = [step["step"] for step in quick_yaml.loaded(Path(fixture(name)).read_text())["workflow"]]
     assert all(step in text for text in shown.values() for step in steps)
     assert shown["mermaid"].split("---")[2].lstrip().startswith("flowchart TD")
     assert shown["dot"].startswith("digraph ")
@@ -115,5 +115,5 @@ def test_schema_prints_a_schema_that_accepts_the_specification_s_example() -> No
     jsonschema.Draft202012Validator.check_schema(schema)
 
     assert code == 0
-    jsonschema.validate(yaml.safe_load(Path(fixture("F-004-H")).read_text()), schema)
+    jsonschema.validate(quick_yaml.loaded(Path(fixture("F-004-H")).read_text()), schema)
     assert call("schema", "--dialect", "v10")[1] == shown

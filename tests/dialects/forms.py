@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import yaml
 
 from noetl.base.errors import ToolError
 from noetl.events.envelope import Event
@@ -22,6 +21,7 @@ from noetl.events.tasks import TaskProcessed
 from noetl.operations.embedded import RunResult, run_net
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.registry import Registry
+from tests import quick_yaml
 from tests.dialects.v10_io import in_v10_io
 from tests.engine_script import net_of
 from tests.fixtures.logs import check_log
@@ -63,21 +63,17 @@ def playbooks() -> list[Playbook]:
 
 
 def _read(path: Path) -> Playbook:
-    told = _loaded(path.read_text())
+    told = quick_yaml.loaded(path.read_text())
     forms = [key for key in told if key.partition(",")[0] in DIALECTS]
     unknown = set(told) - {"about", "workload", "ctx", "workbook", "answers", "expect", "moved", "instead", *forms}
     assert not unknown, f"{path.name}: {unknown}"
     if "v10" in told and "v10-io" not in told:
-        told["v10-io"] = yaml.safe_dump(in_v10_io(_loaded(told["v10"])), sort_keys=False, width=1000)
+        told["v10-io"] = quick_yaml.written(in_v10_io(quick_yaml.loaded(told["v10"])))
         forms.append("v10-io")
     written = {form: _document(told, form) for form in forms}
     new = {f"{form}, migrated": _migrated(text) for form, text in written.items() if form in ("v2-case", "v2-eval")}
     more = (told.get(key, {}) for key in ("moved", "instead"))
     return Playbook(path.stem, {**written, **new}, told.get("answers", {}), told["expect"], *more)
-
-
-def _loaded(text: str) -> Any:
-    return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # the one of libyaml is as safe
 
 
 def _document(told: dict[str, Any], form: str) -> str:
@@ -88,7 +84,7 @@ def _document(told: dict[str, Any], form: str) -> str:
     head = _HEADS[dialect]
     if other_words:
         head = _HEADS["v2-case"].replace("v2-case", dialect)
-    return f"{head}{yaml.safe_dump(shared) if shared else ''}workflow:\n{steps}"
+    return f"{head}{quick_yaml.written(shared) if shared else ''}workflow:\n{steps}"
 
 
 def _migrated(text: str) -> str:

@@ -6,15 +6,14 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from noetl.events.envelope import Event
 from noetl.operations.embedded import Driver, RunResult, driving
+from tests import quick_yaml
 from tests.fixtures.virtual_time import LoopClock, run_virtually
 
 FOLDER = Path(__file__).parents[2] / "examples" / "patterns"
 BROKEN = Path(__file__).parent / "broken"
-TRACES: dict[str, dict[str, Any]] = yaml.safe_load((FOLDER / "traces.yaml").read_text("utf-8"))
+TRACES: dict[str, dict[str, Any]] = quick_yaml.loaded((FOLDER / "traces.yaml").read_text("utf-8"))
 
 
 def run(name: str, db: str, *, slots: int = 1) -> tuple[RunResult, list[Event]]:

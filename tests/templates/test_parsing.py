@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from noetl.base.errors import TemplateError
 from noetl.templates.expression import Comparison, GuardReference, parse
 from noetl.templates.logic import And, Compare, Const, Not, Opaque, Or
+from tests import quick_yaml
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 
@@ -253,7 +253,7 @@ def _texts(data: Any) -> list[str]:
 
 @pytest.mark.parametrize("path", sorted(FIXTURES.glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_template_of_every_fixture_parses_and_evaluates(path: Path) -> None:
-    for text in _texts(yaml.safe_load(path.read_text())):
+    for text in _texts(quick_yaml.loaded(path.read_text())):
         template = parse(text)
         assert template.shape is not None
         with suppress(TemplateError):  # arithmetic on what an empty scope does not have

@@ -16,6 +16,7 @@ from noetl.language.grammar.json_schema import playbook_schema
 from noetl.language.grammar.shapes import ref, templated
 from noetl.net.kinds import COMMON_SPEC
 from noetl.tools.kinds import KINDS
+from tests import quick_yaml
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 SCHEMA = playbook_schema(KINDS)
@@ -23,7 +24,7 @@ VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 
 
 def fixture(name: str) -> Any:
-    return yaml.safe_load((FIXTURES / f"{name}.yaml").read_text())
+    return quick_yaml.loaded((FIXTURES / f"{name}.yaml").read_text())
 
 
 def v10_fixtures() -> list[str]:
@@ -55,7 +56,7 @@ def test_every_v10_playbook_that_checks_without_a_word_is_accepted() -> None:
     for path in sorted((FIXTURES.parent / "golden" / "check" / "ok").glob("*.yaml")):
         text = path.read_text()
         if "apiVersion: noetl.io/v10" in text:
-            assert [error.message for error in VALIDATOR.iter_errors(yaml.safe_load(text))] == [], path.name
+            assert [error.message for error in VALIDATOR.iter_errors(quick_yaml.loaded(text))] == [], path.name
 
 
 @pytest.mark.parametrize("name", ["F-000-E", "F-001-C", "F-002-B", "F-003-A"])
@@ -184,7 +185,7 @@ def golden(prefixes: tuple[str, ...]) -> list[Path]:
         text = path.read_text()
         if path.stem.startswith(prefixes) and "apiVersion: noetl.io/v10" in text:
             try:
-                yaml.safe_load(text)
+                quick_yaml.loaded(text)
             except yaml.YAMLError:
                 continue
             found.append(path)
@@ -194,13 +195,13 @@ def golden(prefixes: tuple[str, ...]) -> list[Path]:
 @pytest.mark.req("DOC-13")
 @pytest.mark.parametrize("path", golden(("E_",)), ids=lambda path: path.stem)
 def test_what_the_checker_refuses_by_shape_the_schema_refuses_too(path: Path) -> None:
-    assert not accepts(yaml.safe_load(path.read_text())) or path.stem.split("-")[0] in BEYOND
+    assert not accepts(quick_yaml.loaded(path.read_text())) or path.stem.split("-")[0] in BEYOND
 
 
 @pytest.mark.req("DOC-13")
 @pytest.mark.parametrize("path", golden(("W_", "I_")), ids=lambda path: path.stem)
 def test_what_the_checker_only_remarks_on_is_accepted(path: Path) -> None:
-    assert [error.message for error in VALIDATOR.iter_errors(yaml.safe_load(path.read_text()))] == []
+    assert [error.message for error in VALIDATOR.iter_errors(quick_yaml.loaded(path.read_text()))] == []
 
 
 @pytest.mark.parametrize("text", ["90", "1.5", "48h", "1h30m", "300ms", "PT2H30M", "P2D", "PT0,5S", "{{ ctx.d }}"])

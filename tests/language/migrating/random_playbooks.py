@@ -12,7 +12,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-import yaml
+from tests import quick_yaml
 
 DONE, ERROR = "{{ event.name == 'call.done' }}", "{{ event.name == 'call.error' }}"
 DONE_OF_HTTP = "{{ event.name == 'call.done' and response.status_code in [200, 201] }}"
@@ -41,11 +41,6 @@ EVAL_CONDITIONS = (
     "{{ ctx.x == 1 }}",
     True,
 )
-
-
-class Unaliased(yaml.SafeDumper):
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
 
 
 class Playbooks:
@@ -87,7 +82,9 @@ class Playbooks:
         """Some steps read their result by their own name. Drawn apart, so that a seed keeps its playbook."""
         if "tool" not in step or self._words.random() > OWN_NAMES:
             return step
-        changed: dict[str, Any] = yaml.safe_load(text_of(step).replace("{{ result.n }}", f"{{{{ {step['step']}.n }}}}"))
+        changed: dict[str, Any] = quick_yaml.loaded(
+            text_of(step).replace("{{ result.n }}", f"{{{{ {step['step']}.n }}}}")
+        )
         return changed
 
     def tool(self, values: tuple[Any, ...]) -> dict[str, Any]:
@@ -327,4 +324,4 @@ class Playbooks:
 
 
 def text_of(document: dict[str, Any]) -> str:
-    return str(yaml.dump(document, Dumper=Unaliased, sort_keys=False, width=1000))
+    return quick_yaml.written(document)

@@ -8,10 +8,10 @@ from random import Random
 from typing import Any
 
 import msgspec
-import yaml
 
 from noetl.base.errors import ToolError
 from noetl.tools.contract import ToolContext, ToolResult
+from tests import quick_yaml
 from tests.playbook_runs import Scripted
 from tests.worker.case_running import answer, refused, run_case
 
@@ -78,7 +78,7 @@ def did(text: str, seed: int, order: int = 0) -> Did:
 
 def is_parallel(text: str) -> bool:
     """Whether a playbook can have several tokens or iterations at once, whose calls come in any order."""
-    waiting: list[Any] = [yaml.safe_load(text)["workflow"]]
+    waiting: list[Any] = [quick_yaml.loaded(text)["workflow"]]
     while waiting:
         node = waiting.pop()
         if isinstance(node, dict):

@@ -7,16 +7,16 @@ from typing import Any
 
 import msgspec
 import pytest
-import yaml
 
 from noetl.base.source import Source
 from noetl.language.conversion import Conversion, ConversionOutcome, convert
 from noetl.tools.kinds import load_kinds
+from tests import quick_yaml
 from tests.language.migrating.random_playbooks import text_of
 from tests.language.migrating.side_by_side import did, differences, is_parallel
 
 KINDS = load_kinds()
-CASES: dict[str, Any] = yaml.safe_load((Path(__file__).parent / "case_pipelines.yaml").read_text())
+CASES: dict[str, Any] = quick_yaml.loaded((Path(__file__).parent / "case_pipelines.yaml").read_text())
 REST = CASES.pop("rest")
 SEEDS = range(12)
 

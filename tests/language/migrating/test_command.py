@@ -8,13 +8,13 @@ from random import Random
 from typing import Any
 
 import pytest
-import yaml
 from click.testing import CliRunner
 
 from noetl.base.source import Source
 from noetl.cli.migrate import command
 from noetl.language.checking import check
 from noetl.tools.kinds import load_kinds
+from tests import quick_yaml
 from tests.language.migrating.migrated import HEAD, compiled, fixture
 from tests.language.migrating.random_playbooks import Playbooks, text_of
 
@@ -154,12 +154,12 @@ def places(node: Any) -> Iterator[Any]:
 
 def damaged(document: dict[str, Any], random: Random) -> str:
     """The document with some of its parts left out, doubled, or in another place."""
-    changed = yaml.safe_load(text_of(document))
+    changed = quick_yaml.loaded(text_of(document))
     for _ in range(random.randint(1, 3)):
         node, other = (random.choice(list(places(changed))) for _ in range(2))
         key = random.choice(list(node)) if isinstance(node, dict) else random.randrange(len(node))
         part = node.pop(key) if random.random() < 0.6 else node[key]
-        copied = yaml.safe_load(text_of({"part": part}))["part"]
+        copied = quick_yaml.loaded(text_of({"part": part}))["part"]
         if random.random() < 0.5 and isinstance(other, dict):
             other[str(key)] = copied
         elif isinstance(other, list):

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import yaml
 
 from noetl.base.source import Source
 from noetl.language.conversion import Conversion, ConversionOutcome, convert
+from tests import quick_yaml
 from tests.language.migrating.migrated import FIXTURES, KINDS
 from tests.language.migrating.random_playbooks import Playbooks, text_of
 
@@ -58,7 +58,7 @@ def places(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 def with_key(document: dict[str, Any], path: tuple[Any, ...]) -> str:
     """The document with the rare key in the mapping at `path`."""
-    changed: Any = yaml.safe_load(text_of(document))
+    changed: Any = quick_yaml.loaded(text_of(document))
     node = changed
     for part in path:
         node = node[part]
@@ -75,8 +75,8 @@ def is_reported(done: Conversion, path: tuple[Any, ...]) -> bool:
 
 def documents() -> Iterator[tuple[str, dict[str, Any]]]:
     for name in SOURCES:
-        yield name, yaml.safe_load((FIXTURES / f"{name}.yaml").read_text())
-    yield "v10-io", yaml.safe_load(V10_IO)
+        yield name, quick_yaml.loaded((FIXTURES / f"{name}.yaml").read_text())
+    yield "v10-io", quick_yaml.loaded(V10_IO)
     for seed in range(2):
         yield f"v2-case {seed}", Playbooks(seed).document("v2-case", usual=False)
         yield f"v2-eval {seed}", Playbooks(seed).document("v2-eval")

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +14,7 @@ from noetl.base.diagnostics import Diagnostic
 from noetl.base.source import Source
 from noetl.language.conversion import ConversionOutcome, convert
 from noetl.language.migrating.migrator import migrate
+from tests import quick_yaml
 from tests.language.migrating.migrated import KINDS, compiled, essence, migrated
 
 UNDEFINED = ("W_FOREIGN_NAME", "W_UNDEFINED_NAME")  # what an older dialect warns of and v10 refuses
@@ -84,11 +84,6 @@ steps = st.fixed_dictionaries(
 )
 
 
-class Unaliased(yaml.SafeDumper):
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
-
-
 def playbook(dialect: str, *steps: dict[str, Any]) -> str:
     """A document with a comment behind every line."""
     document = {
@@ -97,7 +92,7 @@ def playbook(dialect: str, *steps: dict[str, Any]) -> str:
         "metadata": {"name": "t", "path": "t", "dialect": dialect},
         "workflow": list(steps),
     }
-    lines = str(yaml.dump(document, Dumper=Unaliased, sort_keys=False, width=1000)).splitlines()
+    lines = quick_yaml.written(document).splitlines()
     return "".join(f"{line}  # c{number}.\n" for number, line in enumerate(lines))
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import yaml
 
 from noetl.base.source import Source
 from noetl.language.conversion import ConversionOutcome, convert
+from tests import quick_yaml
 from tests.language.migrating.migrated import HEAD, KINDS
 from tests.playbook_runs import Scripted
 from tests.worker.case_running import called, refused, run_case
@@ -27,7 +27,7 @@ def rescued(text: str) -> str:
 
 
 def retry_rule(text: str) -> dict[str, Any]:
-    tool = yaml.safe_load(text)["workflow"][0]["tool"]
+    tool = quick_yaml.loaded(text)["workflow"][0]["tool"]
     task = tool[0] if isinstance(tool, list) else tool
     then: dict[str, Any] = task["spec"]["policy"]["rules"][0]["then"]
     return then
@@ -165,7 +165,7 @@ def test_a_first_step_of_another_name_is_named_as_the_entry() -> None:
     new = rescued(text)
 
     assert any("executor: {spec: {entry_step: begin}}" in one.hint for one in before.refusals)
-    assert yaml.safe_load(new)["executor"] == {"spec": {"entry_step": "begin"}}
+    assert quick_yaml.loaded(new)["executor"] == {"spec": {"entry_step": "begin"}}
     assert called(run_case(new)) == ["begin_task"]
 
 
@@ -182,7 +182,7 @@ def test_a_key_that_has_another_place_in_v10_is_read_and_put_there(text: str, pl
 
     assert {one.code for one in done.before.diagnostics} == {"I_ALIAS"}
     assert done.outcome is ConversionOutcome.MIGRATED
-    node = yaml.safe_load(done.text or "")
+    node = quick_yaml.loaded(done.text or "")
     for part in place:
         node = node[part]
     assert node is not None
