@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -50,14 +51,14 @@ def _tool_row(name: str) -> dict[str, Any]:
 
 def _driver(name: str) -> str | None:
     """The package a kind works with, and its version, where it is installed."""
-    from importlib.metadata import packages_distributions, version
+    from importlib.metadata import version
 
     from noetl.tools.registry import EXTRAS, driver_of, is_installed
 
     extra = EXTRAS.get(name)
     if extra is None or not is_installed(extra):
         return None
-    packages = packages_distributions().get(driver_of(extra).partition(".")[0], [])
+    packages = _distributions().get(driver_of(extra).partition(".")[0], [])
     return f"{packages[0]} {version(packages[0])}" if packages else None
 
 
@@ -74,6 +75,14 @@ def _state(name: str) -> str:
         return f"off; --allow {name}"
     extra = EXTRAS.get(name)
     return "ready" if extra is None or is_installed(extra) else f"pip install noetl-engine[{extra}]"
+
+
+@cache
+def _distributions() -> Mapping[str, list[str]]:
+    """The distributions of each package. Finding them reads what every installed one says of itself."""
+    from importlib.metadata import packages_distributions
+
+    return packages_distributions()
 
 
 @cache
