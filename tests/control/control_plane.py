@@ -7,7 +7,7 @@ from typing import Any
 
 from noetl.base.clock import ManualClock
 from noetl.control.assembly import assemble
-from noetl.control.claiming.local_worker import LocalWorkers
+from noetl.control.claiming.local_worker import LocalWorker
 from noetl.control.claiming.worker_abilities import WorkerAbilities
 from noetl.control.commit.effects import Listeners, Stop
 from noetl.control.commit.sharing import OwnExecutions, SharedExecutions
@@ -56,7 +56,7 @@ class ControlPlane:
         shared: bool = False,
         clock: ManualClock | None = None,
         stop: Stop | None = None,
-        local_worker: LocalWorkers | None = None,
+        local_worker: LocalWorker | None = None,
         ability_of: Callable[[str], WorkerAbilities] | None = None,
     ) -> None:
         self.store = store if store is not None else Counting()

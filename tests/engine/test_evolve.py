@@ -6,10 +6,10 @@ from typing import get_args
 
 import pytest
 
-from noetl.engine.evolve import ROOMS
+from noetl.engine.evolve import HANDLERS
 from noetl.events.events import Payload
 
 
 @pytest.mark.req("EVT-07")
 def test_every_event_has_a_room_that_follows_it() -> None:
-    assert set(ROOMS) == set(get_args(Payload))
+    assert set(HANDLERS) == set(get_args(Payload))

@@ -54,7 +54,7 @@ def refusals_are_recorded_each_time(patch: pytest.MonkeyPatch) -> None:
             return refused(execution, command, *more)
 
     patch.setattr(reports, "_refused", forgetful)
-    patch.setitem(evolve.ROOMS, ReportRefused, evolve._pass_by)
+    patch.setitem(evolve.HANDLERS, ReportRefused, evolve._pass_by)
 
 
 def reports_are_not_fenced(patch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from noetl.control.background.recovery import Recovery
 from noetl.control.claiming.claims import Claims
 from noetl.control.claiming.leases import OrderLeases
 from noetl.control.claiming.local_control_plane import LocalControlPlane
-from noetl.control.claiming.local_worker import LocalWorkers
+from noetl.control.claiming.local_worker import LocalWorker
 from noetl.control.claiming.long_polls import Polls
 from noetl.control.claiming.pools import Pools
 from noetl.control.claiming.ready_orders import ReadyOrders
@@ -113,7 +113,7 @@ def assemble(
     library: Library | None = None,
     terms: LeaseTerms | None = None,
     ability_of: Callable[[str], WorkerAbilities] | None = None,
-    local_worker: LocalWorkers | None = None,
+    local_worker: LocalWorker | None = None,
     notices: NoticeWriter | None = None,
     is_traced: bool = False,
     sleep: Sleep = asyncio.sleep,
@@ -187,7 +187,7 @@ def _claiming(
     ground: _Ground,
     decisions: Decisions,
     ability_of: Callable[[str], WorkerAbilities] | None,
-    local_worker: LocalWorkers | None,
+    local_worker: LocalWorker | None,
 ) -> _Claiming:
     pools, leases = Pools(ground.store, ground.clock), OrderLeases(decisions, ground.store, ground.clock)
     expected = WaitingForResults(decisions.effects.offer_again)

@@ -1,6 +1,6 @@
 """How the events of case runs change the state: where they stand, who listens, and what is kept for them (V2C-13).
 
-Called by `engine.evolution`, which is the only door (EVT-07).
+Called by `engine.evolve`, which is the only door (EVT-07).
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def evolve(execution: Execution, event: Event) -> None:
     if execution.handling:
         side_runs.keep_for_handlers(execution, event)
     payload = event.payload
-    ROOMS[type(payload)](execution, event, payload)
+    HANDLERS[type(payload)](execution, event, payload)
     execution.seq = event.seq
     execution.last_event_id = event.event_id
 
@@ -135,7 +135,7 @@ def _pass_by(execution: Execution, event: Event, payload: Payload) -> None:
 
 
 # Every event has a room that follows it, found by its class: there are too many to ask for one after the other.
-ROOMS: dict[type, Callable[[Execution, Event, Any], None]] = {
+HANDLERS: dict[type, Callable[[Execution, Event, Any], None]] = {
     **dict.fromkeys(get_args(tokens.Moving), tokens.follow),
     **dict.fromkeys(get_args(steps.Running), steps.follow),
     **dict.fromkeys(get_args(cases.Hearing), cases.follow),

@@ -1,7 +1,7 @@
-"""Those who wait under a rate are given new moments, in the order in which they wait.
+"""Gives tokens that wait under a rate limit new start times, in the order in which they wait.
 
-That is so when the rate is changed, and when time was late: moments pass also while an execution is paused or no server
-runs. Whoever's moment came meanwhile must not begin together with all the others, or the rate would be broken.
+Needed when the rate was changed, and when time was lost: start times pass also while an execution is paused or no
+server runs. Tokens whose time came meanwhile must not all begin at once, or the rate would be broken.
 """
 
 from __future__ import annotations

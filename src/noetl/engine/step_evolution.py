@@ -1,6 +1,6 @@
 """How the events of step runs change the state, from being scheduled to their end. It decides nothing.
 
-Called by `engine.evolution`, which is the only door (EVT-07).
+Called by `engine.evolve`, which is the only door (EVT-07).
 """
 
 from __future__ import annotations

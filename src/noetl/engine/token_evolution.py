@@ -1,6 +1,6 @@
 """How the events of tokens change the state, from their appearance to their end, and what their end leaves behind.
 
-Called by `engine.evolution`, which is the only door (EVT-07).
+Called by `engine.evolve`, which is the only door (EVT-07).
 """
 
 from __future__ import annotations

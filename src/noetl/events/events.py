@@ -1,8 +1,8 @@
-"""Events: the facts of an execution, one class each (EVT-01, EVT-03). They stand with what they are about; here is
-all of them.
+"""Events: the facts of an execution, one class each (EVT-01, EVT-03). Each class is in the module of what it is about;
+this module has the union of all.
 
 A payload says only what its event adds; who wrote it, when and about which step run is the envelope's business
-(`records.envelope`). A changed meaning becomes a new class and a new version, and the old one stays readable.
+(`envelope.py`). A changed meaning becomes a new class and a new version, and the old one stays readable.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Unwanted orders: what their tools have begun elsewhere is ended when nobody wants it any more (SRV-11).
+"""Cancelled orders: what their tools have begun elsewhere is ended when nobody wants it any more (SRV-11).
 
 That an order was stopped does not say so: its lease may be another worker's now, who goes on with the same jobs. So the
 server is asked, with a report that has nothing in it. A slot does not wait for the answer; the worker's end does.

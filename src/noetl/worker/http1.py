@@ -113,8 +113,8 @@ class HttpConnection:
     async def ask(
         self, method: str, target: str, *, body: bytes | None = None, media_type: str = "", timeout_s: float
     ) -> Reply:
-        """One answer to one request, which is sent once: who sends it again may have to say more. WireError when there
-        is no answer within `timeout_s`."""
+        """One answer to one request, which is sent once: who sends it again may have to say more. HttpConnectionError
+        when there is no answer within `timeout_s`."""
         about = f"Content-Type: {media_type}\r\nContent-Length: {len(body)}\r\n" if body is not None else ""
         head = f"{method} {self._below}{target} HTTP/1.1\r\n{self._always}{about}\r\n"
         request = head.encode("latin-1") + (body or b"")

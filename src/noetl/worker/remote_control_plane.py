@@ -74,22 +74,22 @@ class RemoteControlPlane:
     # reporting and claiming
 
     async def turn(self, turn: Turn) -> TurnAnswer:
-        local_workers = self._pop_arrived(turn.capacity)
+        arrived = self._pop_arrived(turn.capacity)
         # The long poll has brought enough: no request at all.
-        if len(local_workers) == turn.capacity and not turn.reports:
-            return TurnAnswer(orders=local_workers)
+        if len(arrived) == turn.capacity and not turn.reports:
+            return TurnAnswer(orders=arrived)
         # Values are uploaded beside the task; the report that names them waits for them here.
         await self._values.settled(turn.reports)
         sound = [report for report in turn.reports if not self._names_what_was_refused(report)]
         told_as = tuple(map(self._values.as_stored, sound))
-        asked = msgspec.structs.replace(turn, reports=told_as, capacity=turn.capacity - len(local_workers))
+        asked = msgspec.structs.replace(turn, reports=told_as, capacity=turn.capacity - len(arrived))
         answer = await self._turn_answer(asked)
         verdicts = iter(answer.verdicts)
         told = {id(report): next(verdicts) for report in sound}
         return msgspec.structs.replace(
             answer,
             verdicts=tuple(told.get(id(report), ReportResult.REFUSED) for report in turn.reports),
-            orders=(*local_workers, *answer.orders),
+            orders=(*arrived, *answer.orders),
         )
 
     async def poll(self, capacity: int) -> int:

@@ -26,7 +26,7 @@ BATCH = 50  # executions of one transaction: whoever commits meanwhile waits no 
 _COUNTED = 10_000  # of a playbook, when nothing is removed
 
 
-class ExpiredExecution(msgspec.Struct, kw_only=True):
+class ExpiredExecutions(msgspec.Struct, kw_only=True):
     """Executions of one version of a playbook that are kept for `kept_s` and are older."""
 
     path: str
@@ -37,7 +37,7 @@ class ExpiredExecution(msgspec.Struct, kw_only=True):
 class RetentionCount(msgspec.Struct, kw_only=True):
     """What was removed, or would be."""
 
-    executions: list[ExpiredExecution] = []
+    executions: list[ExpiredExecutions] = []
     results: int = 0
 
     @property
@@ -95,13 +95,13 @@ class Retention:
         removed.results = await self._collect()
         return removed
 
-    async def _policies(self) -> AsyncIterator[tuple[ExpiredExecution, str]]:
+    async def _policies(self) -> AsyncIterator[tuple[ExpiredExecutions, str]]:
         """Each version that has executions which are over, and how long these are kept."""
         for net_hash in await self._store.ended_nets():
             net = msgspec.json.decode(await self._store.net(net_hash), type=_Net)
             kept_s = kept_for(net.metadata.get("retention"), self._default_s)
             if kept_s is not None:
-                yield ExpiredExecution(path=net.path, kept_s=kept_s), net_hash
+                yield ExpiredExecutions(path=net.path, kept_s=kept_s), net_hash
 
     async def _collect(self) -> int:
         before = self._clock.now() - self._grace_s

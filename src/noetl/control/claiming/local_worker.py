@@ -10,12 +10,12 @@ from typing import Protocol
 from noetl.events.orders import Order
 
 
-class LocalWorker(Protocol):
+class OrderReceiver(Protocol):
     def give(self, orders: Sequence[Order]) -> None:
         """These are its own now. Never waits."""
 
 
-class LocalWorkers(LocalWorker, Protocol):
+class LocalWorker(OrderReceiver, Protocol):
     worker_id: str
 
     @property

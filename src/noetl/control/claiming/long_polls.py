@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from noetl.control.claiming.claims import Claims
-from noetl.control.claiming.local_worker import LocalWorkers
+from noetl.control.claiming.local_worker import LocalWorker
 from noetl.control.claiming.ready_orders import ReadyOrders
 from noetl.control.commit.batch import CommitBatch
 from noetl.control.commit.effects import Effects
@@ -44,7 +44,7 @@ class Poll:
 class Polls:
     """`effects` tell of orders that are still ready. `local_worker` is the one in this process, which polls nobody."""
 
-    def __init__(self, claims: Claims, ready: ReadyOrders, effects: Effects, local_worker: LocalWorkers | None) -> None:
+    def __init__(self, claims: Claims, ready: ReadyOrders, effects: Effects, local_worker: LocalWorker | None) -> None:
         self._claims, self._ready, self._effects, self._local_worker = claims, ready, effects, local_worker
         self._open: dict[Poll, None] = {}
 

@@ -33,8 +33,8 @@ class Turns:
             recorded = [(report.execution_id, partial(self._record_safely, report)) for report in turn.reports]
             claimed = (None, partial(self._claims.claim, turn))
             *decisions, orders = await self._group_commit.decide_each([*recorded, claimed])
-            # After all of them: what could be stored is stored. The worker repeats the turn, and duplicates are
-            # recognised by report id.
+            # After all of them: what could be stored is stored. The worker repeats the turn, and a report that was
+            # recorded before changes nothing.
             for one in (*decisions, orders):
                 if isinstance(one, BaseException):
                     raise one

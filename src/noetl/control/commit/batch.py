@@ -9,7 +9,7 @@ import msgspec
 
 from noetl.base.errors import BackendError
 from noetl.control.claiming.lease_terms import terms_of
-from noetl.control.claiming.local_worker import LocalWorker
+from noetl.control.claiming.local_worker import OrderReceiver
 from noetl.control.claiming.orders import order_rows
 from noetl.control.commit.loaded_executions import DecidedEvents, LoadedExecution, LoadedExecutions
 from noetl.control.notifications.notices import NoticeWriter
@@ -40,7 +40,7 @@ class CommitBatch:
         self.touched: set[str] = set()
         self._touching: set[str] = set()  # what whoever decides now has used, for good or not
         self._room: dict[str, StoreSpace] = {}  # the pools that orders are taken from, and how many may be
-        self.given: dict[LocalWorker, list[Order]] = {}  # claimed for workers that wait
+        self.given: dict[OrderReceiver, list[Order]] = {}  # claimed for workers that wait
         self.at_the_end: list[Callable[[], None]] = []  # of the batch, stored or not
 
     def note_touched_in(self, touched: set[str]) -> None:
@@ -67,7 +67,7 @@ class CommitBatch:
             self.given[hand] = [order for order in orders if order.execution_id not in execution_ids]
 
     def add(self, execution_id: str, command: Command, decision: Decision, plan: Plan) -> None:
-        """UnkeptError where something of it could not be stored apart."""
+        """NotStoredError where something of it could not be stored apart."""
         # Nothing to store. An empty commit would only raise conflicts.
         if not decision.events:
             return

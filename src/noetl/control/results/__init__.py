@@ -1,1 +1,2 @@
-"""Large results while deciding: cached, fetched before they are needed, waited for. Read first: `result_cache.py`."""
+"""Large results while deciding: cached, fetched before they are needed, waited for. Read first: `result_cache.py`,
+`step_reads.py` (which results an order brings along)."""

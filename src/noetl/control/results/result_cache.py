@@ -78,7 +78,7 @@ class ResultCache:
     def load(self, reference: Reference) -> Any:
         if not self.is_far(reference.size):
             return self._results.load(reference)
-        body = self._transfer.local_workers(reference.checksum)
+        body = self._transfer.cached_body(reference.checksum)
         if body is not None:
             return msgspec.json.decode(body)
         if (gone := self._transfer.known_gone(reference.checksum)) is not None:
@@ -88,7 +88,7 @@ class ResultCache:
         return None
 
     def check(self) -> None:
-        """AwayError where something was lacking since this was asked last."""
+        """ResultNotLoadedError where something was lacking since this was asked last."""
         if self._unsent or self._unread:
             unsent, self._unsent = self._unsent, {}
             unread, self._unread = self._unread, set()
@@ -131,7 +131,7 @@ class ResultCache:
 
     def load_now(self, reference: Reference) -> Any:
         """A value, at hand or not: then this blocks. What an order refers to is fetched before."""
-        body = self._transfer.local_workers(reference.checksum)
+        body = self._transfer.cached_body(reference.checksum)
         return self._results.load(reference) if body is None else msgspec.json.decode(body)
 
     async def fetch(self, references: Iterable[Reference]) -> None:

@@ -1,5 +1,5 @@
-"""Bodies of results on their way to a far store and back, each once, whoever asks for it, and those that are
-at hand."""
+"""Moves the bodies of results to and from a remote result store, one transfer for each body however many ask for it,
+and caches them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ResultTransfer:
 
     # what is at hand
 
-    def local_workers(self, checksum: str) -> bytes | None:
+    def cached_body(self, checksum: str) -> bytes | None:
         body = self._bodies.get(checksum)
         if body is not None:
             self._bodies.move_to_end(checksum)

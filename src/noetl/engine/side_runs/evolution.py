@@ -1,4 +1,4 @@
-"""How the events of side runs change the state. Called by `engine.evolution`, which is the only door (EVT-07)."""
+"""How the events of side runs change the state. Called by `engine.evolve`, which is the only door (EVT-07)."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class _Kept(msgspec.Struct):
 
 
 class StateHistories:
-    """What is kept, the last that was looked at last."""
+    """What is kept, least recently viewed first."""
 
     def __init__(self, store: History, most_bytes: int = MOST_BYTES) -> None:
         self._store, self._most_bytes = store, most_bytes
