@@ -39,6 +39,7 @@ def _bucket(port: int) -> dict[str, Any]:
 
 
 CONNECTING: dict[str, Callable[[int], dict[str, Any]]] = {
+    "amqp": lambda port: {"op": "count", "queue": "q", "auth": _login(port)},
     "archive": lambda port: {"op": "list", "source": "s3://bucket/a.zip", "auth": _bucket(port)},
     "convert": lambda port: {"source": "s3://bucket/a.csv", "auth": _bucket(port)},
     "duckdb": lambda port: {"command": read("SELECT 1"), **_postgres(port)},

@@ -29,6 +29,7 @@ _TYPES = [
         "nats",
         "redis",
         "mqtt",
+        "amqp",
         "slack",
         "teams",
         "s3",

@@ -16,6 +16,7 @@ from noetl.tools.contract import Tool
 from noetl.tools.permissions import Permissions
 
 BUILT_IN = {
+    "amqp": "noetl.tools.amqp.tool:AmqpTool",
     "archive": "noetl.tools.archive.tool:ArchiveTool",
     "artifact": "noetl.tools.artifact.tool:ArtifactTool",
     "convert": "noetl.tools.convert.tool:ConvertTool",
@@ -51,6 +52,7 @@ CALL_NOTHING = frozenset(BUILT_IN) - {"playbook"}  # kinds that never start a ch
 # kind -> the extra whose packages it needs
 _CALLED_ALIKE = (
     *(
+        "amqp",
         "convert",
         "duckdb",
         "email",
@@ -70,6 +72,7 @@ EXTRAS = {**{name: name for name in _CALLED_ALIKE}, "gcs": "storage", "sftp": "s
 GROUP = "noetl.tools"
 _ALWAYS = frozenset(path for kind, path in BUILT_IN.items() if kind not in EXTRAS)
 _DRIVERS = {  # the module of an extra that is not called as the extra
+    "amqp": "aiormq",
     "convert": "openpyxl",
     "email": "aiosmtplib",
     "mqtt": "aiomqtt",

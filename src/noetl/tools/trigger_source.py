@@ -17,11 +17,13 @@ from noetl.tools.contract import ToolContext
 
 class TriggerItem(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that arrived. `item_id` is the same whenever this item is read again, and no other item of the source
-    has it. `receipt` is what the source needs to be told that the item is done with."""
+    has it. `receipt` is what the source needs to be told that the item is done with. `refusal` is why the item starts
+    nothing: it becomes a dead letter."""
 
     item_id: str
     value: Any
     receipt: str = ""
+    refusal: str = ""
 
 
 class TriggerBatch(msgspec.Struct, frozen=True, kw_only=True):

@@ -131,6 +131,8 @@ class TriggerTurns:
         execution_id = execution_id_of(trigger, item.item_id)
         if await self._store.execution(execution_id) is not None:
             return progress
+        if item.refusal:
+            raise RefusedError(item.refusal)
         if len(msgspec.json.encode(item.value)) > LONGEST_BYTES:
             raise RefusedError(f"it has more than {LONGEST_BYTES:,} bytes, which no start takes")
         told = {"name": trigger.name, "kind": trigger.kind, "item_id": item.item_id}

@@ -1,4 +1,4 @@
-"""Kinds that speak to message brokers: redis, mqtt."""
+"""Kinds that speak to message brokers: redis, mqtt, amqp."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from noetl.tools.kinds.schema_fragments import (
     DURATION,
     FLAG,
     INTEGER,
+    OBJECT,
     TEXT,
+    TEXTS,
     one_of,
 )
 
@@ -91,4 +93,63 @@ MQTT = ToolKind(
     defaults={"timeout": 30},
 )
 
-KINDS = (REDIS, MQTT)
+_QUEUE = Input(name="queue", schema=TEXT, doc="The queue.", required=True)
+
+AMQP = ToolKind(
+    name="amqp",
+    trigger=TriggerKind(
+        doc="A message of a queue.",
+        item="The message: value, exchange, routing_key, message_id and headers.",
+        inputs=(
+            _QUEUE,
+            Input(
+                name="identity",
+                schema=one_of("message_id", "content"),
+                doc="What makes a message the same when it is delivered again; message_id when left out.",
+            ),
+            AUTH,
+        ),
+    ),
+    credential_types=("amqp",),
+    error_kinds=_errors("amqp"),
+    doc="Publishes messages to RabbitMQ and other brokers of AMQP 0-9-1, and takes messages of a queue.",
+    inputs=(
+        Input(
+            name="op",
+            schema=one_of("publish", "get", "ack", "reject", "count"),
+            doc="What to do.",
+            required=True,
+            aliases=("operation",),
+        ),
+        Input(name="queue", schema=TEXT, doc="The queue; with publish, the queue that gets the message directly."),
+        Input(name="exchange", schema=TEXT, doc="With publish: the exchange."),
+        Input(name="routing_key", schema=TEXT, doc="With publish: the key by which the exchange finds queues."),
+        _DATA,
+        Input(name="headers", schema=OBJECT, doc="With publish: headers of the message."),
+        Input(name="message_id", schema=TEXT, doc="With publish: the id; that of the task run when left out."),
+        Input(name="persistent", schema=FLAG, doc="With publish: the broker keeps it on disk; true when left out."),
+        Input(
+            name="mandatory",
+            schema=FLAG,
+            doc="With publish: a message that no queue takes is the error amqp.missing; true when left out.",
+        ),
+        Input(
+            name="ack",
+            schema=one_of("received", "later"),
+            doc="With get: messages are acknowledged as they are received, or later by a task with op ack.",
+        ),
+        Input(
+            name="receipts",
+            schema=TEXTS,
+            doc="With ack and reject: what get returned under this name.",
+        ),
+        Input(name="requeue", schema=FLAG, doc="With reject: back into the queue, not to its dead letters."),
+        _LIMIT,
+        _WAIT,
+        _FORMAT,
+        AUTH,
+    ),
+    defaults={"timeout": 30},
+)
+
+KINDS = (REDIS, MQTT, AMQP)

@@ -18,7 +18,7 @@ class Broker(msgspec.Struct, frozen=True, kw_only=True):
     ca: str = ""
     user: str = ""
     password: str = ""
-    database: str = ""  # of Redis: a number
+    database: str = ""  # of Redis: a number; of AMQP: the virtual host
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"
