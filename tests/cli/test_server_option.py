@@ -52,6 +52,26 @@ def test_a_registered_playbook_is_run_there_by_its_path_where_a_server_is_config
     assert (ran.returncode, ran.stdout) == (0, "and more\n")
 
 
+@pytest.mark.req("TMR-01")
+def test_a_run_of_a_file_leaves_the_schedule_of_its_path_as_it_is(place: Here) -> None:
+    nightly = QUICK.replace("tests/quick", "tests/nightly").replace(
+        "workflow:", 'trigger: { timer: { cron: "0 3 * * *" } }\nworkflow:'
+    )
+    (place.folder / "nightly.yaml").write_text(nightly)
+    (place.folder / "draft.yaml").write_text(nightly.replace("0 3 * * *", "* * * * *"))
+    place.call("register", "nightly.yaml", "--server", "here")
+
+    ran = place.call("run", "draft.yaml", "--server", "here")
+
+    assert (ran.returncode, ran.stdout) == (0, "and more\n")
+    assert "runs tests/nightly version 2 once; its trigger is not set by this" in ran.stderr
+    (schedule,) = json.loads(place.call("schedule", "list", "--server", "here", "-o", "json").stdout)
+    assert (schedule["cron"], schedule["version"]) == ("0 3 * * *", 1)
+    place.call("register", "draft.yaml", "--server", "here")
+    (schedule,) = json.loads(place.call("schedule", "list", "--server", "here", "-o", "json").stdout)
+    assert (schedule["cron"], schedule["version"]) == ("* * * * *", 2)
+
+
 def test_a_detached_run_prints_its_id_and_is_steered_later(place: Here) -> None:
     given = place.call("run", "slow.yaml", "--set", "s=600", "--server", "here", "--detach").stdout.strip()
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from noetl.cli.live import LiveView
     from noetl.client import AsyncClient
     from noetl.client.models import StartedExecution
+    from noetl.language.checking import Checked
     from noetl.operations.api_shapes import ResultView
 
 
@@ -38,31 +39,40 @@ class RemoteRun:
         from noetl.cli.payload import payload_from
 
         inputs = payload_from(payload, settings)
-        source = None
+        file = None
         if is_file(name):
             if version is not None:
                 raise click.UsageError("--version chooses among registered playbooks, and this is a file")
-            source = self._accepted_text(name)
-            if source is None:
+            file = self._accepted(name)
+            if file is None:
                 return INVALID
         with refusals(), self._there.client() as client:
-            if source is not None:
-                registered = client.register(source)
+            if file is not None:
+                registered = client.register(file.source.text, schedule=False)
                 name, version = registered.path, str(registered.version)
             started = client.start(name, inputs, version=version)
-        if source is None:
+        if file is None:
             print_warnings_of(started)
+        elif file.net is not None and file.net.trigger is not None:
+            self._print_schedule_is_left(name, version)
         if self._detach:
             click.echo(started.execution_id)
             return 0
         return followed(self._there, started.execution_id, self._output, self._quiet, started=started)
 
-    def _accepted_text(self, name: str) -> str | None:
+    def _accepted(self, name: str) -> Checked | None:
         from noetl.cli.accepted_text import accepted
         from noetl.cli.files import read_source
 
-        checked = accepted(read_source(name), strict=self._strict, migrates=self._migrates)
-        return checked.source.text if checked is not None else None
+        return accepted(read_source(name), strict=self._strict, migrates=self._migrates)
+
+    def _print_schedule_is_left(self, path: str, version: str | None) -> None:
+        from noetl.cli.live import print_line
+
+        if not self._quiet:
+            print_line(
+                f"runs {visible(path)} version {version} once; its trigger is not set by this: noetl register does that"
+            )
 
 
 def print_warnings_of(started: StartedExecution) -> None:

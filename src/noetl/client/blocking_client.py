@@ -157,11 +157,11 @@ class Client(Calls):
 
     # the catalogue
 
-    def register(self, source: str | Path) -> PlaybookInfo:
+    def register(self, source: str | Path, *, schedule: bool = True) -> PlaybookInfo:
         """Check a playbook, given as a file or as its text, and put it into the catalogue. ApiError with its
-        diagnostics when it has errors."""
+        diagnostics when it has errors. Without `schedule` the schedule of its path is left as it is."""
         text = source.read_text("utf-8") if isinstance(source, Path) else source
-        return self.send(requests.register(text))
+        return self.send(requests.register(text, schedule=schedule))
 
     # executions
 

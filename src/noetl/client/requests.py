@@ -47,14 +47,13 @@ def _catalog(path: str, rest: str = "") -> str:
 # the catalogue
 
 
-def register(source: str) -> ApiRequest[models.PlaybookInfo]:
+def register(source: str, *, schedule: bool = True) -> ApiRequest[models.PlaybookInfo]:
+    told = read_as(models.PlaybookInfo)
+    # the same text is the same version, so it may be sent again
+    if not schedule:
+        return post("/api/catalog", told, {"source": source, "schedule": False}, again=True)
     return ApiRequest(
-        method="POST",
-        path="/api/catalog",
-        read=read_as(models.PlaybookInfo),
-        content=source.encode(),
-        media_type=_YAML,
-        again=True,  # the same text is the same version
+        method="POST", path="/api/catalog", read=told, content=source.encode(), media_type=_YAML, again=True
     )
 
 

@@ -17,11 +17,13 @@ _SHOWN = 200  # letters of a name that is not there
 
 
 async def register_playbook(
-    store: Store, net: Net, *, source: str, at: float, origin: Path | None = None
+    store: Store, net: Net, *, source: str, at: float, origin: Path | None = None, schedule: bool = True
 ) -> CatalogRow:
-    """A new version, unless the newest one has the same content. Its schedule counts from now on (TMR-01)."""
+    """A new version, unless the newest one has the same content. Its schedule counts from now on (TMR-01); without
+    `schedule` the one that this path has goes on with the version it has."""
     row = await store.catalog.register(Registration.of(net, at=at, source=source, origin=origin))
-    await ScheduleStore(store.key_values).enter(net, row, at=at)
+    if schedule:
+        await ScheduleStore(store.key_values).enter(net, row, at=at)
     return row
 
 

@@ -38,12 +38,14 @@ Version = Annotated[str, Query(description="A number, or the author's label.", m
 
 class Registering(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`path`, when given, must be the one the playbook has. `strict` refuses warnings too, as the server's own setting
-    does; `migrate` registers the v10 form of a text in an older dialect."""
+    does; `migrate` registers the v10 form of a text in an older dialect. Without `schedule` the schedule of this path is
+    left as it is."""
 
     source: str
     path: str | None = None
     strict: bool = False
     migrate: bool = False
+    schedule: bool = True
 
 
 class Registered(VersionDetail, frozen=True, kw_only=True):
@@ -74,7 +76,9 @@ async def register(request: Request) -> Response:
     if asked.path not in (None, found.net.path):
         raise ProblemDetails(422, f'path: the playbook calls itself "{found.net.path}"')
     before = await services.store.catalog.find(found.net.path)
-    row = await register_playbook(services.store, found.net, source=source, at=services.clock.now())
+    row = await register_playbook(
+        services.store, found.net, source=source, at=services.clock.now(), schedule=asked.schedule
+    )
     request.scope[OBJECT] = f"{request.url.path}?path={row.path}&version={row.version}"
     created = before is None or before.version != row.version
     told = Registered(
