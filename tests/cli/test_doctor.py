@@ -10,6 +10,8 @@ import pytest
 
 from noetl.base.clock import SystemClock
 from noetl.operations.master_key_record import record_key_id
+from noetl.store.sqlite import history, migration, store
+from noetl.store.sqlite.history import SqliteHistory
 from noetl.store.sqlite.store import SqliteStore
 from tests.cli.running import FIXTURES, call
 
@@ -82,6 +84,34 @@ def test_a_server_out_of_reach_and_a_broker_out_of_reach(monkeypatch: pytest.Mon
     assert code == 1
     assert told["server"]["state"] == "bad"
     assert told["broker"]["state"] == "warning", "a cluster works without it"
+
+
+def test_a_server_that_is_named_is_looked_at_in_a_project_with_a_store_of_its_own(home: Path) -> None:
+    (home / "noetl.toml").write_text('db = "project.db"\n')
+    code, told = found("--server", "http://127.0.0.1:9")
+
+    assert code == 1
+    assert told["server"]["state"] == "bad"
+
+
+def test_a_store_of_an_older_version_is_left_as_it_is(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = migration.known_migrations()
+    for module in (store, history):
+        monkeypatch.setattr(module, "known_migrations", lambda: known[:-1])
+    call("run", str(FIXTURES / "F-000-A.yaml"), "--quiet")
+    monkeypatch.undo()
+    monkeypatch.setenv("NOETL_HOME", str(home))
+
+    code, told = found()
+
+    assert code == 0
+    assert told["migrations"] == {
+        "what": "migrations",
+        "state": "warning",
+        "found": "1 to run",
+        "do": "noetl db backup FILE, then noetl db migrate",
+    }
+    assert len(SqliteHistory.applied(home / "noetl.db").missing) == 1
 
 
 def test_for_people_each_line_has_a_sign_and_a_way_out() -> None:

@@ -8,7 +8,7 @@ from unittest import mock
 import pytest
 
 from noetl.base.clock import ManualClock
-from noetl.base.errors import BackendError
+from noetl.base.errors import BackendError, StoreUnwritableError
 from noetl.server import readiness
 from noetl.server.readiness import Readiness
 from noetl.store.memory import MemoryStore
@@ -41,6 +41,27 @@ async def test_a_file_that_has_become_read_only_is_noticed(tmp_path: Any, monkey
     assert await ready.problem() == "the store cannot be written"
     store._db.execute("PRAGMA query_only = 0")
     assert await ready.problem() is None
+    await store.close()
+
+
+async def test_a_file_that_was_removed_or_replaced_takes_nothing_more_until_it_is_back(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readiness, "TRIED_EVERY_S", 0.0)
+    store, aside = SqliteStore.open(tmp_path / "s.db"), tmp_path / "aside.db"
+    ready = Readiness(store, ManualClock())
+    assert await ready.problem() is None
+
+    (tmp_path / "s.db").rename(aside)
+    assert await ready.problem() == "the store cannot be read"
+    with pytest.raises(StoreUnwritableError, match="was removed or replaced while it was open: put it back"):
+        await store.key_values.put("health", "other", b"{}", over=0, at=1.0)
+    (tmp_path / "s.db").write_bytes(aside.read_bytes())
+    assert await ready.problem() == "the store cannot be read"
+
+    aside.rename(tmp_path / "s.db")
+    assert await ready.problem() is None
+    assert await store.key_values.get("health", "other") is None
     await store.close()
 
 

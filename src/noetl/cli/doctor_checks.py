@@ -110,22 +110,24 @@ def _store(db: str | None) -> Iterator[DoctorFinding]:
         return
     from noetl.store.open_store import applied_migrations
 
-    async def looked() -> tuple[int, list[str], list[str]]:
-        applied = await applied_migrations(db)
+    async def is_empty() -> bool:
         records = await open_records(db)
         try:
-            return len(await records.executions(limit=1)), list(applied.done), list(applied.missing)
+            return not await records.executions(limit=1)
         finally:
             await records.close()
 
     began = time.perf_counter()
-    some, done, missing = asyncio.run(looked())
+    applied = asyncio.run(applied_migrations(db))
+    if applied.missing:  # opening it would run them, and who looks may want a backup first
+        yield DoctorFinding("store", "ok", f"{name} is of an older version")
+        found = f"{len(applied.missing)} to run"
+        yield DoctorFinding("migrations", "warning", found, "noetl db backup FILE, then noetl db migrate")
+        return
+    empty = asyncio.run(is_empty())
     took_ms = (time.perf_counter() - began) * 1000
-    yield DoctorFinding("store", "ok", f"{name} answers in {took_ms:.0f} ms{'' if some else ', and is empty'}")
-    if missing:
-        yield DoctorFinding("migrations", "warning", f"{len(missing)} to run", "noetl db migrate, or start a server")
-    else:
-        yield DoctorFinding("migrations", "ok", f"{len(done)} applied")
+    yield DoctorFinding("store", "ok", f"{name} answers in {took_ms:.0f} ms{', and is empty' if empty else ''}")
+    yield DoctorFinding("migrations", "ok", f"{len(applied.done)} applied")
 
 
 def _broker() -> Iterator[DoctorFinding]:
@@ -133,7 +135,7 @@ def _broker() -> Iterator[DoctorFinding]:
 
     url = load_settings().settings.nats
     if url is None:
-        yield DoctorFinding("broker", "note", "none configured; workers are found by polling and by PostgreSQL")
+        yield DoctorFinding("broker", "note", "none configured; workers ask for work by themselves")
         return
     try:
         yield DoctorFinding("broker", "ok", f"{url}, NATS {_nats_version(url)}")
@@ -178,9 +180,11 @@ def _used_key(db: str | None) -> str | None:
     """The id of the key that the store is used with, if there is a store."""
     from noetl.cli.queries import is_there
     from noetl.operations.master_key_record import recorded_key_id
-    from noetl.store.open_store import open_records
+    from noetl.store.open_store import applied_migrations, open_records
 
     async def looked() -> str | None:
+        if (await applied_migrations(db)).missing:
+            return None
         records = await open_records(db)
         try:
             return None if records.key_values is None else await recorded_key_id(records.key_values)
@@ -223,7 +227,7 @@ def _version_of(module: str) -> str:
 def _server(server: str | None, db: str | None) -> Iterator[DoctorFinding]:
     from noetl.cli.connection import reached
 
-    there = reached(server) if db is None else None
+    there = reached(server, db)
     if there is None:
         return
     import httpx2

@@ -38,8 +38,8 @@ Version = Annotated[str, Query(description="A number, or the author's label.", m
 
 class Registering(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`path`, when given, must be the one the playbook has. `strict` refuses warnings too, as the server's own setting
-    does; `migrate` registers the v10 form of a text in an older dialect. Without `schedule` the schedule of this path is
-    left as it is."""
+    does; `migrate` registers the v10 form of a text in an older dialect. Without `schedule` the schedule of this path
+    is left as it is."""
 
     source: str
     path: str | None = None

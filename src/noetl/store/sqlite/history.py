@@ -50,6 +50,7 @@ class SqliteHistory:
     def __init__(self, connection: sqlite3.Connection, where: str) -> None:
         self._db = connection
         self._where = where
+        self._file: tuple[int, int] | None = None  # which one it was when it was opened for writing
         self._outage = Outage(_log, f"the store {where} cannot be written", f"the store {where} can be written again")
         self.key_values: KeyValues = SqliteKeyValues(connection, self._explained)
 
@@ -188,6 +189,8 @@ class SqliteHistory:
     def _explained(self) -> Iterator[None]:
         """Whatever SQLite cannot do becomes our own error, naming the file."""
         changes = self._db.total_changes if self._outage.is_on else None
+        if self._file is not None and file_identity(self._where) != self._file:
+            raise self._gone()
         try:
             yield
         except sqlite3.Error as problem:
@@ -205,6 +208,24 @@ class SqliteHistory:
             # Reads succeed all the time. Only a change that is committed says that there is room again.
             if changes is not None and self._db.total_changes > changes and not self._db.in_transaction:
                 self._outage.worked()
+
+    def _gone(self) -> StoreUnwritableError:
+        """The system would let us write on into a file that nobody can open any more."""
+        problem = StoreUnwritableError(
+            f"the store {self._where} was removed or replaced while it was open: put it back, or start again with the"
+            " one that is there"
+        )
+        if _log.hasHandlers():
+            self._outage.failed(problem)
+        return problem
+
+
+def file_identity(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 @contextmanager

@@ -40,7 +40,7 @@ from noetl.store.row_codecs import (
 from noetl.store.sqlite.audit import SqliteAudit
 from noetl.store.sqlite.catalog import SqliteCatalog
 from noetl.store.sqlite.credentials import SqliteCredentials
-from noetl.store.sqlite.history import SqliteHistory, damage_as_unreadable, reading_connection
+from noetl.store.sqlite.history import SqliteHistory, damage_as_unreadable, file_identity, reading_connection
 from noetl.store.sqlite.human_tasks import SqliteTasks
 from noetl.store.sqlite.key_values import SqliteKeyValues
 from noetl.store.sqlite.migration import is_up_to_date, known_migrations, migrate, refuse_others
@@ -96,6 +96,7 @@ class SqliteStore(SqliteHistory):
                 connection.execute("PRAGMA synchronous = FULL")
                 connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
                 migrate(connection, known_migrations(), str(path))
+            store._file = file_identity(str(path))
         except BaseException:
             connection.close()
             raise
