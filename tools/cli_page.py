@@ -17,7 +17,9 @@ Generated from the commands themselves (`make docs`); `noetl COMMAND --help` say
 Data goes to standard output, everything else to standard error. Commands that look at executions, or tell them
 something, work on a store (`--db`, else `NOETL_DB`, else the file in your data folder) or on a server (`--server URL`
 or the name of a context, else `NOETL_SERVER`, else the context in use), with the same words and exit codes; `--db` and
-`--server` exclude each other. Lists take `-o table|json|jsonl|yaml|id`; fields are those of the [API](api.md).
+`--server` exclude each other. `noetl run FILE` runs here, whatever context is in use, and its execution is in the store
+here: look at it with `--db`, or run it with `--server`. Lists take `-o table|json|jsonl|yaml|id`;
+fields are those of the [API](api.md).
 
 | exit code | |
 |---|---|

@@ -49,10 +49,15 @@ def test_labels_and_kinds_decide_who_works_and_everything_says_so(tmp_path: Path
         assert "gpu=yes" in listed
         assert f"1 order waits: {why}" in listed
         assert f"1 order waits: {why}" in place.call("doctor", *there).stdout
+        watching = place.spawn("watch", started.execution_id, *there)
+        watched = tmp_path / f"{len(place.children) - 1}-watch.log"
+        until(lambda: f"· {why}" in watched.read_text())
 
         place.worker("--pool", "gpu", "--label", "gpu=yes", "--allow", "shell", "--name", "brave")
         with place.client() as client:
             until(lambda: client.get(started.execution_id).status == "completed")
+        assert watching.wait(110) == 0
+        assert watched.read_text().count(why) == 1
         assert why not in place.call("pool", "list", *there).stdout
         lifted = place.call("pool", "set", "gpu", "--require", "none", *there).stdout
         assert lifted == "gpu: 2 at once\n"

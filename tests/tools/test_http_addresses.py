@@ -246,8 +246,8 @@ async def test_a_blocked_request_says_which_address_and_who_can_change_it() -> N
             await tool.run({"url": "http://127.1:8080/x"}, context())
 
     assert caught.value.message == (
-        "GET http://127.1:8080/x is blocked: it is at 127.0.0.1, a private address, which this worker may not reach;"
-        " --allow-address 127.0.0.1 allows it"
+        "GET http://127.1:8080/x is blocked: it is at 127.0.0.1, a private address, which is closed;"
+        " --allow-address 127.0.0.1 of the worker or server that tries it allows it"
     )
     assert not caught.value.retryable
 

@@ -81,6 +81,6 @@ def _print(result: ResultView, output: str, quiet: bool, diagnostics: list[dict[
 
 
 def _error_suffix(error: dict[str, Any] | None) -> str:
-    from noetl.cli.live_text import clipped
+    from noetl.cli.live_text import WHOLE, clipped
 
-    return ": " + clipped(f"{error.get('kind')}: {error.get('message')}") if error else ""
+    return ": " + clipped(f"{error.get('kind')}: {error.get('message')}", WHOLE) if error else ""

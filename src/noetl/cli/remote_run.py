@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from noetl.base.errors import NoetlError
 from noetl.cli.files import STDIN
 from noetl.cli.queries import INVALID, refusals
 from noetl.cli.terminal import visible
@@ -19,6 +22,9 @@ if TYPE_CHECKING:
     from noetl.client.models import StartedExecution
     from noetl.language.checking import Checked
     from noetl.operations.api_shapes import ResultView
+
+
+SILENT_S = 3.0  # twice of it without an event, and whoever watches wants to know why
 
 
 def is_file(name: str) -> bool:
@@ -114,7 +120,48 @@ def followed(
 
 async def _watched(client: AsyncClient, execution_id: str, view: LiveView | None) -> ResultView:
     async with client:
-        async for event in client.events(execution_id, follow=True):
-            if view is not None:
+        if view is None:
+            async for _ in client.events(execution_id, follow=True):
+                pass
+            return await client.result(execution_id)
+        silence = _Silence(client, execution_id, view)
+        explaining = asyncio.ensure_future(silence.explain())
+        try:
+            async for event in client.events(execution_id, follow=True):
+                silence.end()
                 view([event])
+        finally:
+            explaining.cancel()
+            with suppress(asyncio.CancelledError):
+                await explaining
         return await client.result(execution_id)
+
+
+class _Silence:
+    """When nothing happens for a while, whoever watches is told what holds the execution, once for each reason: without
+    a worker for its pool it would wait for ever, and no event says so."""
+
+    def __init__(self, client: AsyncClient, execution_id: str, view: LiveView) -> None:
+        self._client, self._execution_id, self._view = client, execution_id, view
+        self._heard = True
+        self._told: set[str] = set()
+
+    def end(self) -> None:
+        self._heard = True
+
+    async def explain(self) -> None:
+        while True:
+            await asyncio.sleep(SILENT_S)
+            if not self._heard:
+                await self._ask()
+            self._heard = False
+
+    async def _ask(self) -> None:
+        try:
+            found = await self._client.explain(self._execution_id)
+        except NoetlError:
+            return  # the stream of events says what is wrong with the server
+        for sentence in found["sentences"] if found["stuck"] else ():
+            if sentence not in self._told:
+                self._told.add(sentence)
+                self._view.print_line(f"· {visible(sentence)}")

@@ -85,7 +85,9 @@ class AddressPolicy(msgspec.Struct, frozen=True):
         if self.allow_private or self._allows(host, everywhere):
             return None
         if any(is_private(one) for one in everywhere):
-            return f"a private address, which this worker may not reach; {FLAG} {address} allows it"
+            return (
+                f"a private address, which is closed; {FLAG} {address} of the worker or server that tries it allows it"
+            )
         return None
 
     def socket_refusal(self, path: str) -> str | None:
@@ -96,7 +98,7 @@ class AddressPolicy(msgspec.Struct, frozen=True):
         folders = [entry.removeprefix(SOCKET) for entry in self.allow if entry.startswith(SOCKET)]
         if ".." not in place.parts and any(place.is_relative_to(posixpath.normpath(folder)) for folder in folders):
             return None
-        return f"a Unix socket, which this worker may not reach; {FLAG} {SOCKET}{path} allows it"
+        return f"a Unix socket, which is closed; {FLAG} {SOCKET}{path} of the worker or server that tries it allows it"
 
     def unresolved_refusal(self, host: str) -> str | None:
         """Why a proxy may not be asked for a host whose address is not known here; None when it may."""

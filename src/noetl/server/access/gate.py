@@ -117,7 +117,9 @@ class Gate:
         if wait_s:
             raise _too_often(wait_s)
         raise ProblemDetails(
-            401, "show a token of this server: Authorization: Bearer …", headers={"www-authenticate": "Bearer"}
+            401,
+            "show a token of this server that is neither expired nor revoked: Authorization: Bearer …",
+            headers={"www-authenticate": "Bearer"},
         )
 
     def _refuse_other_pages(self, scope: Scope, caller: CallerLookup, door: Door) -> None:
@@ -155,6 +157,8 @@ def _nothing_there(method: str, path: str, others: frozenset[str]) -> ProblemDet
 def _not_yours(caller: CallerLookup, roles: frozenset[Role]) -> ProblemDetails:
     needed = next((role for role in Role if role in roles), None)
     what = f"it needs the role {needed}" if needed else "no role may send this request"
+    if needed is Role.WORKER:
+        what += " (noetl token create NAME --role worker makes one)"
     return ProblemDetails(403, f"your token has the role {caller.identity.role}; {what}")
 
 
