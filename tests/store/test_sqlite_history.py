@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from noetl.base.errors import BackendError
+from noetl.events.envelope import Event
 from noetl.store.sqlite.history import SqliteHistory
 from noetl.store.sqlite.store import SqliteStore
 from tests.contracts.commits import commit, event
@@ -66,6 +67,14 @@ def test_a_file_that_is_something_else_is_refused(path: Path, body: bytes) -> No
     assert path.read_bytes() == body
 
 
+async def events_read(path: Path) -> list[Event]:
+    history = SqliteHistory.open(path)
+    try:
+        return await history.events("x1")
+    finally:
+        await history.close()
+
+
 async def test_a_store_that_was_cut_short_is_told_in_one_sentence(path: Path) -> None:
     store = SqliteStore.open(path)
     await store.commit([commit(*(event(seq) for seq in range(1, 400)))])
@@ -73,7 +82,7 @@ async def test_a_store_that_was_cut_short_is_told_in_one_sentence(path: Path) ->
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 3])
 
     with pytest.raises(BackendError, match="damaged or cut short"):
-        await SqliteHistory.open(path).events("x1")
+        await events_read(path)
 
 
 async def test_an_event_that_is_no_longer_what_was_written_is_told(path: Path) -> None:
@@ -84,7 +93,7 @@ async def test_an_event_that_is_no_longer_what_was_written_is_told(path: Path) -
     await store.close()
 
     with pytest.raises(BackendError, match="is damaged"):
-        await SqliteHistory.open(path).events("x1")
+        await events_read(path)
 
 
 async def test_a_store_of_a_newer_program_is_refused(path: Path) -> None:

@@ -47,6 +47,7 @@ async def test_a_start_over_the_limit_is_accepted_and_goes_on_when_one_ends(kind
     await control_plane.background_jobs.gate.sweep()
     await control_plane.start(limited(), "x4")
     assert await control_plane.status("x4") == "running"
+    await control_plane.store.close()
 
 
 async def test_each_key_has_a_limit_of_its_own() -> None:

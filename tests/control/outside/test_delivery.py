@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +37,10 @@ async def received(control_plane: ControlPlane, execution_id: str = "x1") -> lis
 
 
 @pytest.fixture(params=["memory", "sqlite"])
-def control_plane(request: pytest.FixtureRequest, tmp_path: Path) -> ControlPlane:
+async def control_plane(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[ControlPlane]:
     store = MemoryStore() if request.param == "memory" else SqliteStore.open(tmp_path / "s.db")
-    return ControlPlane(store, shared=True)
+    yield ControlPlane(store, shared=True)
+    await store.close()
 
 
 @pytest.mark.req("MSG-01")

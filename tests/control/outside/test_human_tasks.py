@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TypedDict
 
@@ -24,11 +25,12 @@ FIELDS = {"decision": "yes_please"}
 
 
 @pytest.fixture(params=["memory", "sqlite"])
-async def control_plane(request: pytest.FixtureRequest, tmp_path: Path) -> ControlPlane:
+async def control_plane(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[ControlPlane]:
     store = MemoryStore() if request.param == "memory" else SqliteStore.open(tmp_path / "s.db")
     control_plane = ControlPlane(store, shared=True)
     await control_plane.start(TASK)
-    return control_plane
+    yield control_plane
+    await store.close()
 
 
 async def the_task(control_plane: ControlPlane) -> TaskRow:

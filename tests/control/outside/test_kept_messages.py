@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,10 @@ from tests.control.waiting import MESSAGE, ControlPlane
 
 
 @pytest.fixture(params=["memory", "sqlite"])
-def control_plane(request: pytest.FixtureRequest, tmp_path: Path) -> ControlPlane:
+async def control_plane(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[ControlPlane]:
     store = MemoryStore() if request.param == "memory" else SqliteStore.open(tmp_path / "s.db")
-    return ControlPlane(store, shared=True)
+    yield ControlPlane(store, shared=True)
+    await store.close()
 
 
 @pytest.mark.req("MSG-02", "MSG-03")
