@@ -242,7 +242,10 @@ async def test_a_secret_is_given_to_the_holder_of_a_lease_only(monkeypatch: pyte
     async with talking(workers=0) as talk:
         put = await talk.client.put("/api/credentials/api_token", json={"value": "correct-horse", "type": "bearer"})
         await talk.client.put("/api/credentials/other", json={"value": "battery-staple", "type": "bearer"})
-        worker, _ = await begun(talk, WORK.replace("kind: python,", "kind: python, auth: api_token,"))
+        worker, _ = await begun(
+            talk,
+            WORK.replace('kind: python, code: "result = 1"', "kind: http, url: 'https://example.com', auth: api_token"),
+        )
         (order,) = (await turn(worker, capacity=1)).orders
         ask = {
             "execution_id": order.execution_id,

@@ -151,27 +151,15 @@ COMMON_SPEC: tuple[Input, ...] = (
     Input(
         name="resources",
         schema={"type": "object"},
-        doc="Limits of its process: {memory, cpu_time, file_size, open_files, processes}; further keys are hints.",
-    ),
-    Input(
-        name="sandbox",
-        schema={
-            "anyOf": [
-                {"type": "boolean"},
-                {"type": "string", "enum": ["strict", "off"]},
-                {"type": "object", "properties": {"network": {"type": "boolean"}}, "additionalProperties": False},
-            ]
-        },
-        doc="Of python, shell and script: strict runs it without network, files and processes of the machine.",
+        doc="Limits of its process: {memory, cpu_time, file_size, open_files, processes}, of python, shell and script; "
+        "memory, of duckdb and convert, too. Further keys, and those of other kinds, are hints that nothing acts on.",
     ),
     Input(name="async", schema={"type": "boolean"}, doc="Report success once accepted, go on, and await it later."),
-    Input(name="auth_mode", schema={"type": "string"}, doc="How the credential is attached."),
     Input(
         name="on_lost",
         schema={"type": "string", "enum": ["retry", "fail"]},
         doc="What happens to a task run whose worker was lost; retry when left out.",
     ),
-    Input(name="exactly_once", schema={"type": "boolean"}, doc="Skip a repeated run whose effect is recorded."),
     Input(name="result_schema", schema={"type": "string"}, doc="Registered schema the result must have."),
     Input(
         name="result",

@@ -165,6 +165,25 @@ def test_a_slip_in_an_outer_spec_is_a_warning(compiled: Compile, steps: str, roo
     assert result.only("W_SPEC_KEY").hint == f'did you mean "{guess}"?'
 
 
+@pytest.mark.req("SPEC-05")
+@pytest.mark.parametrize(
+    ("option", "reader"),
+    [
+        ("exactly_once: true", "{ kind: postgres, command: SELECT 1, spec: { SPEC } }"),
+        ("sandbox: strict", "{ kind: python, code: result = 1, spec: { SPEC } }"),
+        ("auth_mode: bearer", "{ kind: http, url: https://example.com, spec: { SPEC } }"),
+    ],
+)
+def test_an_option_that_another_kind_keeps_is_a_warning(compiled: Compile, option: str, reader: str) -> None:
+    """A promise such as exactly_once must not be taken from a tool that cannot keep it."""
+    silent = compiled("- step: start\n  tool: " + reader.replace("SPEC", option))
+    outer = compiled(f"- step: start\n  spec: {{ {option} }}\n  tool: {{ kind: noop }}")
+    loud = compiled(f"- step: start\n  tool: {{ kind: artifact, action: get, ref: x, spec: {{ {option} }} }}")
+
+    assert (silent.loud, outer.loud, loud.loud) == ([], [], ["W_SPEC_KEY"])
+    assert f'nothing reads "{option.partition(":")[0]}" in the spec of kind artifact' in loud.only("W_SPEC_KEY").message
+
+
 @pytest.mark.req("DIA-05", "MIG-04", "SPEC-05")
 @pytest.mark.parametrize(
     ("option", "code"),

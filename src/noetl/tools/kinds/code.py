@@ -7,6 +7,7 @@ from noetl.tools.kinds.schema_fragments import (
     ANYTHING,
     ARGS,
     AUTH,
+    FLAG,
     OBJECT,
     TEXT,
     TEXT_OR_TEXTS,
@@ -27,6 +28,17 @@ _ISOLATION = Input(
     name="isolation",
     schema=one_of("execution", "fresh"),
     doc="execution: share a child process with this execution's other tasks; fresh: one of its own.",
+)
+_SANDBOX = Input(
+    name="sandbox",
+    schema={
+        "anyOf": [
+            FLAG,
+            one_of("strict", "off"),
+            {"type": "object", "properties": {"network": FLAG}, "additionalProperties": False},
+        ]
+    },
+    doc="strict runs it without network, files and processes of the machine; {network: true} with the network.",
 )
 _FROM = {"type": "object", "properties": {"from": TEXT, "import": TEXT_OR_TEXTS, "as": TEXT}, "required": ["import"]}
 _LIBS = {
@@ -78,9 +90,8 @@ PYTHON = ToolKind(
             read_strictly=True,
         ),
         Input(name="script", schema=script_source("file"), doc="The program kept in a file.", read_strictly=True),
-        AUTH,
     ),
-    spec=(_ISOLATION,),
+    spec=(_ISOLATION, _SANDBOX),
     one_of=(("code", "script"),),
     defaults={"timeout": 300},
 )
@@ -102,7 +113,7 @@ SHELL = ToolKind(
         _CWD,
         _STDIN,
     ),
-    spec=(_OK_EXIT_CODES,),
+    spec=(_OK_EXIT_CODES, _SANDBOX),
     defaults={"timeout": 300},
 )
 
@@ -133,7 +144,7 @@ SCRIPT = ToolKind(
         _CWD,
         _STDIN,
     ),
-    spec=(_OK_EXIT_CODES,),
+    spec=(_OK_EXIT_CODES, _SANDBOX),
     one_of=(("code", "script"),),
     defaults={"timeout": 300},
 )

@@ -99,6 +99,7 @@ POSTGRES = ToolKind(
     spec=(
         Input(name="isolation", schema=TEXT, doc="Transaction isolation level."),
         Input(name="pool_size", schema=COUNT, doc="Connections kept per credential."),
+        Input(name="exactly_once", schema=FLAG, doc="Skip a repeated run whose effect is recorded."),
         _TRANSACTION,
         _MAX_ROWS,
     ),

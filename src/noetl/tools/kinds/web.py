@@ -18,6 +18,12 @@ from noetl.tools.kinds.schema_fragments import (
     one_of,
 )
 
+_AUTH_MODE = Input(
+    name="auth_mode",
+    schema=TEXT,
+    doc="How the credential is attached: bearer, basic, header or query; by its type when left out.",
+)
+
 HTTP = ToolKind(
     name="http",
     error_kinds=("http.status", "http.transport"),
@@ -50,6 +56,7 @@ HTTP = ToolKind(
         Input(name="follow_redirects", schema=FLAG, doc="Follow redirects; true when left out."),
         Input(name="verify_ssl", schema=FLAG, doc="Check the server's certificate; true when left out."),
         Input(name="max_bytes", schema=COUNT, doc="Longest body accepted, decompressed; 64 MiB when left out."),
+        _AUTH_MODE,
     ),
     unwraps=True,
     defaults={"timeout": 30},
@@ -137,6 +144,7 @@ MCP = ToolKind(
         ARGS,
         AUTH,
     ),
+    spec=(_AUTH_MODE,),
     one_of=(("server", "command"),),
     open_inputs=True,
     defaults={"timeout": 60},
@@ -193,6 +201,7 @@ LLM = ToolKind(
     spec=(
         Input(name="max_rounds", schema=COUNT, doc="Most answers with tool calls; 8 when left out."),
         Input(name="max_tokens", schema=COUNT, doc="Most tokens of all rounds together; not limited when left out."),
+        _AUTH_MODE,
     ),
     one_of=(("prompt", "messages"),),
     defaults={"timeout": 300},
