@@ -12,12 +12,15 @@ from pathlib import Path
 
 import pytest
 
+from noetl.cli.run import Allowed
 from tests.cli.processes_here import Here, here, until
 from tests.cli.running import FIXTURES
+from tests.engine_script import playbook
 from tests.process_liveness import is_alive
 
 pytestmark = pytest.mark.timeout(400)  # each of its processes may take its time to start
 HELLO = str(FIXTURES / "F-000-A.yaml")
+SHELL = playbook("workflow: [{step: start, tool: [{name: hi, kind: shell, cmds: echo hi}]}]")
 
 
 def _said(place: Here, child: subprocess.Popen[bytes], words: str) -> str:
@@ -61,9 +64,10 @@ def open_folder() -> Iterator[Path]:
 @pytest.mark.req("CLI-01")
 def test_a_cluster_on_one_machine_runs_a_playbook_and_leaves_no_process(open_folder: Path) -> None:
     with here(open_folder) as place:
-        cluster = place.spawn("dev", "--cluster", "--port", "0", "--no-open")
+        cluster = place.spawn("dev", "--cluster", "--port", "0", "--no-open", "--allow", "shell", "--deny", "http")
         _said(place, cluster, "Ctrl-C ends it")
-        ran = place.call("run", HELLO, "--server", "cluster", "-o", "json")
+        (open_folder / "shell.yaml").write_text(SHELL)
+        ran = place.call("run", "shell.yaml", "--server", "cluster", "-o", "json")
         kept = place.call("credential", "set", "api", "--server", "cluster", "--from-env", "VALUE", VALUE="long enough")
         servers = json.loads(place.call("server", "status", "-o", "json").stdout)
         workers = json.loads(place.call("worker", "status", "-o", "json").stdout)
@@ -72,13 +76,20 @@ def test_a_cluster_on_one_machine_runs_a_playbook_and_leaves_no_process(open_fol
 
         assert cluster.wait(180) == 0, place.logs()
 
-    assert json.loads(ran.stdout)["status"] == "completed"
+    assert json.loads(ran.stdout)["result"]["stdout"] == "hi\n", "its workers may do what the command allows"
     assert kept.returncode == 0, kept.stderr
     assert f"made a master key for credentials: {open_folder / 'home' / 'master.key'}" in place.logs()
     assert (len(servers), len(workers)) == (2, 2)
     assert len(children) >= 5
     assert [pid for pid in children if is_alive(pid)] == []
     assert not (open_folder / "home" / "cluster" / "postgres" / "postmaster.pid").exists()
+
+
+def test_what_tools_may_do_is_handed_on_to_the_workers_of_a_cluster() -> None:
+    given = Allowed(allow=("shell", "mcp"), deny=("http",), sandbox=True)
+
+    assert given.as_options() == ["--allow", "shell", "--allow", "mcp", "--deny", "http", "--sandbox"]
+    assert Allowed().as_options() == []
 
 
 def _children(pid: int) -> list[int]:

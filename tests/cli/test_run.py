@@ -148,7 +148,17 @@ def test_inputs_that_cannot_be_read_are_a_mistake_of_usage(file: Path, options: 
     assert said in done.stderr
 
 
-@pytest.mark.parametrize("arguments", [(), ("play.yaml", "--resume", "x1"), ("--resume", "x1", "--set", "a=1")])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("play.yaml", "--resume", "x1"),
+        ("--resume", "x1", "--set", "a=1"),
+        ("--resume", "x1", "--strict"),
+        ("--resume", "x1", "--detach"),
+        ("--resume", "x1", "--server", "http://127.0.0.1:9"),
+    ],
+)
 def test_a_file_or_an_execution_is_named_and_not_both(arguments: tuple[str, ...], tmp_path: Path) -> None:
     assert process(*arguments, home=tmp_path).returncode == 2
 
@@ -171,6 +181,18 @@ def test_kinds_that_run_programs_are_allowed_one_by_one_or_in_a_list(tmp_path: P
     assert code == 0, stderr
     assert "hi" in stdout
     assert call("run", "x.yaml", "--allow", "http")[0] == 2
+
+
+def test_the_settings_allow_kinds_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = str(write(tmp_path, SHELL))
+    monkeypatch.setenv("NOETL_ALLOW", "shell")
+    assert call("run", file, "--memory")[0] == 0
+
+    monkeypatch.setenv("NOETL_ALLOW", "shel")
+    code, _, stderr = call("run", file, "--memory", "--allow", "shell")
+
+    assert code == 4
+    assert 'allow: "shel" is not one of shell, script, container, mcp' in stderr
 
 
 def test_a_quiet_run_says_its_result_and_nothing_else(tmp_path: Path, file: Path) -> None:

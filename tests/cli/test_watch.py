@@ -76,6 +76,16 @@ def test_tools_says_where_each_kind_comes_from() -> None:
     assert "http" in call("tools", "-o", "id")[1].split()
 
 
+def test_tools_follows_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOETL_ALLOW", "shell,script")
+    monkeypatch.setenv("NOETL_DENY", "script,http")
+
+    kinds = {one["kind"]: one["state"] for one in json.loads(call("tools", "-o", "json")[1])}
+
+    assert kinds["shell"] == kinds["postgres"] == "ready"
+    assert kinds["script"] == kinds["http"] == "denied by the settings"
+
+
 def asked(words: str) -> dict[str, str]:
     """What a shell says of the line that is to be completed."""
     return {"_NOETL_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}

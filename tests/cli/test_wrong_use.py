@@ -57,6 +57,14 @@ def there(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("watch last --timeout soon", 2, "is not a duration"),
         ("pool set gpu --capacity many", 2, '"none" lifts the limit'),
         ("run hello.yaml --allow rm", 2, "is not one of shell, script, container"),
+        (
+            "run hello.yaml --sandbox --allow shell --server http://127.0.0.1:9",
+            2,
+            "--allow and --sandbox: for runs here",
+        ),
+        ("rerun last --approve", 2, "name it with --from"),
+        ("rerun last --role manager", 2, "name it with --from"),
+        ("dev --cluster --db x.db", 2, "leave --db out"),
         ("events last -f -o json", 2, "use -o jsonl"),
         # stores
         ("status last --db none.db", 4, "run a playbook first, or name another file"),

@@ -24,6 +24,7 @@ from noetl.base.settings import home
 from noetl.cli.contexts import add, read_token, token_for, write_token
 from noetl.cli.dev import open_browser
 from noetl.cli.live import print_line
+from noetl.cli.run import Allowed
 from noetl.cli.server_process import say_master_key, say_token
 
 CONTEXT = "cluster"
@@ -31,8 +32,8 @@ _READY_S = 60.0
 _END_S = 45.0
 
 
-def run_cluster(*, port: int | None, opens: bool) -> None:
-    """Start it, say where it is, and end it with a signal."""
+def run_cluster(*, port: int | None, opens: bool, permissions: Allowed) -> None:
+    """Start it, say where it is, and end it with a signal. `permissions` are those of its workers."""
     stop = threading.Event()
     for one in (signal.SIGINT, signal.SIGTERM):
         signal.signal(one, lambda *_: stop.set())
@@ -40,7 +41,7 @@ def run_cluster(*, port: int | None, opens: bool) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as running:
         cluster = _Cluster(folder, running)
-        urls = cluster.start(port)
+        urls = cluster.start(port, permissions)
         print_line(f"NoETL cluster at {' and '.join(urls)}, data in {folder}")
         print_line(f"talk to it with --server {CONTEXT}; Ctrl-C ends it")
         if opens:
@@ -55,7 +56,7 @@ class _Cluster:
         self._folder, self._running = folder, running
         self._children: dict[str, subprocess.Popen[bytes]] = {}
 
-    def start(self, port: int | None) -> list[str]:
+    def start(self, port: int | None, permissions: Allowed) -> list[str]:
         database, broker = self._postgres(), self._nats()
         token_file = self._folder / "first-token"
         urls: list[str] = []
@@ -66,7 +67,7 @@ class _Cluster:
         token = self._token(urls[0], token_file)
         for number, url in enumerate(urls):
             options = ["--server", url, "--name", f"worker-{number + 1}", "--token-file", str(token)]
-            self._noetl(f"worker-{number + 1}", "worker", options)
+            self._noetl(f"worker-{number + 1}", "worker", options + permissions.as_options())
         return urls
 
     def check(self) -> None:

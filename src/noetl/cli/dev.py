@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from noetl.cli.run import deny_option, kinds_option, sandbox_option
+from noetl.cli.run import Allowed, deny_option, kinds_option, sandbox_option
 from noetl.cli.terminal import color_option
 
 CONTEXT = "dev"
@@ -40,9 +40,11 @@ def command(
 
     with refusals():
         if cluster:
+            if db is not None:
+                raise click.UsageError("--cluster brings a PostgreSQL of its own: leave --db out")
             from noetl.cli.cluster import run_cluster
 
-            run_cluster(port=port, opens=not no_open)
+            run_cluster(port=port, opens=not no_open, permissions=Allowed(allow, deny, sandbox))
             return
         from noetl.cli.server_process import Announced, run_server, server_settings
 

@@ -77,12 +77,16 @@ def command(
     were when the step last began. What else was under way then is not taken along. Human tasks that were completed
     before STEP hold for the same version and inputs; with others, whom they are for says --approve.
     """
+    if step is None and (approve or actor is not None or roles):
+        raise click.UsageError("--approve, --as and --role are about tasks before a step: name it with --from")
+    run = RunOptions(db, output, Allowed(allow, deny, sandbox), quiet)
     results = results_of(db)
     row, inputs = read(db, lambda history: _execution_and_inputs(history, given, results))
     inputs = _inputs(inputs, payload, settings)
     if (there := server_meant(db)) is not None:
         if actor is not None or roles:
             raise click.UsageError("on a server you are who your token says: leave --as and --role out")
+        run.refuse_permissions_on(there)
         ctx.exit(
             _rerun_on_server(there, row, step, version, inputs, approve, output=output, quiet=quiet, detach=detach)
         )
@@ -97,7 +101,7 @@ def command(
 
         consent = Consent(actor=actor or getuser(), roles=roles, approves=approve)
         carried = read(db, lambda history: _rerun_state(history, row, net, step, results, inputs, consent))
-    ctx.exit(RunOptions(db, output, Allowed(allow, deny, sandbox), quiet).begin_net(net, inputs, carried=carried))
+    ctx.exit(run.begin_net(net, inputs, carried=carried))
 
 
 async def _execution_and_inputs(history: Records, given: str, results: Results) -> tuple[ExecutionRow, dict[str, Any]]:

@@ -24,6 +24,7 @@ from noetl.cli.queries import (
     db_option,
     find_execution,
     read,
+    refusals,
     resume_hint,
 )
 from noetl.cli.terminal import color_option
@@ -38,13 +39,15 @@ if TYPE_CHECKING:
     from noetl.net.net import Net
     from noetl.operations.embedded import RunResult
     from noetl.store.contract import Records
+    from noetl.tools.registry import Registry
 
 MEMORY = ":memory:"
-ALLOWABLE = ("shell", "script", "container", "mcp")
 
 
 def _kinds(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
     """`--allow shell,script` and `--allow shell --allow script` mean the same."""
+    from noetl.tools.permissions import ALLOWABLE
+
     kinds = tuple(kind.strip() for text in given for kind in text.split(",") if kind.strip())
     for kind in kinds:
         if kind not in ALLOWABLE:
@@ -134,13 +137,16 @@ def command(
         raise click.UsageError("name a playbook, or an execution with --resume ID")
     run = RunOptions(MEMORY if memory else db, output, Allowed(allow, deny, sandbox), quiet)
     if resume_id is not None:
-        if settings or payload is not None or version is not None or memory or migrate:
+        if settings or payload is not None or version is not None or memory or migrate or strict:
             raise click.UsageError("a resumed run keeps its own playbook, inputs and store")
+        if server is not None or detach:
+            raise click.UsageError("--resume takes up a run of a store here; a server takes up its own by itself")
         ctx.exit(run.resume(resume_id))
     assert file is not None
     if (there := _server_for(file, server, db, here=memory or local)) is not None:
         from noetl.cli.remote_run import RemoteRun
 
+        run.refuse_permissions_on(there)
         remote = RemoteRun(there, output=output, quiet=quiet, detach=detach, strict=strict, migrates=migrate)
         ctx.exit(remote.begin(file, version, settings, payload))
     if detach:
@@ -168,6 +174,12 @@ class Allowed(NamedTuple):
     deny: Sequence[str] = ()
     sandbox: bool = False
 
+    def as_options(self) -> list[str]:
+        """The same for a command of its own, such as `noetl worker start`."""
+        given = [part for kind in self.allow for part in ("--allow", kind)]
+        given += [part for kind in self.deny for part in ("--deny", kind)]
+        return [*given, "--sandbox"] if self.sandbox else given
+
 
 class RunOptions:
     """One run as the command line asked for it."""
@@ -175,6 +187,15 @@ class RunOptions:
     def __init__(self, place: str | None, output: str, allowed: Allowed, quiet: bool) -> None:
         self._place, self._output, self._allowed, self._quiet = place, output, allowed, quiet
         self._diagnostics: tuple[Diagnostic, ...] = ()
+
+    def refuse_permissions_on(self, there: Reached) -> None:
+        """What tools may do on a server, those who run its workers say."""
+        given = [f"--{name}" for name, value in zip(Allowed._fields, self._allowed, strict=True) if value]
+        if given:
+            raise click.UsageError(
+                f"{' and '.join(given)}: for runs here; what tools may do for {there.url} is said where its "
+                "workers are started (noetl worker start)"
+            )
 
     def find_playbook(self, name: str, version: str | None, *, strict: bool, migrates: bool) -> Runnable | None:
         """The playbook to run; None when it is refused."""
@@ -199,7 +220,7 @@ class RunOptions:
         from noetl.base.clock import SystemClock
         from noetl.base.ids import uuid7
         from noetl.events.projection.projection import Projection
-        from noetl.operations.embedded import run_net, tools_here
+        from noetl.operations.embedded import run_net
 
         execution_id = uuid7(SystemClock().now())
         view = self._view(Projection())
@@ -209,7 +230,7 @@ class RunOptions:
             db=self._place,
             execution_id=execution_id,
             watch=view,
-            tools=tools_here(*self._allowed),
+            tools=self._tools(),
             origin=origin,
             carried=carried,
         )
@@ -217,7 +238,7 @@ class RunOptions:
 
     def resume(self, given: str) -> int:
         from noetl.cli.status import progress_of
-        from noetl.operations.embedded import resume, tools_here
+        from noetl.operations.embedded import resume
 
         async def running_execution(history: Records) -> tuple[str, Projection]:
             row = await find_execution(history, given)
@@ -225,8 +246,15 @@ class RunOptions:
 
         execution_id, progress = read(self._place, running_execution)
         view = self._view(progress)
-        resuming = resume(execution_id, db=self._place, watch=view, tools=tools_here(*self._allowed))
+        resuming = resume(execution_id, db=self._place, watch=view, tools=self._tools())
         return self._ended(resuming, execution_id, view)
+
+    def _tools(self) -> Registry:
+        """The tools of a run here. Refused where the command or the settings name a kind that there is not."""
+        from noetl.operations.embedded import tools_here
+
+        with refusals():
+            return tools_here(*self._allowed)
 
     def _view(self, progress: Projection) -> LiveView | None:
         from noetl.cli.live import view_for

@@ -6,9 +6,8 @@ import click
 
 
 @click.command("schema")
-@click.option("--dialect", type=click.Choice(["v10"]), default="v10", help="Dialect; v10 is the canonical one.")
-def command(dialect: str) -> None:
-    """Print the JSON Schema (draft 2020-12) of playbooks.
+def command() -> None:
+    """Print the JSON Schema (draft 2020-12) of playbooks in v10, the canonical dialect.
 
     Save it, and name it in the first line of a playbook for completion and checks while you type:
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from noetl.cli.output_formats import list_output, print_list
 from noetl.cli.terminal import color_option
+
+if TYPE_CHECKING:
+    from noetl.tools.permissions import Permissions
 
 
 @click.command("tools")
@@ -22,15 +25,19 @@ def command(output: str) -> None:
     noetl tools -o json
     """
     from noetl.cli.columns import columns
+    from noetl.cli.queries import refusals
+    from noetl.operations.embedded import tools_here
     from noetl.tools.kinds import load_kinds
 
-    kinds = [_tool_row(name) for name in load_kinds()]
+    with refusals():
+        permissions = tools_here().permissions
+    kinds = [_tool_row(name, permissions) for name in load_kinds()]
     rows = [(one["kind"], one["origin"], one["driver"] or "", one["state"]) for one in kinds]
     heads = ("KIND", "FROM", "DRIVER", "HERE")
     print_list(kinds, output, key="kind", table=lambda: columns(heads, rows, nothing="no kinds"))
 
 
-def _tool_row(name: str) -> dict[str, Any]:
+def _tool_row(name: str, permissions: Permissions) -> dict[str, Any]:
     from noetl.tools.kinds import KINDS, load_kinds
     from noetl.tools.registry import EXTRAS
 
@@ -38,7 +45,9 @@ def _tool_row(name: str) -> dict[str, Any]:
     if package is not None and (name not in KINDS or KINDS[name].plugin is not None):
         origin, state = package, "ready" if kind.plugin is None else f"broken: install {kind.plugin}"
     else:
-        origin, state = "noetl" if kind.plugin is None else kind.plugin, _state(name)
+        origin, state = "noetl" if kind.plugin is None else kind.plugin, _state(name, permissions)
+    if name in permissions.denied:
+        state = "denied by the settings"
     return {
         "kind": name,
         "origin": origin,
@@ -62,16 +71,15 @@ def _driver(name: str) -> str | None:
     return f"{packages[0]} {version(packages[0])}" if packages else None
 
 
-def _state(name: str) -> str:
+def _state(name: str, permissions: Permissions) -> str:
     """Whether a kind of our own would run here, and what is missing otherwise."""
-    from noetl.tools.permissions import OFF_BY_DEFAULT
     from noetl.tools.registry import BUILT_IN, EXTRAS, is_installed
 
     if name == "workbook":
         return "ready"  # a name for a task written elsewhere in the playbook; the compiler resolves it
     if name not in BUILT_IN:
         return "not installed"
-    if name in OFF_BY_DEFAULT:
+    if permissions.refusal(name) is not None:
         return f"off; --allow {name}"
     extra = EXTRAS.get(name)
     return "ready" if extra is None or is_installed(extra) else f"pip install noetl-engine[{extra}]"

@@ -166,11 +166,11 @@ def _tools(settings: Settings) -> Registry:
     """What a worker may do on its machine and reach from it is its operator's to say (design.md §7)."""
     from noetl.base.addresses.policy import AddressPolicy
     from noetl.base.addresses.proxies import outbound_proxies
-    from noetl.tools.permissions import Permissions, denied_kinds
+    from noetl.tools.permissions import Permissions, allowed_kinds, denied_kinds
     from noetl.tools.registry import guarded_registry
 
     permissions = Permissions(
-        kinds=frozenset(settings.allow),
+        kinds=allowed_kinds(settings.allow),
         denied=denied_kinds(settings.deny),
         sandbox=settings.sandbox,
         data_folders=settings.data_folders,

@@ -41,7 +41,7 @@ from noetl.store.catalog import CatalogRow
 from noetl.store.contract import Commit, Store
 from noetl.store.open_store import MEMORY, open_store
 from noetl.store.wakeups.memory import MemoryWakeups
-from noetl.tools.permissions import Permissions, denied_kinds
+from noetl.tools.permissions import Permissions, allowed_kinds, denied_kinds
 from noetl.tools.registry import Registry
 from noetl.worker.attempt import Sleep
 from noetl.worker.identity import is_gone, own_worker_id
@@ -110,13 +110,14 @@ def _warn(checked: Checked) -> None:
 
 def tools_here(allow: Collection[str] = (), deny: Collection[str] = (), sandbox: bool = False) -> Registry:
     """The tools of an embedded run: the working folder is open, since its author sits at the terminal (design.md §7).
-    Kinds in `deny` are not run; with `sandbox` code of the playbook runs in sandboxes only."""
+    Kinds in `allow` are turned on, those in `deny` are not run; with `sandbox` code of the playbook runs in sandboxes
+    only. All three add to what the settings say."""
     from noetl.base.settings import load_settings
 
     settings = load_settings().settings
     return Registry(
         permissions=Permissions(
-            kinds=frozenset(allow),
+            kinds=allowed_kinds((*settings.allow, *allow)),
             denied=denied_kinds((*settings.deny, *deny)),
             data_folders=(str(Path.cwd()), *settings.data_folders),
             provider_stand_ins=settings.provider_stand_ins,

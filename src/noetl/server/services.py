@@ -59,7 +59,7 @@ from noetl.store.open_store import open_store
 from noetl.store.wakeups.contract import Wakeups
 from noetl.store.wakeups.memory import MemoryWakeups
 from noetl.tools.kinds import load_kinds
-from noetl.tools.permissions import Permissions, denied_kinds
+from noetl.tools.permissions import Permissions, allowed_kinds, denied_kinds
 from noetl.tools.registry import Registry, guarded_registry
 from noetl.worker.identity import own_worker_id
 from noetl.worker.leases import HeldLeases
@@ -120,7 +120,7 @@ def tools_of(settings: ServerSettings) -> Registry:
     folders = settings.data_folders or ((str(Path.cwd()),) if settings.local else ())
     stand_ins = settings.provider_stand_ins
     permissions = Permissions(
-        kinds=frozenset(settings.allow),
+        kinds=allowed_kinds(settings.allow),
         denied=denied_kinds(settings.deny),
         data_folders=folders,
         provider_stand_ins=stand_ins,

@@ -11,6 +11,16 @@ from noetl.base.errors import RefusedError
 
 # Kinds that run programs of this machine: off until somebody turns them on.
 OFF_BY_DEFAULT = frozenset({"shell", "script", "container"})
+# What can be turned on: those, and the part of `mcp` that starts programs.
+ALLOWABLE = ("shell", "script", "container", "mcp")
+
+
+def allowed_kinds(names: Iterable[str]) -> frozenset[str]:
+    """The kinds to be turned on. RefusedError for a name that turns on nothing."""
+    allowed = frozenset(names)
+    if unknown := sorted(allowed - {*ALLOWABLE}):
+        raise RefusedError(f'allow: "{unknown[0]}" is not one of {", ".join(ALLOWABLE)}')
+    return allowed
 
 
 def denied_kinds(names: Iterable[str]) -> frozenset[str]:
