@@ -69,6 +69,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     trusted_proxies: tuple[str, ...] = ()
     allowed_hosts: tuple[str, ...] = ()
     public_url: str | None = None
+    processes: int = 1
     workers_in_process: int = 0
     token_file: str | None = None
     lease_ttl: float = 30.0
@@ -115,7 +116,8 @@ DESCRIPTIONS = {
     "trusted_proxies": "Addresses and networks of proxies whose word on where a request comes from is believed.",
     "allowed_hosts": "Host names the server answers to, besides this machine's; `*.example.org` takes all below it.",
     "public_url": "Address under which people reach the server; notices link to executions there.",
-    "workers_in_process": "Orders that the server itself runs at once; 0 leaves all of them to workers.",
+    "processes": "Processes of the server, on one port; more than one needs a store in PostgreSQL.",
+    "workers_in_process": "Orders that each process of the server runs at once; 0 leaves all of them to workers.",
     "token_file": "File with the token: of a command or worker to send, of a first server start to write.",
     "lease_ttl": "Seconds a worker may hold an order without a heartbeat.",
     "heartbeat": "Seconds between heartbeats of a worker.",

@@ -49,7 +49,13 @@ def command() -> None:
     help="A name people reach it by; *.NAME for all below.",
 )
 @click.option(
-    "--workers-in-process", type=click.IntRange(0), metavar="N", help="Orders run in this process.  [default: 0]"
+    "--processes",
+    type=click.IntRange(1, 64),
+    metavar="N",
+    help="Processes on one port, for more than one core; needs PostgreSQL.  [default: 1]",
+)
+@click.option(
+    "--workers-in-process", type=click.IntRange(0), metavar="N", help="Orders that each process runs.  [default: 0]"
 )
 @click.option("--token-file", metavar="FILE", help="Where the first token goes; without it, it is printed once.")
 @kinds_option
@@ -79,7 +85,7 @@ def start_command(detach: bool, context: str | None, **flags: Any) -> None:
         from noetl.cli.server_process import Announced, run_server, server_settings
 
         announced = Announced(token_file=settings.token_file, context=context, ca=settings.ca)
-        run_server(server_settings(settings), announced)
+        run_server(server_settings(settings), announced, processes=settings.processes)
 
 
 def _detach(settings: Settings) -> None:

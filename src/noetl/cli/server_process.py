@@ -19,6 +19,7 @@ from noetl.cli.protection import protect
 
 if TYPE_CHECKING:
     from noetl.base.settings import Settings
+    from noetl.cli.server_children import ChildServers
     from noetl.server.configuration import ServerSettings
     from noetl.server.server_process import Served
 
@@ -81,17 +82,37 @@ def server_settings(settings: Settings, **more: Any) -> ServerSettings:
     return ServerSettings(**{**chosen, **more})
 
 
-def run_server(settings: ServerSettings, announced: Announced) -> None:
+def run_server(settings: ServerSettings, announced: Announced, *, processes: int = 1) -> None:
     """Serve until a signal comes; a second one ends the process at once."""
+    from noetl.cli.server_children import settings_of_each, shared_figures
+
+    settings = settings_of_each(settings, processes)
+    with shared_figures(processes):
+        _serve_all(settings, announced, processes)
+
+
+def _serve_all(settings: ServerSettings, announced: Announced, processes: int) -> None:
     with not_looking():  # all that is loaded now is needed as long as the process lives
         from noetl.server.server_process import serve
 
     word: list[Path] = []
+    children = _children(processes - 1)
 
     async def serving() -> None:
-        stop = asyncio.Event()
+        stop, beside = asyncio.Event(), set[asyncio.Task[None]]()
         _stop_on_signal(stop.set)
-        await serve(settings, ready=lambda served: word.append(_announce(served, settings, announced)), stop=stop)
+
+        def ready(served: Served) -> None:
+            word.append(_announce(served, settings, announced))
+            if children is not None:
+                beside.add(asyncio.ensure_future(children.serve(settings, served.listening)))
+
+        try:
+            await serve(settings, ready=ready, stop=stop)
+        finally:
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
 
     look_rarely()
     protect()
@@ -103,6 +124,13 @@ def run_server(settings: ServerSettings, announced: Announced) -> None:
     finally:
         for place in word:
             place.unlink(missing_ok=True)
+
+
+def _children(number: int) -> ChildServers | None:
+    """Made before the master key is taken out of the environment."""
+    from noetl.cli.server_children import ChildServers
+
+    return ChildServers(number, os.environ) if number else None
 
 
 def _stop_on_signal(stop: Callable[[], None]) -> None:

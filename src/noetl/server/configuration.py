@@ -5,6 +5,8 @@ from __future__ import annotations
 import msgspec
 
 MIB = 1 << 20
+# The folder in which the processes of one server count together; prometheus_client reads it when it is imported.
+SHARED_METRICS = "PROMETHEUS_MULTIPROC_DIR"
 
 
 class Quotas(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 from noetl.events.envelope import Event
 from noetl.events.executions import ExecutionRequested, PlaybookProcessed
+from noetl.server.configuration import SHARED_METRICS
 from noetl.store.contract import Commit, Store
 
 _QUICK = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 _SMOOTHING = 0.2
 MAX_POOLS = 100
 DEFAULT_POOL, OTHER_POOLS = "default", "other pools"
+
+
+# A figure of the store is the same for all processes of a server: the one that looked last knows it best.
+_of_store = partial(Gauge, multiprocess_mode="mostrecent")
+
+
+def forget_process(pid: int) -> None:
+    """What a process that is gone had open is not open any more."""
+    if SHARED_METRICS in os.environ:
+        mark_process_dead(pid)  # type: ignore[no-untyped-call]
 
 
 class Meters:
@@ -28,9 +42,9 @@ class Meters:
         self.retired = Counter("noetl_executions_retired", "Executions removed here after their time.", registry=one)
         self.traced = Counter("noetl_traces_sent", "Executions told to the collector.", registry=one)
         self.untraced = Counter("noetl_traces_dropped", "Executions that the collector was not told.", registry=one)
-        self.kept = Gauge("noetl_executions", "Executions of the store.", ["status"], registry=one)
-        self.orders = Gauge("noetl_orders", "Open orders of the store.", ["state"], registry=one)
-        self.pool_orders = Gauge("noetl_pool_orders", "Open orders of a pool.", ["pool", "state"], registry=one)
+        self.kept = _of_store("noetl_executions", "Executions of the store.", ["status"], registry=one)
+        self.orders = _of_store("noetl_orders", "Open orders of the store.", ["state"], registry=one)
+        self.pool_orders = _of_store("noetl_pool_orders", "Open orders of a pool.", ["pool", "state"], registry=one)
         self.events = Counter("noetl_events", "Events committed here.", registry=one)
         self.commits = Histogram("noetl_commit_seconds", "Time of one commit.", buckets=_QUICK, registry=one)
         self.turns = Histogram(
@@ -39,16 +53,21 @@ class Meters:
         self.requests = Histogram(
             "noetl_http_seconds", "Time of requests.", ["method", "route", "status"], buckets=_QUICK, registry=one
         )
-        self.lag = Gauge("noetl_event_loop_lag_seconds", "How late the event loop was, at the last look.", registry=one)
-        self.streams = Gauge("noetl_streams", "Open live streams.", registry=one)
-        self.incidents = Gauge("noetl_incidents", "Quarantined records.", registry=one)
-        self.notices = Gauge(
+        self.lag = Gauge(
+            "noetl_event_loop_lag_seconds",
+            "How late the event loop was, at the last look.",
+            registry=one,
+            multiprocess_mode="livemax",
+        )
+        self.streams = Gauge("noetl_streams", "Open live streams.", registry=one, multiprocess_mode="livesum")
+        self.incidents = _of_store("noetl_incidents", "Quarantined records.", registry=one)
+        self.notices = _of_store(
             "noetl_notices", "Notices of the store; dead ones are dead letters.", ["state"], registry=one
         )
         self.notice_attempts = Counter(
             "noetl_notice_attempts", "Attempts to send a notice.", ["destination", "outcome"], registry=one
         )
-        self.workers = Gauge("noetl_workers", "Workers seen within the last minute.", registry=one)
+        self.workers = _of_store("noetl_workers", "Workers seen within the last minute.", registry=one)
         self._pools: set[str] = set()  # those that have had orders
         self.commit_s = 0.0  # of late, smoothed; what overload is told by
 
@@ -82,7 +101,12 @@ class Meters:
         self.commit_s += (seconds - self.commit_s) * _SMOOTHING
 
     def text(self) -> bytes:
-        return bytes(generate_latest(self.registry))
+        """Of all processes of this server, where it has several."""
+        if SHARED_METRICS not in os.environ:
+            return bytes(generate_latest(self.registry))
+        together = CollectorRegistry()
+        MultiProcessCollector(together)  # type: ignore[no-untyped-call]
+        return bytes(generate_latest(together))
 
 
 class MeasuredStore:

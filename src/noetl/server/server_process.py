@@ -12,7 +12,7 @@ import os
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -55,6 +55,7 @@ class Served(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     host: str
     port: int
+    listening: socket.socket
     first_token: str | None
     first_key: Path | None
     services: Services
@@ -71,10 +72,17 @@ class _Server(uvicorn.Server):
         yield
 
 
-async def serve(settings: ServerSettings, *, ready: Callable[[Served], None], stop: asyncio.Event) -> None:
-    """Serve until `stop` is set. `ready` is told once everything listens."""
+async def serve(
+    settings: ServerSettings,
+    *,
+    ready: Callable[[Served], None],
+    stop: asyncio.Event,
+    listening: socket.socket | None = None,
+) -> None:
+    """Serve until `stop` is set. `ready` is told once everything listens. `listening` is the socket of another process
+    of the same server, which has made the first token and the first key."""
     configure_logging(log_level(settings))
-    async with serving(settings) as served:
+    async with serving(settings, listening) as served:
         ready(served)
         await stop.wait()
 
@@ -88,19 +96,20 @@ def log_level(settings: ServerSettings) -> int:
 
 
 @asynccontextmanager
-async def serving(settings: ServerSettings) -> AsyncIterator[Served]:
+async def serving(settings: ServerSettings, shared: socket.socket | None = None) -> AsyncIterator[Served]:
     """A server for as long as the block lasts. If a part of it breaks, so does whoever is inside."""
     async with serving_services(settings) as services:
         has_tokens = await services.access.tokens.exist()  # one that nobody has read yet protects nobody
         tls = settings.tls_cert is not None
         check_bind(settings.host, tls=tls, proxy_flag=settings.behind_proxy, has_tokens=has_tokens)
         config = _config(services)
-        with bound(settings.host, settings.port) as listening:
+        with bound(settings.host, settings.port) if shared is None else nullcontext(shared) as listening:
             _load_certificate(config)
             # Made only by a server that can listen: the token is shown once, and one that ends here shows nothing.
-            first = await services.access.tokens.first()
+            first = await services.access.tokens.first() if shared is None else None
             # where the author sits at the terminal, the key is made with the first credential
-            key = None if settings.local else await make_first_key(services.store, services.clock, os.environ)
+            makes_key = shared is None and not settings.local
+            key = await make_first_key(services.store, services.clock, os.environ) if makes_key else None
             server = _Server(config)
             async with asyncio.TaskGroup() as group:
                 beside = [group.create_task(one) for one in background(services)]
@@ -113,6 +122,7 @@ async def serving(settings: ServerSettings) -> AsyncIterator[Served]:
                     url=url_of(settings.host, port, tls=tls),
                     host=settings.host,
                     port=port,
+                    listening=listening,
                     first_token=first,
                     first_key=key,
                     services=services,
