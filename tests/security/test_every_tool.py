@@ -46,6 +46,7 @@ CONNECTING: dict[str, Callable[[int], dict[str, Any]]] = {
     "email": lambda port: {"from": "a@example.org", "to": "b@example.org", "text": "x", "auth": _login(port)},
     "gcs": lambda port: {"op": "list", "bucket": "b", "auth": {"endpoint": f"http://localhost:{port}"}},
     "http": lambda port: {"method": "GET", "url": f"http://localhost:{port}/"},
+    "kafka": lambda port: {"op": "consume", "topic": "t", "auth": {"host": "localhost", "port": port}},
     "llm": lambda port: {"url": f"http://localhost:{port}/v1", "model": "m", "prompt": "?"},
     "mcp": lambda port: {"server": f"http://localhost:{port}/mcp", "tool": "t"},
     "mqtt": lambda port: {"op": "publish", "topic": "t", "data": "x", "auth": _login(port, tls=False)},

@@ -15,7 +15,7 @@ from noetl.tools.kinds import KINDS, load_kinds, plugins
 BUILT_IN = [
     *("http", "postgres", "duckdb", "python", "noop", "log", "secrets", "playbook", "workbook"),
     *("quantum", "artifact", "storage", "gcs", "nats", "transfer", "shell", "script"),
-    *("sql", "snowflake", "redis", "mqtt", "amqp", "email", "slack", "teams", "ssh", "sftp", "llm", "mcp"),
+    *("sql", "snowflake", "redis", "mqtt", "amqp", "kafka", "email", "slack", "teams", "ssh", "sftp", "llm", "mcp"),
     *("convert", "archive", "pgp"),
 ]
 KNOWN_ONLY = ["container", "ducklake"]

@@ -30,6 +30,7 @@ _TYPES = [
         "redis",
         "mqtt",
         "amqp",
+        "kafka",
         "slack",
         "teams",
         "s3",

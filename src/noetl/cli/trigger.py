@@ -32,7 +32,7 @@ def command() -> None:
 
 @command.command("create")
 @name_argument
-@click.option("--kind", required=True, help="Tool that looks, such as storage, sql, redis, nats or amqp.")
+@click.option("--kind", required=True, help="Tool that looks, such as storage, sql, redis, nats, amqp or kafka.")
 @click.option("--playbook", "path", required=True, metavar="PATH", type=PLAYBOOK, help="Registered playbook to start.")
 @click.option("--version", metavar="VERSION", help="Of the playbook; the newest when left out.")
 @click.option("--input", "inputs", multiple=True, metavar="KEY=VALUE", help="Input of the kind; give it once for each.")

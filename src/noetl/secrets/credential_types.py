@@ -88,7 +88,7 @@ def _of_kind(kind: str, text_field: str) -> Callable[[str | Fields], Fields]:
 
 
 _DATABASES = ("mysql", "sqlserver", "oracle", "snowflake", "clickhouse", "trino", "redshift", "databricks")
-_BY_URL = (*_DATABASES, "nats", "redis", "mqtt", "amqp")
+_BY_URL = (*_DATABASES, "nats", "redis", "mqtt", "amqp", "kafka")
 _BY_FIELDS = ("s3", "gcs", "azure", "email", "ssh", "llm", "mcp")
 
 TYPES: dict[str, Callable[[str | Fields], Fields]] = {

@@ -1,4 +1,4 @@
-"""Kinds that speak to message brokers: redis, mqtt, amqp."""
+"""Kinds that speak to message brokers: redis, mqtt, amqp, kafka."""
 
 from __future__ import annotations
 
@@ -152,4 +152,67 @@ AMQP = ToolKind(
     defaults={"timeout": 30},
 )
 
-KINDS = (REDIS, MQTT, AMQP)
+_TOPIC = Input(name="topic", schema=TEXT, doc="The topic.", required=True)
+_START = Input(
+    name="start",
+    schema=one_of("earliest", "latest"),
+    doc="Where reading begins if nothing else says so; earliest when left out.",
+)
+
+KAFKA = ToolKind(
+    name="kafka",
+    trigger=TriggerKind(
+        doc="A new record of a topic.",
+        item="The record: partition, offset, timestamp, key, value and headers.",
+        inputs=(
+            _TOPIC,
+            Input(
+                name="group",
+                schema=TEXT,
+                doc="The consumer group: its offsets are where reading begins, and are committed after the starts.",
+            ),
+            _START,
+            AUTH,
+        ),
+    ),
+    credential_types=("kafka",),
+    error_kinds=_errors("kafka"),
+    doc="Produces records to topics of Kafka, consumes some, and commits how far a group has come.",
+    inputs=(
+        Input(
+            name="op",
+            schema=one_of("produce", "consume", "commit"),
+            doc="What to do.",
+            required=True,
+            aliases=("operation",),
+        ),
+        _TOPIC,
+        _DATA,
+        Input(name="key", schema=ANYTHING, doc="With produce: the key; records of one key keep their order."),
+        Input(name="partition", schema=INTEGER, doc="With produce: the partition; that of the key when left out."),
+        Input(name="headers", schema=OBJECT, doc="With produce: headers of the record."),
+        Input(
+            name="records",
+            schema={"type": "array", "items": OBJECT},
+            doc="With produce: several records at once, each with data, and key, partition and headers if any.",
+        ),
+        Input(
+            name="offsets",
+            schema=OBJECT,
+            doc="With consume: where each partition is read on. With commit: what consume returned under this name.",
+        ),
+        Input(
+            name="group",
+            schema=TEXT,
+            doc="With commit: the consumer group. With consume: the group whose offsets are read on from.",
+        ),
+        _START,
+        _LIMIT,
+        _WAIT,
+        _FORMAT,
+        AUTH,
+    ),
+    defaults={"timeout": 30},
+)
+
+KINDS = (REDIS, MQTT, AMQP, KAFKA)

@@ -1,1 +1,1 @@
-"""`redis` and `mqtt`: messages and keys of brokers."""
+"""`redis`, `mqtt` and `kafka`: messages and keys of brokers."""

@@ -26,6 +26,9 @@ class BrokerInputs:
         """The broker of a credential. ToolError `keychain.unresolved` says what is missing."""
         given = dict(connection_fields(auth, context, kind=self.kind, address="url"))
         found = {**self._of_url(str(given["url"])), **given} if given.get("url") else given
+        servers = _servers(found.get("servers") or found.get("bootstrap_servers"))
+        if servers and not found.get("host"):
+            found = {**found, "host": servers[0].rpartition(":")[0], "port": servers[0].rpartition(":")[2]}
         host = str(found.get("host") or found.get("hostname") or "")
         if not host:
             example = f"{next(iter(self.schemes))}://host:{self.ports[0]}"
@@ -44,6 +47,8 @@ class BrokerInputs:
             user=str(found.get("user") or found.get("username") or ""),
             password=str(found.get("password") or found.get("token") or ""),
             database=str(found.get("database") or found.get("db") or found.get("vhost") or ""),
+            servers=servers,
+            mechanism=str(found.get("mechanism") or ""),
         )
 
     def _of_url(self, url: str) -> dict[str, Any]:
@@ -72,6 +77,17 @@ class BrokerInputs:
         if isinstance(written, bool) or not isinstance(written, int) or not 1 <= written <= MOST:
             raise ToolError(f"{self.kind}.input", f'limit "{written}" is not a number from 1 to {MOST}')
         return written
+
+
+def _servers(written: Any) -> tuple[str, ...]:
+    """Servers as `host:port`, in a list or with commas between them. What is wrong is told without it."""
+    if not written:
+        return ()
+    parts = written.split(",") if isinstance(written, str) else written if isinstance(written, list) else [""]
+    found = tuple(str(part).strip() for part in parts)
+    if not all(host and port.isdecimal() for host, _, port in (one.rpartition(":") for one in found)):
+        raise ToolError(UNRESOLVED, "the servers of the credential are not host:port, with commas between them")
+    return found
 
 
 def total(timeout: Any) -> Any:

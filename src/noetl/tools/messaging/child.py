@@ -19,6 +19,7 @@ _sockets = GuardedSockets(AddressPolicy())
 _MODULES = {
     "redis": "noetl.tools.messaging.redis_keys",
     "mqtt": "noetl.tools.messaging.mqtt_messages",
+    "kafka": "noetl.tools.messaging.kafka_records",
 }
 
 

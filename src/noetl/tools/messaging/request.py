@@ -19,6 +19,8 @@ class Broker(msgspec.Struct, frozen=True, kw_only=True):
     user: str = ""
     password: str = ""
     database: str = ""  # of Redis: a number; of AMQP: the virtual host
+    servers: tuple[str, ...] = ()  # of Kafka: those to begin with
+    mechanism: str = ""  # of Kafka: how the password is shown
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"

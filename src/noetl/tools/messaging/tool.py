@@ -1,4 +1,4 @@
-"""`redis` and `mqtt`: one operation of a broker at a time, in a child process.
+"""`redis`, `mqtt` and `kafka`: one operation of a broker at a time, in a child process.
 
 The clients of these brokers look hosts up by themselves; in a process of their own their sockets are held to the
 address policy, and a cancelled task ends with its process.
@@ -6,7 +6,7 @@ address policy, and a cancelled task ends with its process.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
 
@@ -99,3 +99,41 @@ class MqttTool(BrokerTool):
     def __init__(self) -> None:
         _needs("aiomqtt")
         super().__init__()
+
+
+class KafkaTool(BrokerTool):
+    kind = "kafka"
+    schemes: Mapping[str, bool] = {"kafka": False, "kafkas": True}
+    ports = (9092, 9093)
+
+    def __init__(self) -> None:
+        _needs("aiokafka")
+        super().__init__()
+
+    async def poll(self, inputs: Mapping[str, Any], poll: TriggerPoll, context: ToolContext) -> TriggerBatch:
+        """Records of a topic after the cursor; at the beginning, after what the group has committed."""
+        group = str(inputs.get("group") or f"noetl-{poll.trigger_id}")
+        asked = {"op": "consume", "group": group, "offsets": poll.cursor, "limit": poll.limit, "wait": poll.wait_s}
+        found = (await self.run({**inputs, **asked}, context)).result
+        items = [_record_item(found["topic"], group, row) for row in found["records"]]
+        return TriggerBatch(items=tuple(items), cursor=found["offsets"])
+
+    async def settle(
+        self,
+        inputs: Mapping[str, Any],
+        accepted: Sequence[TriggerItem],
+        returned: Sequence[TriggerItem],
+        context: ToolContext,
+    ) -> None:
+        """Commit how far the group has come, so that the broker's own tools show it. The cursor is what counts."""
+        offsets: dict[str, int] = {}
+        for item in accepted:
+            group, part, offset = item.receipt.rsplit(":", 2)
+            offsets[part] = max(offsets.get(part, 0), int(offset) + 1)
+        if offsets:
+            await self.run({**inputs, "op": "commit", "group": group, "offsets": offsets}, context)
+
+
+def _record_item(topic: str, group: str, row: dict[str, Any]) -> TriggerItem:
+    place = f"{row['partition']}:{row['offset']}"
+    return TriggerItem(item_id=f"{topic}:{place}", value=row, receipt=f"{group}:{place}")
