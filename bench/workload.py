@@ -94,14 +94,14 @@ async def load(db: Path, seconds: int) -> Figures:
 
 def dispatched(db: Path) -> list[float]:
     """How long each order was ready before a worker had it."""
+    times: dict[str, dict[tuple[str, str], float]] = {"step.scheduled": {}, "token.claimed": {}}
     with closing(sqlite3.connect(db)) as log:
-        return [
-            seconds
-            for (seconds,) in log.execute(
-                "SELECT c.ts - s.ts FROM event AS s JOIN event AS c USING (execution_id, step_run_id)"
-                " WHERE s.event_type = 'step.scheduled' AND c.event_type = 'token.claimed'"
-            )
-        ]
+        for event_type, execution_id, step_run_id, ts in log.execute(
+            "SELECT event_type, execution_id, step_run_id, ts FROM event"
+            " WHERE event_type IN ('step.scheduled', 'token.claimed')"
+        ):
+            times[event_type][execution_id, step_run_id] = ts
+    return [ts - times["step.scheduled"][order] for order, ts in times["token.claimed"].items()]
 
 
 async def beside_waits(db: Path, open_waits: int) -> Figures:

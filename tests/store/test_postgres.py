@@ -53,7 +53,13 @@ async def ran(url: str, sql: str) -> Any:
         "UPDATE event SET payload = '{}'",
         "UPDATE event SET seq = seq + 100 WHERE false",
         "DELETE FROM event",
-        "TRUNCATE event",
+        "UPDATE event_batch SET payloads = '[]'",
+        "UPDATE event_batch SET last_seq = 9 WHERE false",
+        "DELETE FROM event_batch",
+        "TRUNCATE event_batch",
+        "UPDATE event_key SET key = 0",
+        "DELETE FROM event_key",
+        "TRUNCATE event_key",
     ],
 )
 async def test_events_are_never_changed_nor_deleted_even_by_a_superuser(
@@ -103,7 +109,12 @@ async def test_a_plain_role_needs_nothing_but_its_own_schema_and_cannot_touch_it
     assert len(await store.events("x1")) == 2
     assert await ran(url, "SELECT 1 FROM noetl.event"), "without search_path the schema is ours"
 
-    for statement in ("UPDATE event SET seq = 9", "TRUNCATE event", "UPDATE audit SET seq = 9", "DELETE FROM audit"):
+    for statement in (
+        "UPDATE event_batch SET last_seq = 9",
+        "TRUNCATE event_batch",
+        "UPDATE audit SET seq = 9",
+        "DELETE FROM audit",
+    ):
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
             await ran(url, statement)
     await store.close()

@@ -26,7 +26,17 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "deep" / "store.db"
 
 
-@pytest.mark.parametrize("statement", ["UPDATE event SET step = 'b'", "DELETE FROM event"])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE event SET step = 'b'",
+        "DELETE FROM event",
+        "UPDATE event_batch SET payloads = '[]'",
+        "DELETE FROM event_batch",
+        "UPDATE event_key SET key = 'another'",
+        "DELETE FROM event_key",
+    ],
+)
 async def test_events_can_be_neither_changed_nor_deleted(path: Path, statement: str) -> None:
     store = SqliteStore.open(path)
     await store.commit([commit(event(1))])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from noetl.base.errors import BackendError
 from noetl.events.envelope import Event
 from noetl.store.sqlite.history import SqliteHistory
+from noetl.store.sqlite.migration import known_migrations, migrate
 from noetl.store.sqlite.store import SqliteStore
 from tests.contracts.commits import commit, event
 
@@ -88,8 +90,8 @@ async def test_a_store_that_was_cut_short_is_told_in_one_sentence(path: Path) ->
 async def test_an_event_that_is_no_longer_what_was_written_is_told(path: Path) -> None:
     store = SqliteStore.open(path)
     await store.commit([commit(event(1))])
-    store._db.execute("DROP TRIGGER event_is_never_changed")
-    store._db.execute("UPDATE event SET payload = '{'")
+    store._db.execute("DROP TRIGGER event_batch_is_never_changed")
+    store._db.execute("UPDATE event_batch SET payloads = '[{'")
     await store.close()
 
     with pytest.raises(BackendError, match="is damaged"):
@@ -105,13 +107,9 @@ async def test_a_store_of_a_newer_program_is_refused(path: Path) -> None:
         SqliteHistory.open(path)
 
 
-async def test_a_store_of_an_older_program_is_brought_up_to_date(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from noetl.store.sqlite import store as module
-    from noetl.store.sqlite.migration import known_migrations
-
-    with monkeypatch.context() as patched:
-        patched.setattr(module, "known_migrations", lambda: known_migrations()[:1])
-        await SqliteStore.open(path).close()
+async def test_a_store_of_an_older_program_is_brought_up_to_date(path: Path) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as old:
+        migrate(old, known_migrations()[:1], "old")
 
     history = SqliteHistory.open(path)
 

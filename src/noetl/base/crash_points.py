@@ -39,6 +39,7 @@ WORKER_POINTS = (
 )
 STORE_POINTS = (
     "migration.within",
+    "packing.within",
     "retention.within",
     "retention.between",
     "retention.collecting",

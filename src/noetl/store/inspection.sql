@@ -1,14 +1,20 @@
 -- What no store should hold; the same words in every SQL. Each statement gives whose it is and what is wrong.
 
 -- name: gaps
-SELECT x.execution_id,
-       'its row is at event ' || x.last_seq || ', its log has ' || count(e.seq) || ' up to ' || coalesce(max(e.seq), 0)
-FROM execution AS x LEFT JOIN event AS e ON e.execution_id = x.execution_id
-GROUP BY x.execution_id, x.last_seq
-HAVING count(e.seq) <> x.last_seq OR coalesce(max(e.seq), 0) <> x.last_seq;
+SELECT s.execution_id,
+       'its row is at event ' || s.last_seq || ', its log has ' || s.number || ' up to ' || coalesce(s.newest, 0)
+FROM (SELECT x.execution_id, x.last_seq, coalesce(b.number, 0) + coalesce(u.number, 0) AS number,
+             coalesce(b.newest, u.newest) AS newest
+      FROM execution AS x
+      LEFT JOIN (SELECT execution_id, sum(last_seq - first_seq + 1) AS number, max(last_seq) AS newest
+                 FROM event_batch GROUP BY execution_id) AS b ON b.execution_id = x.execution_id
+      LEFT JOIN (SELECT execution_id, count(*) AS number, max(seq) AS newest
+                 FROM unpacked_event GROUP BY execution_id) AS u ON u.execution_id = x.execution_id) AS s
+WHERE s.number <> s.last_seq OR coalesce(s.newest, 0) <> s.last_seq;
 
 -- name: unlisted
-SELECT DISTINCT e.execution_id, 'it has events and no row' FROM event AS e
+SELECT DISTINCT e.execution_id, 'it has events and no row'
+FROM (SELECT execution_id FROM event_batch UNION SELECT execution_id FROM unpacked_event) AS e
 WHERE NOT EXISTS (SELECT 1 FROM execution AS x WHERE x.execution_id = e.execution_id);
 
 -- name: without_net

@@ -9,8 +9,9 @@ from typing import Any
 
 from noetl.base.crash_points import crash_point
 from noetl.store.contract import Commit, ConflictError, StoreSpace, TakenError
+from noetl.store.event_batches import batch_values
 from noetl.store.postgres.queries import QUERIES
-from noetl.store.row_codecs import event_rows, execution_values, notice_values, order_values, task_values, wait_values
+from noetl.store.row_codecs import execution_values, notice_values, order_values, task_values, wait_values
 
 _NET, _WAIT, _TASK, _NOTICE, _PAIR = 2, 7, 8, 15, 2
 
@@ -26,7 +27,7 @@ class Written:
 
     def __init__(self, commits: Sequence[Commit]) -> None:
         self._commits = sorted(commits, key=lambda commit: commit.execution.execution_id)
-        self._events = event_rows(self._commits)
+        self._batches = batch_values(self._commits)
 
     async def write(self, connection: Any) -> None:
         """All of it or nothing. The usual commit is a single statement, which is a transaction of its own."""
@@ -52,7 +53,7 @@ class Written:
         nets = {one.execution.net_hash: one.net for one in commits if one.net is not None}
         return [
             [(*execution_values(one.execution), one.after) for one in commits],
-            self._events,
+            self._batches,
             [order_values(order) for one in commits for order in one.orders],
             *columns(nets.items(), _NET),
         ]
@@ -92,13 +93,10 @@ class Written:
         return all(one.after == 0 for one in self._commits)
 
     async def is_stored(self, connection: Any) -> bool:
-        """Whether the log holds exactly these events where they belong, whoever has moved it further since."""
-        stored: list[tuple[Any, ...]] = []
-        for one in self._commits:
-            span = (one.execution.execution_id, one.after, one.after + len(one.events))
-            stored += [tuple(row) for row in await connection.fetch(QUERIES["select_span"], *span)]
+        """Whether the log holds exactly these batches where they belong, whoever has moved it further since."""
+        stored = [await connection.fetchrow(QUERIES["select_batch"], *batch[:2]) for batch in self._batches]
         # Compared as a whole: the same positions may hold the events of another server.
-        return bool(stored) and stored == self._events
+        return bool(stored) and [tuple(row or ()) for row in stored] == self._batches
 
 
 def _has_more(commit: Commit) -> bool:

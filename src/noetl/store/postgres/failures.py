@@ -91,8 +91,10 @@ def _stored_already(problem: asyncpg.UniqueViolationError) -> str:
     match problem.table_name:
         case "execution":
             return f"this execution exists already: {problem.detail}"
-        case "event":
+        case "event_batch" | "unpacked_event":
             return f"an event of this execution is stored already: {problem.detail}"
+        case "event_key":
+            return "an event of this execution, or an end of what it ends, is stored already"
         case table:
             return f"this is in the table {table} already: {problem.detail}"
 

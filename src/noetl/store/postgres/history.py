@@ -11,6 +11,7 @@ from typing import Any
 from noetl.base.errors import AbsentError, BackendError
 from noetl.events.envelope import Event
 from noetl.store.contract import ExecutionRow, MovedExecution, OrderRow, SingleRow
+from noetl.store.event_batches import batch_events, picked, picked_events
 from noetl.store.execution_filters import lowered
 from noetl.store.key_values import KeyValues
 from noetl.store.migrations import Applied, applied_of, pending
@@ -21,12 +22,16 @@ from noetl.store.postgres.key_values import PostgresKeyValues
 from noetl.store.postgres.migration import applied, known_migrations, migrate
 from noetl.store.row_codecs import event_of, execution_of, order_of
 
+_PAGE = 100  # batches that are read at once where only some events are asked for
+
 
 class PostgresHistory:
     """What is recorded in one schema. `PostgresStore` adds writing."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, has_rows: bool = False) -> None:
+        """`has_rows`: some executions lie in rows of an earlier program, and are not packed."""
         self._db = database
+        self._has_rows = has_rows
         self.key_values: KeyValues = PostgresKeyValues(database)
 
     @classmethod
@@ -39,10 +44,11 @@ class PostgresHistory:
                 raise BackendError(f"there is no store in {database.where}: run a playbook first, or name another")
             if pending(done, known_migrations(), database.where):
                 await migrate(database, known_migrations())
+            has_rows = await database.value("select_unpacked", "") is not None  # packing is for whoever writes
         except BaseException:
             await database.close()
             raise
-        return cls(database)
+        return cls(database, has_rows=has_rows)
 
     @classmethod
     async def applied(cls, url: str) -> Applied:
@@ -55,15 +61,33 @@ class PostgresHistory:
 
     async def events(self, execution_id: str, *, after: int = 0, only: SingleRow | None = None) -> list[Event]:
         with damage_as_unreadable(execution_id):
-            if only is None:
-                rows = await self._db.rows("select_events", execution_id, after)
+            found = await self._packed_events(execution_id, after, only)
+            if found or not self._has_rows:
+                return found
+            rows = await self._db.rows("select_rows", execution_id, after)
+            if rows:
+                return picked_events([event_of(execution_id, row) for row in rows], only)
+            return await self._packed_events(execution_id, after, only)  # somebody may have packed them meanwhile
+
+    async def _packed_events(self, execution_id: str, after: int, only: SingleRow | None) -> list[Event]:
+        if only is None or only.limit is None:
+            rows = await self._db.rows("select_batches", execution_id, after, None)
+            return [event for row in rows for event in batch_events(execution_id, row, after=after, only=only)]
+        pages: list[list[Event]] = []
+        number, place = 0, None if only.newest else after
+        while number < only.limit:
+            if only.newest:
+                rows = await self._db.rows("select_newest_batches", execution_id, after, place, _PAGE)
             else:
-                query = "select_newest_events" if only.newest else "select_some_events"
-                types = [like(pattern) for pattern in only.types] or None
-                rows = await self._db.rows(query, execution_id, after, only.step, types, only.limit)
-        if only is not None and only.newest:
-            rows.reverse()
-        return [event_of(execution_id, row) for row in rows]
+                rows = await self._db.rows("select_batches", execution_id, place, _PAGE)
+            batches = [batch_events(execution_id, row, after=after, only=only) for row in rows]
+            pages += batches
+            number += sum(map(len, batches))
+            if len(rows) < _PAGE:
+                break
+            first_seq, last_seq = rows[-1][:2]
+            place = first_seq if only.newest else last_seq
+        return picked(pages, only)
 
     async def execution(self, execution_id: str) -> ExecutionRow | None:
         row = await self._db.row("select_execution", execution_id)

@@ -16,9 +16,8 @@ WITH given AS MATERIALIZED (
            parent_execution_id, wake_at
     FROM given WHERE after = 0
 ), stored AS (
-    INSERT INTO event (execution_id, seq, event_id, event_type, ts, source, parent_id, step, step_run_id, task_run_id,
-                       on_behalf, schema, payload, checksum)
-    SELECT * FROM unnest($2::event_row[])
+    INSERT INTO event_batch (execution_id, first_seq, last_seq, event_ids, types, envelopes, payloads, checksum)
+    SELECT * FROM unnest($2::event_batch_row[])
 ), given_order AS MATERIALIZED (
     SELECT * FROM unnest($3::order_row[]) WITH ORDINALITY
         AS g (order_id, execution_id, step_run_id, state, pool, priority, lease_owner, lease_epoch, lease_until, place)
@@ -85,43 +84,74 @@ ON CONFLICT (task_id) DO UPDATE SET state = excluded.state, role = excluded.role
 UPDATE orders SET lease_until = $1
 WHERE order_id = $2 AND lease_epoch = $3 AND state = 'leased' AND ($4::text IS NULL OR lease_owner = $4);
 
--- name: select_events
+-- name: select_batches
+-- From the one that holds the event past $2.
+SELECT b.first_seq, b.last_seq, b.event_ids, b.types, b.envelopes, b.payloads, b.checksum, x.trace_id
+FROM event_batch AS b JOIN execution AS x USING (execution_id)
+WHERE b.execution_id = $1 AND b.last_seq > $2
+  AND b.first_seq >= coalesce((SELECT max(a.first_seq) FROM event_batch AS a
+                               WHERE a.execution_id = $1 AND a.first_seq <= $2 + 1), 1)
+ORDER BY b.first_seq LIMIT $3;
+
+-- name: select_newest_batches
+-- Those before the one that begins at $3.
+SELECT b.first_seq, b.last_seq, b.event_ids, b.types, b.envelopes, b.payloads, b.checksum, x.trace_id
+FROM event_batch AS b JOIN execution AS x USING (execution_id)
+WHERE b.execution_id = $1 AND b.last_seq > $2 AND ($3::bigint IS NULL OR b.first_seq < $3)
+ORDER BY b.first_seq DESC LIMIT $4;
+
+-- name: select_rows
+-- Of an earlier program, before they are packed.
 SELECT e.seq, e.event_id, e.event_type, e.ts, e.source, e.parent_id, e.step, e.step_run_id, e.task_run_id, e.on_behalf,
        e.schema, e.payload, e.checksum, x.trace_id
-FROM event AS e JOIN execution AS x USING (execution_id)
+FROM unpacked_event AS e JOIN execution AS x USING (execution_id)
 WHERE e.execution_id = $1 AND e.seq > $2
 ORDER BY e.seq;
 
--- name: select_some_events
-SELECT e.seq, e.event_id, e.event_type, e.ts, e.source, e.parent_id, e.step, e.step_run_id, e.task_run_id, e.on_behalf,
-       e.schema, e.payload, e.checksum, x.trace_id
-FROM event AS e JOIN execution AS x USING (execution_id)
-WHERE e.execution_id = $1 AND e.seq > $2
-  AND ($3::text IS NULL OR e.step = $3)
-  AND ($4::text[] IS NULL OR e.event_type LIKE ANY ($4))
-ORDER BY e.seq LIMIT $5;
+-- name: lock_packing
+SELECT pg_advisory_xact_lock(hashtext('noetl packing'), hashtext(current_schema()));
 
--- name: select_newest_events
-SELECT e.seq, e.event_id, e.event_type, e.ts, e.source, e.parent_id, e.step, e.step_run_id, e.task_run_id, e.on_behalf,
-       e.schema, e.payload, e.checksum, x.trace_id
-FROM event AS e JOIN execution AS x USING (execution_id)
-WHERE e.execution_id = $1 AND e.seq > $2
-  AND ($3::text IS NULL OR e.step = $3)
-  AND ($4::text[] IS NULL OR e.event_type LIKE ANY ($4))
-ORDER BY e.seq DESC LIMIT $5;
+-- name: select_unpacked
+SELECT execution_id FROM unpacked_event WHERE execution_id > $1 ORDER BY execution_id LIMIT 1;
+
+-- name: lock_execution
+-- Whoever commits waits here before it adds events, and finds batches where there were rows.
+SELECT 1 FROM execution WHERE execution_id = $1 FOR UPDATE;
+
+-- name: select_rows_to_pack
+SELECT seq, event_id, event_type, ts, source, parent_id, step, step_run_id, task_run_id, on_behalf, schema, payload,
+       checksum
+FROM unpacked_event WHERE execution_id = $1 ORDER BY seq;
+
+-- name: begin_packing
+INSERT INTO packing (execution_id) VALUES ($1);
+
+-- name: delete_rows_to_pack
+DELETE FROM unpacked_event WHERE execution_id = $1;
+
+-- name: insert_batches
+INSERT INTO event_batch (execution_id, first_seq, last_seq, event_ids, types, envelopes, payloads, checksum)
+SELECT * FROM unnest($1::event_batch_row[]);
+
+-- name: end_packing
+DELETE FROM packing WHERE execution_id = $1;
 
 -- name: select_streams
-SELECT DISTINCT execution_id FROM event ORDER BY execution_id;
+SELECT execution_id FROM event_batch WHERE first_seq = 1 UNION SELECT execution_id FROM unpacked_event
+ORDER BY execution_id;
 
 -- name: select_stream
+SELECT first_seq, last_seq, event_ids, types, envelopes, payloads, checksum, ''
+FROM event_batch WHERE execution_id = $1 ORDER BY first_seq;
+
+-- name: select_stream_of_rows
 SELECT seq, event_id, event_type, ts, source, parent_id, step, step_run_id, task_run_id, on_behalf, schema, payload,
        checksum, ''
-FROM event WHERE execution_id = $1 ORDER BY seq;
+FROM unpacked_event WHERE execution_id = $1 ORDER BY seq;
 
--- name: select_span
-SELECT execution_id, seq, event_id, event_type, ts, source, parent_id, step, step_run_id, task_run_id, on_behalf, schema,
-       payload, checksum
-FROM event WHERE execution_id = $1 AND seq > $2 AND seq <= $3 ORDER BY seq;
+-- name: select_batch
+SELECT execution_id, first_seq, last_seq, event_ids, types, envelopes, payloads, checksum
+FROM event_batch WHERE execution_id = $1 AND first_seq = $2;
 
 -- name: take_time
 SET LOCAL idle_in_transaction_session_timeout = 0;
@@ -172,8 +202,7 @@ RIGHT JOIN (VALUES (1)) AS one ON true LEFT JOIN execution AS x USING (execution
 DELETE FROM moved WHERE xid < pg_snapshot_xmin(pg_current_snapshot())::text::bigint - $1::bigint;
 
 -- name: select_timed
-SELECT execution_id FROM event
-WHERE event_type = 'timer.scheduled' AND substring(payload FROM '"wait_id":"([^"]*)"') = $1 LIMIT 1;
+SELECT execution_id FROM timer WHERE wait_id = $1 LIMIT 1;
 
 -- name: select_ended_nets
 SELECT DISTINCT net_hash FROM execution WHERE finished_at IS NOT NULL ORDER BY net_hash;
@@ -189,7 +218,11 @@ DELETE FROM execution WHERE execution_id = ANY ($1::text[]) AND finished_at IS N
 
 -- name: retire_rest
 -- Once the rows of their executions are gone: events may go only then (EVT-01).
-WITH e AS (DELETE FROM event WHERE execution_id = ANY ($1::text[])),
+WITH e AS (DELETE FROM unpacked_event WHERE execution_id = ANY ($1::text[])),
+     b AS (DELETE FROM event_batch WHERE execution_id = ANY ($1::text[])),
+     k AS (DELETE FROM event_key
+           WHERE execution = ANY (SELECT hashtextextended(one, 0) FROM unnest($1::text[]) AS one)),
+     i AS (DELETE FROM timer WHERE execution_id = ANY ($1::text[])),
      o AS (DELETE FROM orders WHERE execution_id = ANY ($1::text[])),
      w AS (DELETE FROM wait WHERE execution_id = ANY ($1::text[])),
      n AS (DELETE FROM notice WHERE execution_id = ANY ($1::text[])),
@@ -197,8 +230,11 @@ WITH e AS (DELETE FROM event WHERE execution_id = ANY ($1::text[])),
 DELETE FROM task WHERE execution_id = ANY ($1::text[]);
 
 -- name: select_checksums
+SELECT DISTINCT (regexp_matches(payloads, '"checksum":"([0-9a-f]{64})"', 'g'))[1]
+FROM event_batch WHERE payloads LIKE '%"checksum":"%'
+UNION
 SELECT DISTINCT (regexp_matches(payload, '"checksum":"([0-9a-f]{64})"', 'g'))[1]
-FROM event WHERE payload LIKE '%"checksum":"%'
+FROM unpacked_event WHERE payload LIKE '%"checksum":"%'
 UNION
 SELECT DISTINCT (regexp_matches(payload, '"checksum":"([0-9a-f]{64})"', 'g'))[1]
 FROM message WHERE payload LIKE '%"checksum":"%';

@@ -15,6 +15,7 @@ from noetl.store.audit import Audit
 from noetl.store.catalog import Catalog
 from noetl.store.contract import Commit, ConflictError, ExecutionRow, OrderRow, TakenError
 from noetl.store.credentials import CredentialRows
+from noetl.store.event_batches import batch_events
 from noetl.store.human_tasks import Tasks
 from noetl.store.key_values import KeyValues
 from noetl.store.notices import Notices
@@ -30,6 +31,7 @@ from noetl.store.postgres.human_tasks import PostgresTasks
 from noetl.store.postgres.key_values import PostgresKeyValues
 from noetl.store.postgres.migration import known_migrations, migrate
 from noetl.store.postgres.notices import PostgresNotices
+from noetl.store.postgres.packing import pack
 from noetl.store.postgres.queries import QUERIES
 from noetl.store.postgres.requests import PostgresRequests
 from noetl.store.postgres.waits import PostgresWaits
@@ -52,8 +54,8 @@ MOVES_KEPT = 50_000  # transactions whose moves are remembered; servers look eve
 class PostgresStore(PostgresHistory):
     """Open with `PostgresStore.open`; migrations run then."""
 
-    def __init__(self, database: Database) -> None:
-        super().__init__(database)
+    def __init__(self, database: Database, *, has_rows: bool = False) -> None:
+        super().__init__(database, has_rows=has_rows)
         self.credentials: CredentialRows = PostgresCredentials(database)
         self.catalog: Catalog = PostgresCatalog(database)
         self.requests: Requests = PostgresRequests(database)
@@ -68,12 +70,13 @@ class PostgresStore(PostgresHistory):
         database = await Database.open(address_of(url), connections=connections)
         try:
             await migrate(database, known_migrations())
+            has_rows = not await pack(database)
             # The table of moves only serves servers that look every second; without this it would grow for ever.
             await database.assign("forget_moved", MOVES_KEPT)
         except BaseException:
             await database.close()
             raise
-        return cls(database)
+        return cls(database, has_rows=has_rows)
 
     async def commit(self, commits: Sequence[Commit]) -> None:
         written = Written(commits)
@@ -175,8 +178,10 @@ class PostgresStore(PostgresHistory):
     async def _derived(self, connection: Any, execution_id: str) -> Derived:
         """From the events alone; the row beside them, if there is one, is not asked."""
         with damage_as_unreadable(execution_id):
-            rows = await connection.fetch(QUERIES["select_stream"], execution_id)
-        return derived_rows([event_of(execution_id, row) for row in rows])
+            rows = await connection.fetch(QUERIES["select_stream_of_rows"], execution_id) if self._has_rows else []
+            batches = await connection.fetch(QUERIES["select_stream"], execution_id)
+        events = [event_of(execution_id, row) for row in rows]
+        return derived_rows(events or [event for row in batches for event in batch_events(execution_id, row)])
 
 
 _COLUMNS = {

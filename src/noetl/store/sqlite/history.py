@@ -21,6 +21,7 @@ from noetl.base.errors import AbsentError, BackendError, StoreUnwritableError, U
 from noetl.base.outages import Outage
 from noetl.events.envelope import Event
 from noetl.store.contract import ExecutionRow, MovedExecution, OrderRow, SingleRow
+from noetl.store.event_batches import batch_events, picked, picked_events
 from noetl.store.execution_filters import lowered
 from noetl.store.key_values import KeyValues
 from noetl.store.migrations import Applied, applied_of
@@ -39,7 +40,6 @@ _UNREADABLE = (
     sqlite3.SQLITE_IOERR_CORRUPTFS,
     sqlite3.SQLITE_IOERR_DATA,
 )
-_EVERYTHING = -1  # of LIMIT
 _ENDED_LATE_S = 60.0
 _log = logging.getLogger(__name__)
 
@@ -88,13 +88,14 @@ class SqliteHistory:
 
     async def events(self, execution_id: str, *, after: int = 0, only: SingleRow | None = None) -> list[Event]:
         with self._explained(), damage_as_unreadable(execution_id):
-            if only is None:
-                rows = self._db.execute(QUERIES["select_events"], (execution_id, after)).fetchall()
-            else:
-                rows = self._db.execute(*_picking(execution_id, after, only)).fetchall()
-            if only is not None and only.newest:
-                rows.reverse()
-            return [event_of(execution_id, row) for row in rows]
+            # Rows first: whoever packs them meanwhile does it in one transaction, so they are here or there.
+            rows = self._db.execute(QUERIES["select_rows"], (execution_id, after)).fetchall()
+            if rows:
+                return picked_events([event_of(execution_id, row) for row in rows], only)
+            query = QUERIES["select_newest_batches" if only is not None and only.newest else "select_batches"]
+            found = self._db.execute(query, (execution_id, after))
+            batches = (batch_events(execution_id, row, after=after, only=only) for row in found)
+            return picked(batches, only)
 
     async def execution(self, execution_id: str) -> ExecutionRow | None:
         with self._explained():
@@ -276,7 +277,8 @@ def _log_of(path: Path) -> Path:
 
 
 def _renew(path: Path) -> None:
-    """Bring a store of an older program up to date, which takes a connection that may write."""
+    """Bring a store of an older program up to date, which takes a connection that may write. Its events stay in rows:
+    packing them is for whoever writes anyway."""
     connection = sqlite3.connect(path, isolation_level=None)
     try:
         migrate(connection, known_migrations(), str(path))
@@ -311,14 +313,3 @@ def _number(text: str) -> float:
         return float(text)
     except ValueError:
         return 0.0  # a cursor of another store
-
-
-def _picking(execution_id: str, after: int, only: SingleRow) -> tuple[str, dict[str, Any]]:
-    values = {
-        "execution_id": execution_id,
-        "after": after,
-        "step": only.step,
-        "types": json.dumps(only.types) if only.types else None,
-        "limit": _EVERYTHING if only.limit is None else only.limit,
-    }
-    return QUERIES["select_newest_events" if only.newest else "select_some_events"], values

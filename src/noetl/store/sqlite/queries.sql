@@ -1,7 +1,6 @@
--- name: insert_event
-INSERT INTO event (execution_id, seq, event_id, event_type, ts, source, parent_id, step, step_run_id, task_run_id,
-                   on_behalf, schema, payload, checksum)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+-- name: insert_batch
+INSERT INTO event_batch (execution_id, first_seq, last_seq, event_ids, types, envelopes, payloads, checksum)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: insert_execution
 INSERT INTO execution (execution_id, trace_id, path, name, net_hash, status, last_seq, created_at, finished_at,
@@ -31,44 +30,58 @@ DELETE FROM orders WHERE order_id = ? AND lease_epoch = ?;
 UPDATE orders SET lease_until = ?
 WHERE order_id = ? AND lease_epoch = ? AND state = 'leased' AND (? IS NULL OR lease_owner = ?);
 
--- name: select_events
+-- name: select_batches
+SELECT b.first_seq, b.last_seq, b.event_ids, b.types, b.envelopes, b.payloads, b.checksum, x.trace_id
+FROM event_batch AS b JOIN execution AS x USING (execution_id)
+WHERE b.execution_id = ? AND b.last_seq > ?
+ORDER BY b.last_seq;
+
+-- name: select_newest_batches
+SELECT b.first_seq, b.last_seq, b.event_ids, b.types, b.envelopes, b.payloads, b.checksum, x.trace_id
+FROM event_batch AS b JOIN execution AS x USING (execution_id)
+WHERE b.execution_id = ? AND b.last_seq > ?
+ORDER BY b.last_seq DESC;
+
+-- name: select_rows
+-- Of an earlier program, before they are packed.
 SELECT e.seq, e.event_id, e.event_type, e.ts, e.source, e.parent_id, e.step, e.step_run_id, e.task_run_id, e.on_behalf,
        e.schema, e.payload, e.checksum, x.trace_id
-FROM event AS e JOIN execution AS x USING (execution_id)
+FROM unpacked_event AS e JOIN execution AS x USING (execution_id)
 WHERE e.execution_id = ? AND e.seq > ?
 ORDER BY e.seq;
 
+-- name: select_unpacked
+SELECT execution_id FROM unpacked_event WHERE execution_id > ? ORDER BY execution_id LIMIT 1;
+
+-- name: select_rows_to_pack
+SELECT seq, event_id, event_type, ts, source, parent_id, step, step_run_id, task_run_id, on_behalf, schema,
+       CAST(payload AS BLOB), checksum
+FROM unpacked_event WHERE execution_id = ? ORDER BY seq;
+
+-- name: begin_packing
+INSERT INTO packing (execution_id) VALUES (?);
+
+-- name: end_packing
+DELETE FROM packing WHERE execution_id = ?;
+
 -- name: select_streams
-SELECT DISTINCT execution_id FROM event ORDER BY execution_id;
+SELECT execution_id FROM event_batch WHERE first_seq = 1 UNION SELECT execution_id FROM unpacked_event
+ORDER BY execution_id;
 
 -- name: select_stream
+SELECT first_seq, last_seq, event_ids, types, envelopes, payloads, checksum, ''
+FROM event_batch WHERE execution_id = ? ORDER BY last_seq;
+
+-- name: select_stream_of_rows
 SELECT seq, event_id, event_type, ts, source, parent_id, step, step_run_id, task_run_id, on_behalf, schema, payload,
        checksum, ''
-FROM event WHERE execution_id = ? ORDER BY seq;
+FROM unpacked_event WHERE execution_id = ? ORDER BY seq;
 
 -- name: delete_orders
 DELETE FROM orders;
 
 -- name: delete_executions
 DELETE FROM execution;
-
--- name: select_some_events
-SELECT e.seq, e.event_id, e.event_type, e.ts, e.source, e.parent_id, e.step, e.step_run_id, e.task_run_id, e.on_behalf,
-       e.schema, e.payload, e.checksum, x.trace_id
-FROM event AS e JOIN execution AS x USING (execution_id)
-WHERE e.execution_id = :execution_id AND e.seq > :after
-  AND (:step IS NULL OR e.step = :step)
-  AND (:types IS NULL OR EXISTS (SELECT 1 FROM json_each(:types) AS t WHERE e.event_type GLOB t.value))
-ORDER BY e.seq LIMIT :limit;
-
--- name: select_newest_events
-SELECT e.seq, e.event_id, e.event_type, e.ts, e.source, e.parent_id, e.step, e.step_run_id, e.task_run_id, e.on_behalf,
-       e.schema, e.payload, e.checksum, x.trace_id
-FROM event AS e JOIN execution AS x USING (execution_id)
-WHERE e.execution_id = :execution_id AND e.seq > :after
-  AND (:step IS NULL OR e.step = :step)
-  AND (:types IS NULL OR EXISTS (SELECT 1 FROM json_each(:types) AS t WHERE e.event_type GLOB t.value))
-ORDER BY e.seq DESC LIMIT :limit;
 
 -- name: select_execution
 SELECT execution_id, trace_id, path, name, net_hash, status, last_seq, created_at, finished_at, parent_execution_id,
@@ -106,8 +119,7 @@ SELECT max(finished_at) FROM execution;
 SELECT pool, count(*) FROM orders WHERE state = 'ready' OR (state = 'leased' AND lease_until < ?) GROUP BY pool;
 
 -- name: select_timed
-SELECT execution_id FROM event
-WHERE event_type = 'timer.scheduled' AND json_extract(payload, '$.wait_id') = ? LIMIT 1;
+SELECT execution_id FROM timer WHERE wait_id = ? LIMIT 1;
 
 -- name: select_ended_nets
 SELECT DISTINCT net_hash FROM execution WHERE finished_at IS NOT NULL ORDER BY net_hash;
@@ -121,8 +133,17 @@ ORDER BY x.finished_at, x.execution_id LIMIT ?;
 -- name: retire_execution
 DELETE FROM execution WHERE execution_id = ? AND finished_at IS NOT NULL;
 
--- name: retire_events
-DELETE FROM event WHERE execution_id = ?;
+-- name: retire_rows
+DELETE FROM unpacked_event WHERE execution_id = ?;
+
+-- name: retire_batches
+DELETE FROM event_batch WHERE execution_id = ?;
+
+-- name: retire_keys
+DELETE FROM event_key WHERE execution_id = ?;
+
+-- name: retire_timers
+DELETE FROM timer WHERE execution_id = ?;
 
 -- name: retire_orders
 DELETE FROM orders WHERE execution_id = ?;
@@ -140,7 +161,9 @@ DELETE FROM notice WHERE execution_id = ?;
 DELETE FROM request WHERE execution_id = ?;
 
 -- name: select_naming
-SELECT payload FROM event WHERE payload LIKE '%"checksum":"%'
+SELECT payloads FROM event_batch WHERE payloads LIKE '%"checksum":"%'
+UNION ALL
+SELECT payload FROM unpacked_event WHERE payload LIKE '%"checksum":"%'
 UNION ALL
 SELECT payload FROM message WHERE payload LIKE '%"checksum":"%';
 

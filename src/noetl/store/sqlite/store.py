@@ -20,6 +20,7 @@ from noetl.store.audit import Audit
 from noetl.store.catalog import Catalog
 from noetl.store.contract import Commit, ConflictError, ExecutionRow, OrderRow, OrderState, TakenError
 from noetl.store.credentials import CredentialRows
+from noetl.store.event_batches import batch_events, batch_values
 from noetl.store.execution_filters import checksums_in
 from noetl.store.human_tasks import Tasks
 from noetl.store.key_values import KeyValues
@@ -28,7 +29,6 @@ from noetl.store.rebuild import derived_rows
 from noetl.store.requests import Requests
 from noetl.store.row_codecs import (
     event_of,
-    event_rows,
     execution_of,
     execution_values,
     notice_values,
@@ -45,6 +45,7 @@ from noetl.store.sqlite.human_tasks import SqliteTasks
 from noetl.store.sqlite.key_values import SqliteKeyValues
 from noetl.store.sqlite.migration import is_up_to_date, known_migrations, migrate, refuse_others
 from noetl.store.sqlite.notices import SqliteNotices
+from noetl.store.sqlite.packing import pack
 from noetl.store.sqlite.queries import QUERIES
 from noetl.store.sqlite.requests import SqliteRequests
 from noetl.store.sqlite.transaction import transaction
@@ -54,7 +55,17 @@ from noetl.store.waits import Waits
 _BUSY_MS = 10_000
 _CHECKPOINT_PAGES = 8_000  # 32 MB of log between checkpoints: each makes somebody wait for two more flushes
 
-_RETIRED = ("retire_events", "retire_orders", "retire_waits", "retire_tasks", "retire_requests", "retire_notices")
+_RETIRED = (
+    "retire_rows",
+    "retire_batches",
+    "retire_keys",
+    "retire_timers",
+    "retire_orders",
+    "retire_waits",
+    "retire_tasks",
+    "retire_requests",
+    "retire_notices",
+)
 
 
 class SqliteStore(SqliteHistory):
@@ -96,6 +107,7 @@ class SqliteStore(SqliteHistory):
                 connection.execute("PRAGMA synchronous = FULL")
                 connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
                 migrate(connection, known_migrations(), str(path))
+                pack(connection)
             store._file = file_identity(str(path))
         except BaseException:
             connection.close()
@@ -121,7 +133,7 @@ class SqliteStore(SqliteHistory):
             for commit in commits:
                 self._move(commit)
             try:
-                self._db.executemany(QUERIES["insert_event"], event_rows(commits))
+                self._db.executemany(QUERIES["insert_batch"], batch_values(commits))
             except sqlite3.IntegrityError as problem:
                 whose = commits[0].execution.execution_id if len(commits) == 1 else f"one of {len(commits)}"
                 # Another process appended the same position, or this commit repeats one: the caller reads the log
@@ -204,8 +216,11 @@ class SqliteStore(SqliteHistory):
     def _stream(self, execution_id: str) -> list[Event]:
         """The events alone; the row beside them, if there is one, is not asked."""
         with damage_as_unreadable(execution_id):
-            rows = self._db.execute(QUERIES["select_stream"], (execution_id,)).fetchall()
-        return [event_of(execution_id, row) for row in rows]
+            rows = self._db.execute(QUERIES["select_stream_of_rows"], (execution_id,)).fetchall()
+            if rows:
+                return [event_of(execution_id, row) for row in rows]
+            batches = self._db.execute(QUERIES["select_stream"], (execution_id,)).fetchall()
+        return [event for row in batches for event in batch_events(execution_id, row)]
 
     async def claimable(self, *, now: float, limit: int, pools: Collection[str] | None = None) -> list[OrderRow]:
         values = {"now": now, "limit": limit, "pools": None if pools is None else json.dumps(list(pools))}

@@ -1,0 +1,191 @@
+"""Batches of events: what one commit adds to the history of one execution is one row (docs/decisions/0016).
+
+A batch holds the ids, types, envelopes and payloads of its events as four JSON arrays in the order of their `seq`, so
+that the database can read them too: it keeps ids and ends unique, and shows the events one by one in the view `event`.
+A checksum over all four tells of a byte that has changed in the store (reliability.md §4.2).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from typing import Any
+from zlib import crc32
+
+import msgspec
+
+from noetl.base.errors import BackendError, UnreadableError
+from noetl.events.encoding import decode_payload
+from noetl.events.envelope import Event
+from noetl.events.payloads import EventSource
+from noetl.store.contract import Commit, SingleRow
+from noetl.store.row_codecs import payload_bodies
+
+# ts, source, parent_id, step, step_run_id, task_run_id, on_behalf, schema
+_Envelope = tuple[float, EventSource, str | None, str | None, str | None, str | None, bool, int]
+_encode = msgspec.json.Encoder().encode
+_texts = msgspec.json.Decoder(list[str])
+_envelopes = msgspec.json.Decoder(list[_Envelope])
+_payloads = msgspec.json.Decoder(list[msgspec.Raw])
+_MOST_EVENTS = 256  # of a batch that is made from rows of an earlier program
+_DAMAGED = -1  # no checksum: what is stored under it is never believed
+
+
+def batch_values(commits: Iterable[Commit]) -> list[tuple[Any, ...]]:
+    """One row for each commit that has events: execution_id, first_seq, last_seq, event_ids, types, envelopes,
+    payloads, checksum."""
+    return [_commit_values(one) for one in commits if one.events]
+
+
+def _commit_values(commit: Commit) -> tuple[Any, ...]:
+    events = commit.events
+    # `_value_`, since `value` is a property in Python: two calls for each event.
+    envelopes = [
+        (e.ts, e.source._value_, e.parent_id, e.step, e.step_run_id, e.task_run_id, e.on_behalf, e.schema)
+        for e in events
+    ]
+    ids, types = _encode([e.event_id for e in events]), _encode([e.event_type for e in events])
+    parts = (ids, types, _encode(envelopes), b"[%b]" % b",".join(payload_bodies(commit)))
+    return (commit.execution.execution_id, events[0].seq, events[-1].seq, *_texts_of(parts), _checksum(*parts))
+
+
+def batches_of_rows(execution_id: str, rows: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
+    """The same for events that an earlier program stored as rows: seq, event_id, event_type, ts, source, parent_id,
+    step, step_run_id, task_run_id, on_behalf, schema, payload as bytes, checksum. What is damaged stays so."""
+    parts = [rows[at : at + _MOST_EVENTS] for at in range(0, len(rows), _MOST_EVENTS)]
+    return [_row_values(execution_id, part) for part in parts]
+
+
+def _row_values(execution_id: str, rows: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
+    envelopes = [(*row[3:9], bool(row[9]), row[10]) for row in rows]
+    bodies = [_sound_body(row[11], row[12]) for row in rows]
+    payloads = [
+        body if body is not None else _encode(row[11].decode(errors="replace"))
+        for row, body in zip(rows, bodies, strict=True)
+    ]
+    ids, types = _encode([row[1] for row in rows]), _encode([row[2] for row in rows])
+    parts = (ids, types, _encode(envelopes), b"[%b]" % b",".join(payloads))
+    checksum = _DAMAGED if None in bodies else _checksum(*parts)
+    return (execution_id, rows[0][0], rows[-1][0], *_texts_of(parts), checksum)
+
+
+def _sound_body(body: bytes, checksum: int | None) -> bytes | None:
+    """None for one that is not what was written."""
+    if checksum is not None and crc32(body) != checksum:
+        return None
+    try:
+        msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return body
+
+
+def _texts_of(parts: Iterable[bytes]) -> Iterable[str]:
+    return (part.decode() for part in parts)
+
+
+def _checksum(ids: bytes, types: bytes, envelopes: bytes, payloads: bytes) -> int:
+    return crc32(payloads, crc32(envelopes, crc32(types, crc32(ids))))
+
+
+def batch_events(
+    execution_id: str, row: Sequence[Any], *, after: int = 0, only: SingleRow | None = None
+) -> list[Event]:
+    """The events of a row (first_seq, last_seq, event_ids, types, envelopes, payloads, checksum, trace_id) that come
+    after `after` and are asked for, in order, no more than the limit of all. UnreadableError for what is not what
+    was written, or is a newer program's."""
+    first_seq, last_seq, ids_text, types_text, envelopes_text, payloads_text, checksum, trace_id = row
+    try:
+        parts = [text.encode() for text in (ids_text, types_text, envelopes_text, payloads_text)]
+        if checksum is not None and _checksum(*parts) != checksum:  # none: an earlier program wrote it to the view
+            raise ValueError("it is not what was written")
+        ids, types = _texts.decode(parts[0]), _texts.decode(parts[1])
+        envelopes, payloads = _envelopes.decode(parts[2]), _payloads.decode(parts[3])
+        wanted = _wanted_places(types, envelopes, max(after + 1 - first_seq, 0), only)
+        return [
+            _event(execution_id, first_seq + at, ids[at], types[at], envelopes[at], payloads[at], trace_id)
+            for at in wanted
+        ]
+    except (ValueError, IndexError, msgspec.DecodeError) as problem:
+        where = f"the batch of events {first_seq} to {last_seq} of execution {execution_id}"
+        raise UnreadableError(f"{where} is damaged: {problem}") from problem
+
+
+def _wanted_places(types: list[str], envelopes: list[_Envelope], begin: int, only: SingleRow | None) -> Sequence[int]:
+    """The places of the events that are asked for, no more than the limit: payloads of others are not decoded."""
+    places: Sequence[int] = range(begin, len(types))
+    if only is None:
+        return places
+    if only.types or only.step is not None:
+        fits = type_matcher(only.types)
+        places = [at for at in places if only.step in (None, envelopes[at][3]) and fits(types[at])]
+    if only.limit is None:
+        return places
+    return places[max(len(places) - only.limit, 0) :] if only.newest else places[: only.limit]
+
+
+def _event(
+    execution_id: str,
+    seq: int,
+    event_id: str,
+    event_type: str,
+    envelope: _Envelope,
+    body: msgspec.Raw,
+    trace_id: str,
+) -> Event:
+    ts, source, parent_id, step, step_run_id, task_run_id, on_behalf, schema = envelope
+    try:
+        payload = decode_payload(event_type, body, schema)
+    except BackendError as problem:
+        raise UnreadableError(f"event {seq} of execution {execution_id} cannot be read: {problem}") from problem
+    return Event(
+        execution_id=execution_id,
+        seq=seq,
+        event_id=event_id,
+        ts=ts,
+        source=source,
+        payload=payload,
+        trace_id=trace_id,
+        parent_id=parent_id,
+        step=step,
+        step_run_id=step_run_id,
+        task_run_id=task_run_id,
+        on_behalf=on_behalf,
+        schema=schema,
+    )
+
+
+@lru_cache(maxsize=64)
+def type_matcher(patterns: tuple[str, ...]) -> Callable[[str], object]:
+    """Whether a type is one of these, in which only `*` stands for any text; all are where none is named."""
+    if not patterns:
+        return lambda event_type: True
+    texts = (".*".join(map(re.escape, pattern.split("*"))) for pattern in patterns)
+    return re.compile("|".join(f"(?:{text})" for text in texts), re.DOTALL).fullmatch
+
+
+def picked(batches: Iterable[list[Event]], only: SingleRow | None) -> list[Event]:
+    """As many events as `only` asks for, in order, from batches that come from the end it names."""
+    limit, newest = (only.limit, only.newest) if only is not None else (None, False)
+    parts: list[list[Event]] = []
+    number = 0
+    for batch in batches:
+        parts.append(batch)
+        number += len(batch)
+        if limit is not None and number >= limit:
+            break
+    if newest:
+        parts.reverse()
+    found = [event for part in parts for event in part]
+    if limit is None:
+        return found
+    return found[max(number - limit, 0) :] if newest else found[:limit]
+
+
+def picked_events(events: list[Event], only: SingleRow | None) -> list[Event]:
+    """Those that `only` asks for, of a whole stream."""
+    if only is None:
+        return events
+    fits = type_matcher(only.types)
+    return picked([[e for e in events if only.step in (None, e.step) and fits(e.event_type)]], only)
