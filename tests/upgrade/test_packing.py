@@ -132,6 +132,27 @@ async def test_rows_that_are_not_packed_yet_read_the_same_as_afterwards(tmp_path
         assert {name: await history.events(name) for name in rows} == rows
 
 
+@pytest.mark.req("SRV-12")
+def test_others_write_between_two_transactions_of_packing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "old.db"
+    make_file("sqlite_0010", path)
+    pauses: list[float] = []
+
+    def write(seconds: float) -> None:
+        pauses.append(seconds)
+        with closing(sqlite3.connect(path, isolation_level=None, timeout=0)) as another:
+            another.execute("UPDATE execution SET wake_at = 7 WHERE execution_id = 'timed'")
+
+    with closing(sqlite3.connect(path, isolation_level=None)) as file:
+        migrate(file, known_migrations(), "old")
+        monkeypatch.setattr("noetl.store.sqlite.packing.time.sleep", write)
+
+        assert pack(file, at_once=1)
+
+    assert len(pauses) == 3, "one after each of the three executions"
+    assert all(pause > 0 for pause in pauses)
+
+
 @STORES
 @pytest.mark.req("SRV-12")
 def test_a_program_of_the_version_before_goes_on_with_what_is_not_packed_yet(kind: str, tmp_path: Path) -> None:

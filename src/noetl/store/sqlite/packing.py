@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+import time
 
 from noetl.base.crash_points import crash_point
 from noetl.store.event_batches import batches_of_rows
@@ -15,6 +16,9 @@ from noetl.store.sqlite.queries import QUERIES
 from noetl.store.sqlite.transaction import transaction
 
 _EVENTS_AT_ONCE = 5_000  # of one transaction: others write in between
+# Whoever waits for the write lock asks for it every tenth of a second. Without a pause it is hardly ever free then: a
+# server of the version before waited 5 s for a commit.
+_PAUSE_S = 0.05
 _log = logging.getLogger(__name__)
 
 
@@ -29,6 +33,8 @@ def pack(connection: sqlite3.Connection, *, at_once: int = _EVENTS_AT_ONCE) -> b
         with transaction(connection):
             beyond = _pack_some(connection, beyond, at_once)
             crash_point("packing.within")
+        if beyond is not None:
+            time.sleep(_PAUSE_S)
     _log.info("packed the history of earlier executions")
     return _next_unpacked(connection, "") is None
 
