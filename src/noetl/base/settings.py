@@ -72,6 +72,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     processes: int = 1
     workers_in_process: int = 0
     token_file: str | None = None
+    secret_variables: tuple[str, ...] = ()
+    secret_folders: tuple[str, ...] = ()
     lease_ttl: float = 30.0
     heartbeat: float = 5.0
     max_body_bytes: int = 1 << 20
@@ -119,6 +121,8 @@ DESCRIPTIONS = {
     "processes": "Processes of the server, on one port; more than one needs a store in PostgreSQL.",
     "workers_in_process": "Orders that each process of the server runs at once; 0 leaves all of them to workers.",
     "token_file": "File with the token: of a command or worker to send, of a first server start to write.",
+    "secret_variables": "Variables of a server's environment that keychain entries of kind env may read.",
+    "secret_folders": "Folders on a server whose files keychain entries of kind file may read.",
     "lease_ttl": "Seconds a worker may hold an order without a heartbeat.",
     "heartbeat": "Seconds between heartbeats of a worker.",
     "max_body_bytes": "Largest body of a request.",

@@ -56,6 +56,8 @@ def server_settings(settings: Settings, **more: Any) -> ServerSettings:
         "proxy": settings.proxy,
         "no_proxy": settings.no_proxy,
         "provider_stand_ins": settings.provider_stand_ins,
+        "secret_variables": _readable_variables(settings.secret_variables),
+        "secret_folders": settings.secret_folders,
         "hosts": settings.allowed_hosts,
         "public_url": settings.public_url,
         "tls_cert": settings.tls_cert,
@@ -80,6 +82,17 @@ def server_settings(settings: Settings, **more: Any) -> ServerSettings:
         "strict": settings.strict,
     }
     return ServerSettings(**{**chosen, **more})
+
+
+def _readable_variables(names: tuple[str, ...]) -> tuple[str, ...]:
+    """RefusedError for our own, among which are the master key and tokens."""
+    from noetl.base.errors import RefusedError
+    from noetl.base.settings import PREFIX
+
+    for name in names:
+        if name.upper().startswith(PREFIX):
+            raise RefusedError(f"secret_variables: {name} is a variable of noetl itself, and no playbook reads those")
+    return names
 
 
 def run_server(settings: ServerSettings, announced: Announced, *, processes: int = 1) -> None:

@@ -32,6 +32,7 @@ class Sources(msgspec.Struct, frozen=True, kw_only=True):
     clock: Clock
     read_file: Callable[[str], str]
     post: Post
+    sees_environment: bool = True  # False where the operator has named the variables that may be read
 
 
 class Resolver(Protocol):

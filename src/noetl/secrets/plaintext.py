@@ -49,7 +49,12 @@ class StaticResolver:
 def variable(entry: KeychainEntry, sources: Sources, name: str) -> str:
     value = sources.environment.get(name)
     if not value:
-        raise unresolved(entry, f"the environment has no variable {name}")
+        why = (
+            ""
+            if sources.sees_environment
+            else "; on a server its operator names those that are read (secret_variables)"
+        )
+        raise unresolved(entry, f"the environment has no variable {name}{why}")
     return value
 
 

@@ -34,7 +34,16 @@ def open_server_keychain(credentials: CredentialRows, clock: Clock, settings: Se
     environment = {name: os.environ[name] for name in settings.secret_variables if name in os.environ}
     proxies = outbound_proxies(settings.proxy, settings.no_proxy, os.environ)
     post = TokenRequests(AddressGuard(AddressPolicy(allow=settings.allow_addresses, proxies=proxies)))
-    return Keychain(Sources(environment=environment, vault=vault, clock=clock, read_file=_reader(settings), post=post))
+    return Keychain(
+        Sources(
+            environment=environment,
+            vault=vault,
+            clock=clock,
+            read_file=_reader(settings),
+            post=post,
+            sees_environment=False,
+        )
+    )
 
 
 class _reader:  # noqa: N801  a function with the folders it may look into
@@ -46,5 +55,7 @@ class _reader:  # noqa: N801  a function with the folders it may look into
 
         file = Path(path.removeprefix("file://")).expanduser().resolve()
         if not any(file.is_relative_to(folder) for folder in self._folders):
-            raise RefusedError("this server reads no such file: its operator names the folders of secrets")
+            raise RefusedError(
+                "this server reads no such file: its operator names the folders of secrets (secret_folders)"
+            )
         return read_file(str(file))
