@@ -133,3 +133,37 @@ def test_a_tool_that_no_worker_allows_is_refused_in_words_about_workers(place: H
 
     assert refused.returncode == 4
     assert 'no worker of this server can run it: tool kind "shell"' in refused.stderr
+
+
+PRINTS = """
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: prints, path: tests/prints }
+workflow:
+  - step: start
+    tool:
+      - name: load
+        kind: python
+        args: { gate: "{{ workload.gate }}" }
+        code: |
+          import pathlib, time
+          print("reading page 1")
+          while not pathlib.Path(gate).exists():
+              time.sleep(0.02)
+          print("reading page 2")
+workload: { gate: "" }
+"""
+
+
+def test_logs_are_followed_while_a_task_prints_and_each_line_is_shown_once(place: Here) -> None:
+    gate = place.folder / "gate"
+    (place.folder / "prints.yaml").write_text(PRINTS)
+    set_gate = ("--set", f"gate={gate}")
+    given = place.call("run", "prints.yaml", *set_gate, "--server", "here", "--detach").stdout.strip()
+    following = place.spawn("logs", given, "--follow", "--server", "here")
+    (log,) = place.folder.glob(f"{len(place.children) - 1}-logs.log")
+    until(lambda: "start/load │ reading page 1\n" in log.read_text())
+    gate.touch()
+
+    assert following.wait(110) == 0
+    assert log.read_text() == "start/load │ reading page 1\nstart/load │ reading page 2\n"

@@ -13,7 +13,7 @@ import pytest_asyncio
 
 from noetl.base.clock import SystemClock
 from noetl.events.outcomes import Outcome
-from noetl.tools.contract import UNKNOWN, ToolContext
+from noetl.tools.contract import UNKNOWN, Printed, ToolContext
 from noetl.tools.python.tool import PythonTool
 from noetl.worker.attempt import attempt
 
@@ -34,6 +34,7 @@ async def run(
     spec: dict[str, Any] | None = None,
     execution_id: str = "x1",
     folders: tuple[str, ...] = (),
+    printed: Printed | None = None,
     **inputs: Any,
 ) -> Outcome:
     context = ToolContext(
@@ -46,6 +47,7 @@ async def run(
         spec=spec or {},
         name=lambda name: (names or {}).get(name, UNKNOWN),
         data_folders=folders,
+        printed=printed,
     )
     given = {"args": args, **inputs} | ({"code": code} if code is not None else {})
     return await attempt(tool, given, context, clock=SystemClock(), sleep=asyncio.sleep, trace_id="t")
@@ -324,3 +326,74 @@ async def test_a_limit_that_is_no_size_is_told(tool: PythonTool, memory: Any) ->
 
     assert outcome.error is not None
     assert "is not a size" in outcome.error.message
+
+
+class Gate:
+    """Opens once something was printed: code that waits for it ends only if that is told while it runs."""
+
+    def __init__(self, file: Path, word: bytes) -> None:
+        self._file, self._word, self.heard = file, word, b""
+
+    def printed(self, data: bytes, stream: str = "stdout") -> None:
+        self.heard += data
+        if self._word in self.heard:
+            self._file.touch()
+
+
+WAITING = """
+import pathlib, time
+while not pathlib.Path(gate).exists():
+    time.sleep(0.01)
+"""
+
+
+@pytest.mark.parametrize(
+    "printing",
+    [
+        "print('first')",
+        "import sys; print('first', file=sys.stderr)",
+        "import logging; logging.warning('first')",
+        "import os; os.write(1, b'first')",
+        "import subprocess; print('zero'); subprocess.run(['echo', 'first'])",
+        "import os\nif os.fork() == 0:\n    os._exit(0)\nprint('first')",
+    ],
+)
+async def test_what_code_prints_is_told_while_it_runs_and_kept_once(
+    tool: PythonTool, tmp_path: Path, printing: str
+) -> None:
+    gate = Gate(tmp_path / "gate", b"first")
+    code = f"{printing}\n{WAITING}print('last')"
+
+    outcome = await run(tool, code, {"gate": str(tmp_path / "gate")}, printed=gate.printed)
+    again = await run(tool, "print('of the next task')", printed=None)
+
+    assert outcome.error is None
+    assert outcome.meta.stdout is not None
+    assert outcome.meta.stdout.endswith("last\n")
+    assert outcome.meta.stdout.count("first") == outcome.meta.stdout.count("last") == 1
+    assert gate.heard.count(b"first") == 1
+    assert again.meta.stdout == "of the next task\n"
+
+
+async def test_a_flood_is_told_and_its_log_is_as_without_anybody_who_looks(tool: PythonTool) -> None:
+    heard = bytearray()
+    code = "import time\nfor i in range(30):\n    print('ä' * 9_999)\n    time.sleep(0.005)"
+
+    outcome = await run(tool, code, printed=lambda data, stream="stdout": heard.extend(data))
+    plain = await run(tool, code)
+
+    assert outcome.meta.stdout == plain.meta.stdout
+    assert plain.meta.stdout is not None
+    assert plain.meta.stdout.endswith(f"\n... {300_000 - 64 * 1024} more characters")
+    assert len(heard) > 64 * 1024
+
+
+async def test_what_was_told_of_code_that_died_is_in_its_log(tool: PythonTool, tmp_path: Path) -> None:
+    gate = Gate(tmp_path / "gate", b"first")
+
+    outcome = await run(
+        tool, f"print('first')\n{WAITING}import os; os._exit(3)", {"gate": str(tmp_path / "gate")}, printed=gate.printed
+    )
+
+    assert outcome.error is not None
+    assert outcome.meta.stdout == "first\n"

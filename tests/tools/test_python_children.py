@@ -149,7 +149,7 @@ async def test_a_child_holds_no_descriptor_but_its_own(children: PythonChildren)
 
     found = await result(children, "import os; result = os.listdir('/proc/self/fd')", "x2")
 
-    assert len(found) == 5, "the three streams, the conversation, and the folder being listed"
+    assert len(found) == 7, "the three streams, the conversation, its own alarm (two), and the folder being listed"
 
 
 # how long they live

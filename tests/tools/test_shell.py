@@ -314,3 +314,21 @@ def test_the_command_line_turns_it_on_for_one_run(tmp_path: Path) -> None:
     assert refused[0] == 4
     assert "--allow shell" in refused[2]
     assert allowed[0] == 0, allowed[2]
+
+
+async def test_what_a_command_prints_is_told_while_it_runs_each_stream_by_its_name(tmp_path: Path) -> None:
+    """It ends only if it is: it waits for what whoever hears it makes."""
+    gate, heard = tmp_path / "gate", list[tuple[bytes, str]]()
+
+    def printed(data: bytes, stream: str = "stdout") -> None:
+        heard.append((data, stream))
+        if {stream for _, stream in heard} == {"stdout", "stderr"}:
+            gate.touch()
+
+    context = {"printed": printed}
+    command = f"echo out; echo err >&2; while [ ! -e {gate} ]; do sleep 0.02; done; echo end"
+    outcome = await outcome_of(ShellTool(), {"cmds": command}, None, **context)
+
+    assert outcome.result["stdout"] == "out\nend\n"
+    assert b"".join(data for data, stream in heard if stream == "stdout") == b"out\nend\n"
+    assert b"".join(data for data, stream in heard if stream == "stderr") == b"err\n"

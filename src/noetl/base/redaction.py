@@ -22,6 +22,9 @@ TELLING = 12  # characters of a secret that was cut off; fewer, and less than ha
 _ENDS = ("…", " …", "...", "\ufffd")
 _JSON_ENDS = (b'"', *(end.encode() for end in _ENDS))
 _LONGEST_END = max(len(end) for end in _JSON_ENDS)
+_MOST_HELD = 8  # times the longest secret
+_LINE_END = re.compile(r"\r?\n|\r")  # a progress bar writes its line anew
+MAX_LINE = 4_000  # characters
 
 
 class Matcher(Generic[AnyStr]):
@@ -34,6 +37,20 @@ class Matcher(Generic[AnyStr]):
             self._by_head.setdefault(needle[:SHORTEST], []).append(needle)
             self.longest = max(self.longest, len(needle))
         self._heads: re.Pattern[AnyStr] = _one_of(sorted(self._by_head))
+        self._short: set[AnyStr] = {head[:size] for head in self._by_head for size in range(1, SHORTEST)}
+
+    def open_at(self, text: AnyStr) -> int:
+        """Where the end of the text could be the beginning of one of the texts; its length where it could not."""
+        for start in range(max(0, len(text) - self.longest + 1), len(text)):
+            tail = text[start:]
+            if len(tail) < SHORTEST:
+                if tail in self._short:
+                    return start
+            else:
+                needles = self._by_head.get(tail[:SHORTEST], ())
+                if any(len(needle) > len(tail) and needle.startswith(tail) for needle in needles):
+                    return start
+        return len(text)
 
     def matches(self, text: AnyStr, ends: tuple[AnyStr, ...]) -> bool:
         return next(self.spans(text, ends), None) is not None
@@ -158,25 +175,59 @@ class Stream:
 
     def __init__(self, matcher: Matcher[str] | None) -> None:
         self._matcher = matcher
-        self._held = ""
+        self.held = ""
 
     def feed(self, chunk: str) -> str:
         """What may be shown now."""
         if self._matcher is None:
             return chunk
-        text = self._held + chunk
-        cut = max(0, len(text) - self._matcher.longest + 1)  # a secret that begins before this is here whole
+        text = self.held + chunk
+        cut = self._matcher.open_at(text)
         for start, stop in _joined(self._matcher.spans(text)):
-            if start >= cut or stop > cut:
-                cut = min(start, cut)
-                break
-        self._held = text[cut:]
+            if stop <= cut:
+                continue
+            if len(text) - start > _MOST_HELD * self._matcher.longest:
+                # One that repeats itself (aaaaaa) would hold back all that follows: it becomes two masks.
+                self.held = text[next(first for first, last in self._matcher.spans(text) if last > cut) :]
+                return _masked(text[:start], self._matcher, ()) + MASK
+            cut = min(start, cut)
+            break
+        self.held = text[cut:]
         return _masked(text[:cut], self._matcher, ())
 
     def end(self) -> str:
         """The rest."""
-        held, self._held = self._held, ""
+        held, self.held = self.held, ""
         return _masked(held, self._matcher) if self._matcher is not None else held
+
+
+class MaskedLines:
+    """Output that comes in chunks, as lines without the secrets of a mask, those that it learns meanwhile included."""
+
+    def __init__(self, mask: Mask) -> None:
+        self._mask, self._redactor = mask, mask.redactor
+        self._stream, self._line = self._redactor.stream(), ""
+
+    def feed(self, chunk: str) -> list[str]:
+        """The lines that are whole now. One without an end is cut, so that it is not kept for ever."""
+        if (redactor := self._mask.redactor) is not self._redactor:
+            chunk = self._stream.held + chunk
+            self._redactor, self._stream = redactor, redactor.stream()
+        *lines, self._line = split_lines(self._line + self._stream.feed(chunk))
+        if len(self._line) > MAX_LINE:
+            lines, self._line = [*lines, self._line], ""
+        # Once more by line: a secret that a program has cut is known by what stands behind it.
+        return [cut_line(redactor.text(line)) for line in lines]
+
+
+def split_lines(text: str) -> list[str]:
+    """Lines of output as they are shown while its task runs; the last one has no end yet."""
+    return _LINE_END.split(text)
+
+
+def cut_line(line: str) -> str:
+    """A line of output as it is shown while its task runs; it is whole in the log."""
+    return line if len(line) <= MAX_LINE else f"{line[:MAX_LINE]}… ({len(line) - MAX_LINE} more characters)"
 
 
 def _joined(spans: Iterator[tuple[int, int]]) -> Iterator[tuple[int, int]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -33,7 +34,9 @@ if TYPE_CHECKING:
 @id_argument
 @click.option("--step", metavar="STEP", type=STEP, help="Only of this step.")
 @click.option("--task", metavar="TASK", help="Only of this task.")
-@click.option("--follow", "-f", is_flag=True, help="Go on until the execution has ended.")
+@click.option(
+    "--follow", "-f", is_flag=True, help="Go on until it has ended; with a server, show lines as tasks print."
+)
 @click.option("-o", "--output", type=click.Choice(["text", "jsonl"]), default="text", help="Form of the output.")
 @db_option
 @reads_server_option
@@ -41,10 +44,12 @@ if TYPE_CHECKING:
 def command(given: str, step: str | None, task: str | None, follow: bool, output: str, db: str | None) -> None:
     """Print what the tasks of an execution printed, and their errors.
 
-    Each line says whose it is: step/task, the iteration in brackets, and the attempt where it was not the first.
+    Each line says whose it is: step/task, the iteration in brackets, and the attempt where it was not the first. With
+    --follow a server also tells what tasks print while they run: the newest lines, best effort.
     """
 
     async def print_logs(history: Records) -> None:
+        from noetl.cli.live_output import live_output_of
         from noetl.events.tasks import TaskProcessed
         from noetl.operations.results import LoadableValues, log_line, whole_payload
         from noetl.store.contract import SingleRow
@@ -52,15 +57,17 @@ def command(given: str, step: str | None, task: str | None, follow: bool, output
         values = LoadableValues(results_of(db))
         row = await find_execution(history, given)
         await known_step(history, row, step)
-        stream = followed if follow else pages
         only = SingleRow(types=(TaskProcessed.event_type,), step=step)
-        async for events in stream(history, row.execution_id, only=only):
+        live = live_output_of(history, row.execution_id, step, task) if follow and output == "text" else None
+        events_of = partial(followed, before_look=live.show_new if live is not None else None) if follow else pages
+        async for events in events_of(history, row.execution_id, only=only):
             for event in events:
                 processed = event.payload
                 if not isinstance(processed, TaskProcessed) or task not in (None, processed.task):
                     continue
                 if log_line(event, processed) is not None:
-                    _print(event, await whole_payload(processed, values), output)
+                    whole = await whole_payload(processed, values)
+                    _print(event, whole if live is None else live.not_shown(whole), output)
 
     read(db, print_logs)
 
@@ -71,15 +78,16 @@ def _print(event: Event, processed: TaskProcessed, output: str) -> None:
     if output == "jsonl":
         click.echo(as_json(log_line(event, processed), indent=-1))
         return
-    whose = click.style(f"{_log_source(event, processed)} │ ", dim=True)
+    whose = log_source(event.step or "", processed.path, processed.task, processed.attempt)
     for line in _lines(processed):
         click.echo(whose + line)
 
 
-def _log_source(event: Event, processed: TaskProcessed) -> str:
-    where = "".join(f"[{index}]" for index in processed.path)
-    attempt = f" #{processed.attempt}" if processed.attempt > 1 else ""
-    return f"{visible(event.step or '')}{where}/{visible(processed.task)}{attempt}"
+def log_source(step: str, path: Sequence[int], task: str, attempt: int) -> str:
+    """Whose a line is, before it."""
+    where = "".join(f"[{index}]" for index in path)
+    again = f" #{attempt}" if attempt > 1 else ""
+    return click.style(f"{visible(step)}{where}/{visible(task)}{again} │ ", dim=True)
 
 
 def _lines(processed: TaskProcessed) -> Iterator[str]:

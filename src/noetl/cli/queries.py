@@ -212,12 +212,20 @@ async def pages(
 
 
 async def followed(
-    history: Records, execution_id: str, *, after: int = 0, only: SingleRow | None = None
+    history: Records,
+    execution_id: str,
+    *,
+    after: int = 0,
+    only: SingleRow | None = None,
+    before_look: Callable[[], Awaitable[None]] | None = None,
 ) -> AsyncIterator[list[Event]]:
-    """The stream as it grows, until the execution is over and all of it has been read."""
+    """The stream as it grows, until the execution is over and all of it has been read. `before_look` is called before
+    each look for more."""
     while True:
         row = await history.execution(execution_id)
         assert row is not None, "the execution was found before it was followed"
+        if before_look is not None and row.finished_at is None:
+            await before_look()
         async for events in pages(history, execution_id, after=after, only=only):
             yield events
             after = events[-1].seq

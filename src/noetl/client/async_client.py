@@ -26,6 +26,7 @@ from noetl.operations.api_shapes import (
     EventPage,
     ExecutionDetail,
     ExecutionPage,
+    LiveOutputPage,
     LogLine,
     LogPage,
     ResultView,
@@ -249,6 +250,10 @@ class AsyncClient(AsyncCalls):
     ) -> LogPage:
         """What tasks printed past event `after`."""
         return await self.send(requests.logs(execution_id, step, task, after, limit))
+
+    async def output(self, execution_id: str, *, after: str = "", step: str | None = None) -> LiveOutputPage:
+        """What tasks that run have printed past a cursor: best effort, the newest lines of each."""
+        return await self.send(requests.output(execution_id, after, step))
 
     async def pause(self, execution_id: str, reason: str | None = None) -> Steered:
         return await self.send(requests.steer(execution_id, "pause", reason))

@@ -26,6 +26,7 @@ from noetl.operations.api_shapes import (
     EventPage,
     ExecutionDetail,
     ExecutionPage,
+    LiveOutputPage,
     LogLine,
     LogPage,
     ResultView,
@@ -244,6 +245,10 @@ class Client(Calls):
     ) -> LogPage:
         """What tasks printed past event `after`."""
         return self.send(requests.logs(execution_id, step, task, after, limit))
+
+    def output(self, execution_id: str, *, after: str = "", step: str | None = None) -> LiveOutputPage:
+        """What tasks that run have printed past a cursor: best effort, the newest lines of each."""
+        return self.send(requests.output(execution_id, after, step))
 
     def pause(self, execution_id: str, reason: str | None = None) -> Steered:
         return self.send(requests.steer(execution_id, "pause", reason))

@@ -15,7 +15,7 @@ from noetl.client.errors import ApiError
 from noetl.client.streams import event_of, seconds_of
 from noetl.events.envelope import Event
 from noetl.events.references import Reference
-from noetl.operations.api_shapes import ExecutionView
+from noetl.operations.api_shapes import ExecutionView, LiveOutputPage
 from noetl.store.contract import ExecutionRow, OrderRow, SingleRow
 from noetl.store.results.files import decoded_body
 
@@ -66,6 +66,15 @@ class RemoteRecords:
             if beyond is None:
                 break
         return found
+
+    async def output(self, execution_id: str, *, after: str, step: str | None) -> LiveOutputPage | None:
+        """What tasks print while they run; None of a server that does not tell."""
+        try:
+            return await self._client.output(execution_id, after=after, step=step)
+        except ApiError as problem:
+            if problem.status == 404:
+                return None
+            raise
 
     async def positions(self, execution_ids: Collection[str]) -> dict[str, int]:
         rows = [await self.execution(execution_id) for execution_id in execution_ids]

@@ -123,6 +123,10 @@ def logs(
     return get(_execution(execution_id, "/logs"), read_as(api_shapes.LogPage), **params)
 
 
+def output(execution_id: str, after: str, step: str | None) -> ApiRequest[api_shapes.LiveOutputPage]:
+    return get(_execution(execution_id, "/output"), read_as(api_shapes.LiveOutputPage), after=after, step=step)
+
+
 def steer(execution_id: str, action: str, reason: str | None) -> ApiRequest[api_shapes.Steered]:
     """`compensate` is a cancellation that undoes first what was done (O-02)."""
     compensates = action == "compensate"

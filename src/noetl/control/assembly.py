@@ -46,6 +46,7 @@ from noetl.control.results.waiting_for_results import WaitingForResults
 from noetl.control.schedule.timers import Sleep, TimerQueue, Timers
 from noetl.control.secrets.execution_secrets import ExecutionSecrets
 from noetl.control.secrets.release import SecretRelease
+from noetl.control.views.live_output import LiveOutput
 from noetl.events.orders import LeaseTerms
 from noetl.store.contract import ResultStore, Store
 from noetl.store.wakeups.contract import Wakeups
@@ -115,12 +116,14 @@ def assemble(
     ability_of: Callable[[str], WorkerAbilities] | None = None,
     local_worker: LocalWorker | None = None,
     notices: NoticeWriter | None = None,
+    live_output: LiveOutput | None = None,
     is_traced: bool = False,
     sleep: Sleep = asyncio.sleep,
 ) -> Assembly:
     """A control plane over an open store. `sharing` says whether other servers decide upon the same executions; an
     embedded run's own are nobody else's. `library` finds nested playbooks, `ability_of` what a worker can do;
-    `local_worker` is given what becomes ready while it waits; `notices` says what a commit tells people."""
+    `local_worker` is given what becomes ready while it waits; `notices` says what a commit tells people; `live_output`
+    keeps what tasks print while they run."""
     ground = _Ground(store, clock, sharing or OwnExecutions())
     heard = _Heard(Timers(), OpenWaits(remembers=not ground.policy.reaches_all), LimitedExecutions(), AwaitedChildren())
     listeners, secret_release = heard.before(listeners or Listeners()), secret_release or SecretRelease(None)
@@ -147,6 +150,7 @@ def assemble(
         secret_release=secret_release,
         secrets=ExecutionSecrets(store, secret_release, clock, decisions.loaded, ground.policy),
         is_traced=is_traced,
+        live_output=live_output,
     )
 
     chores = (OrderSweep(recovery), Followed(executions), NestedExecutionSweep(calls))

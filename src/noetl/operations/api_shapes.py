@@ -102,6 +102,35 @@ class LogLine(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int
     stdout: str | None
     error: dict[str, Any] | None
+    task_run_id: str = ""
+
+
+class OutputLineView(msgspec.Struct, frozen=True, kw_only=True):
+    ts: str
+    stream: str
+    text: str
+
+
+class TaskOutputView(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest lines of one task run that goes on, past what was asked for. It has printed `total` lines; those that
+    are neither here nor were told before were dropped."""
+
+    task_run_id: str
+    step: str
+    task: str
+    path: list[int]
+    attempt: int
+    lines: list[OutputLineView]
+    total: int
+
+
+class LiveOutputPage(msgspec.Struct, frozen=True, kw_only=True):
+    """What tasks have printed while they run. `cursor` is what to give as `after` the next time; `is_whole` says that
+    nothing before it was left out, since there was none or the server has begun anew."""
+
+    tasks: list[TaskOutputView]
+    cursor: str
+    is_whole: bool
 
 
 class LogPage(msgspec.Struct, frozen=True, kw_only=True):

@@ -115,6 +115,7 @@ def log_line(event: Event, processed: TaskProcessed) -> LogLine | None:
         attempt=processed.attempt,
         stdout=stdout,
         error=error.readable() if error is not None else None,
+        task_run_id=processed.task_run_id,
     )
 
 

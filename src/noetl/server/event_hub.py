@@ -20,6 +20,7 @@ from noetl.base.outages import Outage
 from noetl.store.contract import Commit, ExecutionRow, MovedExecution, Store
 
 _log = logging.getLogger(__name__)
+_PRINTED = 1_000  # executions with live output of late
 _REMEMBERED = 10_000  # changes that a stream of the whole system can be resumed over
 
 
@@ -35,6 +36,8 @@ class Hub:
         self._changed: dict[str, int] = {}  # by execution, the number of its latest change, oldest first
         self._seqs: dict[str, int] = {}
         self._rows: dict[str, ExecutionRow] = {}  # as this process has stored them, of those changed here of late
+        self._printed: dict[str, int] = {}  # by execution, the number of its latest live output, oldest first
+        self.output_number = 0
         self._forgotten = 0
         self._cursor: str | None = None
         self.number = 0
@@ -66,6 +69,21 @@ class Hub:
             for listener in self._listeners.get(key, ()):
                 listener.set()
         return True
+
+    def note_output(self, execution_id: str) -> None:
+        """A task of it has printed something that can be looked at here. Streams of everything say so; whoever does
+        not hear it misses nothing but a hint."""
+        self.output_number += 1
+        self._printed.pop(execution_id, None)
+        self._printed[execution_id] = self.output_number
+        if len(self._printed) > _PRINTED:
+            del self._printed[next(iter(self._printed))]
+        for listener in self._listeners.get(None, ()):
+            listener.set()
+
+    def printed_since(self, number: int) -> list[str]:
+        """Executions with live output past `number`, each once."""
+        return [execution_id for execution_id, at in self._printed.items() if at > number]
 
     def close(self) -> None:
         """The server is about to stop: streams end."""

@@ -38,6 +38,7 @@ from noetl.server.store_clock import StoreClock
 from noetl.server.trigger_starts import serve_triggers
 from noetl.server.workers import WorkerRow
 from noetl.worker.identity import own_worker_id
+from noetl.worker.live_output import OutputSender
 from noetl.worker.report_queue import SHARED_PENDING
 from noetl.worker.retry_delay import RetryingControlPlane
 from noetl.worker.worker import Worker
@@ -260,6 +261,7 @@ def worker_of(services: Services) -> Worker | None:
         mask_of=lambda execution_id: control_plane.until(lambda: for_workers.mask(execution_id)),
         settle=lambda what: control_plane.until(lambda: values.settled(what)),
         most_pending=SHARED_PENDING,
+        output=OutputSender(handle.worker_id, for_workers.show_output),
     )
 
 

@@ -32,6 +32,7 @@ from noetl.control.notifications.rules import NotificationRules
 from noetl.control.notifications.sender import NoticeSender
 from noetl.control.runnable import check_runnable
 from noetl.control.secrets.release import SecretRelease
+from noetl.control.views.live_output import LiveOutput
 from noetl.events.envelope import Event
 from noetl.events.executions import PlaybookProcessed
 from noetl.events.orders import LeaseTerms
@@ -91,6 +92,7 @@ class Services(msgspec.Struct, kw_only=True):
     tools: Registry
     secret_release: SecretRelease
     hub: Hub
+    live_output: LiveOutput
     histories: StateHistories
     meters: Meters
     roster: Roster
@@ -185,18 +187,21 @@ def make_services(
     usage = _usage(settings, measured, results, clock)
     notifications, sender = _notifications(settings, measured, clock, secret_release, meters)
     handle = WorkerHandle(own_worker_id(), dispatch.notify_workers, HeldLeases(clock))
+    live_output = LiveOutput(clock, hub.note_output)
+    heard = (sender.stored, live_output.stored, hub.stored, usage.count_commits)
     control = assemble(
         measured,
         results,
         dispatch,
         clock,
         sharing=SharedExecutions(),
-        listeners=_listeners(meters, tools, tracing, handle, (sender.stored, hub.stored, usage.count_commits)),
+        listeners=_listeners(meters, tools, tracing, handle, heard),
         secret_release=secret_release,
         library=library,
         terms=_lease_terms(settings),
         ability_of=roster.ability,
         notices=NoticeWriter(notifications.rules, settings.public_url),
+        live_output=live_output,
         is_traced=tracing is not None,
     )
     return Services(
@@ -215,6 +220,7 @@ def make_services(
         tools=tools,
         secret_release=secret_release,
         hub=hub,
+        live_output=live_output,
         histories=StateHistories(measured),
         meters=meters,
         tracing=tracing,

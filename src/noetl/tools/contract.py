@@ -14,6 +14,7 @@ import msgspec
 
 from noetl.base.addresses.guard import UNGUARDED, AddressGuard
 from noetl.events.calls import PlaybookCallResult
+from noetl.events.live_output import OutputStream
 from noetl.events.references import Reference
 
 UNKNOWN: Any = object()  # what `ToolContext.name` gives for a name that is nowhere
@@ -60,6 +61,10 @@ class Playbooks(Protocol):
         """Cancel the child, since nobody waits for it any more."""
 
 
+class Printed(Protocol):
+    def __call__(self, data: bytes, stream: OutputStream = "stdout") -> None: ...
+
+
 class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     """What a task run may know of its surroundings.
 
@@ -78,6 +83,8 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     called if nobody wants the order any more while they last (SRV-11). `traceparent` is the header by which another
     program learns which span it is called from, where what happens is told as a trace. `addresses` gives the addresses
     of a host that may be reached: a tool that opens a connection asks it first, and connects to what it was given.
+    `printed` takes what the task prints, as it is read, for those who look while it runs; None where nobody can. It
+    masks, and never waits. What the log keeps is the `stdout` of the outcome.
     """
 
     execution_id: str
@@ -105,6 +112,7 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     traceparent: str | None = None
     addresses: AddressGuard = UNGUARDED
     unwanted: dict[str, Callable[[], Awaitable[Any]]] = {}
+    printed: Printed | None = None
 
 
 class Tool(Protocol):

@@ -22,6 +22,7 @@ from noetl.worker.cancelled_orders import Begun
 from noetl.worker.control_plane import ControlPlane
 from noetl.worker.journal import Journal, LeaseLost
 from noetl.worker.leases import HeldLeases
+from noetl.worker.live_output import OutputSender
 from noetl.worker.report_queue import ReportQueue
 from noetl.worker.report_writer import ReportWriter
 from noetl.worker.secret_store import SecretStore
@@ -43,8 +44,10 @@ class OrderContext:
         mask: Mask,
         lend: Lend = keep_slot,
         leases: HeldLeases | None = None,
+        output: OutputSender | None = None,
     ) -> None:
         self.order, self.net, self.worker_id, self.lend = order, net, worker_id, lend
+        self.output, self.mask = output, mask
         self.control_plane, self.tools, self.clock, self.sleep = control_plane, tools, clock, sleep
         index = index_of(net)
         self.step = index.steps[order.step]

@@ -23,6 +23,7 @@ from noetl.worker.control_plane import ControlPlane
 from noetl.worker.iterations import RangeRun
 from noetl.worker.leases import HeldLeases
 from noetl.worker.lifetime import Expired
+from noetl.worker.live_output import OutputSender
 from noetl.worker.order_context import OrderContext
 from noetl.worker.pipeline_run import PipelineRun, SideRunPipeline
 from noetl.worker.report_queue import ReportQueue
@@ -47,6 +48,7 @@ class OrderRunner:
         collections: Collections | None = None,
         lend: Lend = keep_slot,
         leases: HeldLeases | None = None,
+        output: OutputSender | None = None,
     ) -> None:
         self._order, self._max_payload_bytes = order, max_payload_bytes(net)
         self._collections = collections or Collections(control_plane.load)
@@ -62,6 +64,7 @@ class OrderRunner:
             mask=mask or Mask(),
             lend=lend,
             leases=leases,
+            output=output,
         )
         self._around = PipelineScope(
             execution_id=order.execution_id,

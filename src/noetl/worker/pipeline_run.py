@@ -225,12 +225,18 @@ class PipelineRun:
         self._deferred = bool(prepared.spec.get("async")) and task.kind != NOOP
         if self._deferred and task.kind != PLAYBOOK:  # a playbook is begun here, and waited for beside (O-08)
             return around, prepared, run.accepted(now)
-        context = run.context(prepared.spec, scope, credentials)
         if task.kind == NOOP:  # over before anybody could be told, or its time
+            context = run.context(prepared.spec, scope, credentials)
             return around, prepared, await self._attempted(tool, prepared, context)
         crash_point("worker.before_tool", place.order.step)
-        async with self._told_soon(), alive(self._expiries, place.clock.now()):
-            outcome = await self._attempted(tool, prepared, context)
+        output = run.live_output()
+        context = run.context(prepared.spec, scope, credentials, output)
+        try:
+            async with self._told_soon(), alive(self._expiries, place.clock.now()):
+                outcome = await self._attempted(tool, prepared, context)
+        finally:
+            if output is not None:
+                output.end()
         crash_point("worker.after_effect", place.order.step)
         return around, prepared, outcome
 

@@ -18,6 +18,7 @@ import msgspec
 from noetl.base.clock import SystemClock
 from noetl.base.errors import ToolError
 from noetl.events.calls import PlaybookCall, PlaybookCallResult
+from noetl.events.live_output import OutputBatch
 from noetl.events.orders import Order, Report, ReportResult, Turn, TurnAnswer
 from noetl.events.references import Reference
 from noetl.events.secret_materials import Ask, Material
@@ -69,6 +70,7 @@ class RemoteControlPlane:
         self._arrived: deque[Order] = deque()
         self._nets: OrderedDict[str, Net] = OrderedDict()
         self._in_doubt_until = float("-inf")
+        self._is_shown = True  # an older server has no request for live output
         self._held: OrderedDict[str, tuple[str, int]] = OrderedDict()  # execution -> an order of it that was held last
 
     # reporting and claiming
@@ -244,6 +246,16 @@ class RemoteControlPlane:
     async def give_up(self, call: PlaybookCall, reason: str) -> None:
         body = msgspec.json.encode({"call": call, "reason": reason})
         await self._line.ask("POST", "/api/orders/give-up", body=body)
+
+    async def show_output(self, batch: OutputBatch) -> None:
+        """Lines that tasks print, for whoever looks. A server that knows no such request is not asked again."""
+        if not self._is_shown:
+            return
+        try:
+            await self._line.ask("POST", "/api/orders/output", body=msgspec.json.encode(batch), patience_s=ANSWER_S)
+        except ServerRefusedError as problem:
+            self._is_shown = problem.status not in (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)
+            raise
 
     async def schema(self, named: str) -> Any:
         try:

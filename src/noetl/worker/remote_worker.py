@@ -18,6 +18,7 @@ from noetl.base.errors import BackendError, NoetlError
 from noetl.tools.registry import Registry
 from noetl.worker.heartbeat import EVERY_S, Heartbeat, Renew, Stop
 from noetl.worker.leases import HeldLeases
+from noetl.worker.live_output import OutputSender
 from noetl.worker.remote_control_plane import RemoteControlPlane
 from noetl.worker.remote_values import RemoteValues
 from noetl.worker.report_queue import SHARED_PENDING
@@ -108,6 +109,7 @@ class RemoteWorker:
             prepare=control_plane.prepare,
             settle=control_plane.settled,
             most_pending=SHARED_PENDING,
+            output=OutputSender(worker_id, control_plane.show_output),
         )
         pulse = PlainServerConnection(spec.url, spec.token, verify=self._verify, timeout_s=EVERY_S * 0.8)
         heartbeat = Heartbeat(leases, _renewing(pulse, worker_id, leases), _stopping(handle), every_s=EVERY_S)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from noetl.base.errors import TemplateError, ToolError
+from noetl.events.live_output import OutputChunk
 from noetl.events.outcomes import Error, Meta, Outcome, Status
 from noetl.events.position import Position
 from noetl.events.task_notes import Remark
@@ -16,6 +17,7 @@ from noetl.templates.scope import Scope
 from noetl.tools.contract import UNKNOWN, ToolContext
 from noetl.worker.attempt import error_of
 from noetl.worker.calls import TaskCalls
+from noetl.worker.live_output import TaskOutput
 from noetl.worker.order_context import OrderContext
 from noetl.worker.secret_store import Credentials
 
@@ -86,7 +88,25 @@ class TaskRun:
         message = f'task "{self.task.name}" was interrupted with its worker, and on_lost says not to repeat it'
         return self.not_run(since, ToolError("lease.lost", message, unknown=True))
 
-    def context(self, spec: dict[str, Any], scope: Scope, credentials: Credentials) -> ToolContext:
+    def live_output(self) -> TaskOutput | None:
+        """What takes the lines it prints, where somebody can look while it runs."""
+        place, order = self._place, self._place.order
+        if place.output is None:
+            return None
+        of = OutputChunk(
+            execution_id=order.execution_id,
+            order_id=order.order_id,
+            lease_epoch=order.lease_epoch,
+            task=self.task.name,
+            task_run_id=self.run_id,
+            path=self._path,
+            attempt=self.position.attempt,
+        )
+        return place.output.output(of, place.mask)
+
+    def context(
+        self, spec: dict[str, Any], scope: Scope, credentials: Credentials, output: TaskOutput | None = None
+    ) -> ToolContext:
         """What its tool knows of where it runs."""
         place, order, task = self._place, self._place.order, self.task
         where = [order.execution_id, order.step_run_id, *map(str, self._path), task.name, str(self.position.visit)]
@@ -124,6 +144,7 @@ class TaskRun:
             traceparent=traceparent_of(order.trace_id, self.run_id) if order.traced else None,
             addresses=place.tools.addresses,
             unwanted=place.unwanted,
+            printed=output.write if output is not None else None,
         )
 
     def remark(self, make: Callable[..., Remark], **told: Any) -> None:

@@ -23,6 +23,7 @@ from noetl.worker.cancelled_orders import CancelledOrders
 from noetl.worker.collections import Collections
 from noetl.worker.control_plane import ControlPlane
 from noetl.worker.journal import LeaseLost
+from noetl.worker.live_output import OutputSender
 from noetl.worker.order_run import OrderRunner
 from noetl.worker.report_queue import EVERY_POOL, MOST_PENDING, ReportQueue, Settle
 from noetl.worker.slots import Slots, WorkerHandle
@@ -57,7 +58,8 @@ class Worker:
     It takes orders of its `pools`. `handle` has its id, its leases and the orders it runs. It prolongs its leases
     itself, in its own event loop, unless somebody does so from elsewhere. `prepare` is called for an order before it
     is run, `settle` with what is reported before it leaves; `mask_of` gives the secrets that an execution has read,
-    where they are known in this process; `most_pending` is how much an order may have to tell before it does.
+    where they are known in this process; `most_pending` is how much an order may have to tell before it does; `output`
+    sends what tasks print while they run, where somebody can look.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class Worker:
         settle: Settle | None = None,
         mask_of: Callable[[str], Awaitable[Mask]] | None = None,
         most_pending: int = MOST_PENDING,
+        output: OutputSender | None = None,
     ) -> None:
         self._control_plane, self._dispatch, self._tools = control_plane, dispatch, tools
         self._clock, self._sleep = clock, sleep
@@ -84,6 +87,7 @@ class Worker:
         self._post = ReportQueue(control_plane, handle, pools, settle, most_pending)
         self._collections = Collections(control_plane.load)
         self._unwanted = CancelledOrders(control_plane, handle.worker_id)
+        self._output = output
         self._at_work: Slots | None = None
         self._is_draining = False
 
@@ -103,6 +107,8 @@ class Worker:
                 await self._post.settled()  # what a task gave is recorded, even if its worker ends now
                 await self._unwanted.settled()
             finally:
+                if self._output is not None:
+                    await self._output.close()
                 await self._tools.close()
 
     async def _slot(self) -> None:
@@ -169,6 +175,7 @@ class Worker:
             mask=await self._mask_of(order.execution_id),
             lend=self._at_work.extra_slot if self._at_work is not None else keep_slot,
             leases=self._leases,
+            output=self._output,
         )
         try:
             return await runner.run()

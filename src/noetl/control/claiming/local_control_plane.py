@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from noetl.base.errors import RefusedError
 from noetl.base.redaction import Mask
 from noetl.control.background.recovery import Recovery
 from noetl.control.claiming.leases import OrderLeases
@@ -21,8 +22,10 @@ from noetl.control.nested.call_grants import check_call
 from noetl.control.nested.calls import NestedCalls
 from noetl.control.secrets.execution_secrets import ExecutionSecrets
 from noetl.control.secrets.release import Past, SecretRelease
+from noetl.control.views.live_output import LiveOutput, LiveTaskRun
 from noetl.engine.pipeline.payloads import MAX_RESULT_BYTES
 from noetl.events.calls import PlaybookCall, PlaybookCallResult
+from noetl.events.live_output import OutputBatch, OutputChunk
 from noetl.events.orders import Order, Turn, TurnAnswer
 from noetl.events.referenced_values import wanted_of
 from noetl.events.references import Reference
@@ -49,11 +52,12 @@ class LocalControlPlane:
         secret_release: SecretRelease,
         secrets: ExecutionSecrets,
         is_traced: bool = False,
+        live_output: LiveOutput | None = None,
     ) -> None:
         self._store, self._executions, self._effects, self._is_traced = store, executions, effects, is_traced
         self._turns, self._leases, self._recovery, self._calls = turns, leases, recovery, calls
         self._secret_release, self._secrets = secret_release, secrets
-        self.polls = polls
+        self.polls, self._live_output = polls, live_output
 
     # orders
 
@@ -80,6 +84,27 @@ class LocalControlPlane:
     async def resumed(self, execution_id: str) -> None:
         while (await self._executions.execution(execution_id)).execution.holds:
             await self._effects.resumption(execution_id).wait()
+
+    async def show_output(self, batch: OutputBatch) -> None:
+        """Lines that tasks print, for whoever looks. Those of orders that the worker does not hold are dropped."""
+        output = self._live_output
+        if output is None:
+            return
+        for chunk in batch.chunks:
+            run = output.run(chunk, batch.worker_id) or await self._live_run(output, chunk, batch.worker_id)
+            if run is not None:
+                output.add(run, chunk)
+
+    async def _live_run(self, output: LiveOutput, chunk: OutputChunk, worker_id: str) -> LiveTaskRun | None:
+        try:
+            execution = (await self._executions.execution(chunk.execution_id)).execution
+        except RefusedError:  # there is no such execution
+            return None
+        run, lease = execution.run_of(chunk.order_id), execution.lease_of(chunk.order_id)
+        held = (lease.lease_epoch, lease.worker_id) if lease is not None else None
+        if run is None or held != (chunk.lease_epoch, worker_id):
+            return None
+        return output.begin(chunk, run.step, worker_id, await self._secrets.mask(chunk.execution_id))
 
     # nested playbooks
 

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query, Request, Response
 from noetl.control.views.side_run_views import SideRunView
 from noetl.control.views.token_views import TokenView
 from noetl.events.tasks import TaskProcessed
-from noetl.operations.api_shapes import EventPage, LogLine, LogPage, ResultView
+from noetl.operations.api_shapes import EventPage, LiveOutputPage, LogLine, LogPage, ResultView
 from noetl.operations.explanation import Explanation, explanation_of, live_side_runs, live_tokens
 from noetl.operations.results import execution_ending, log_line, recorded_ctx, step_ending
 from noetl.server.execution_search import execution_of
@@ -20,6 +20,7 @@ from noetl.server.ranges import ranged
 from noetl.server.routes.language import GRAPH_MEDIA, GraphFormat, drawing_response
 from noetl.server.services import Services, services_of
 from noetl.server.views.events import Names, shown_event
+from noetl.server.views.live_output import live_output_page
 from noetl.server.views.states import StateView, shown_state, state_of
 from noetl.server.views.timeline import Timeline, timeline_of
 from noetl.server.worker_matching import obstacles_of
@@ -114,6 +115,21 @@ async def logs(
                 if len(lines) == limit:
                     return Json(LogPage(lines=lines, next=after))
     return Json(LogPage(lines=lines, next=None))
+
+
+@router.get("/api/executions/{execution_id}/output", **shows(LiveOutputPage, summary="What its tasks print now"))
+async def output(
+    request: Request,
+    execution_id: str,
+    after: Annotated[str, Query(max_length=40, description="The `cursor` of an earlier answer.")] = "",
+    step: Step = None,
+) -> Response:
+    """The newest lines of tasks that run, in memory and best effort: those that this server has heard of, and not yet
+    in the log. `/api/stream` says when there are more."""
+    services, row = services_of(request), await execution_of(request, execution_id)
+    if row.finished_at is not None:
+        services.live_output.forget_execution(execution_id)
+    return Json(live_output_page(services.live_output, execution_id, after, step))
 
 
 async def _line(event: Any, services: Services) -> LogLine | None:

@@ -22,6 +22,7 @@ from noetl.control.nested.call_grants import CallRefusedError
 from noetl.control.nested.calls import child_id_of
 from noetl.control.secrets.release import SecretRefusedError
 from noetl.events.calls import PlaybookCall, PlaybookCallResult
+from noetl.events.live_output import MAX_BATCH_BYTES, OutputBatch
 from noetl.events.orders import Turn, TurnAnswer
 from noetl.events.secret_materials import Ask, Material
 from noetl.events.worker_protocol import read_turn
@@ -62,6 +63,7 @@ class GiveUp(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 _beats = msgspec.json.Decoder(Beat)
 _asks = msgspec.json.Decoder(Ask)
 _calls = msgspec.json.Decoder(PlaybookCall)
+_batches = msgspec.json.Decoder(OutputBatch)
 _give_ups = msgspec.json.Decoder(GiveUp)
 
 
@@ -197,6 +199,17 @@ async def secret(request: Request) -> Response:
     return Json(material, headers={"cache-control": "no-store"})
 
 
+@router.post("/api/orders/output", **shows(reads=OutputBatch, status=204, summary="Lines that tasks print"))
+async def output(request: Request) -> Response:
+    """In memory only, for those who look while a task runs. Lines of orders that the worker does not hold are
+    dropped without a word: they are best effort."""
+    check_protocol(request)
+    batch = await _decoded(request, _batches, MAX_BATCH_BYTES)
+    await check_worker(request, batch.worker_id)
+    await services_of(request).for_workers.show_output(batch)
+    return Response(status_code=204)
+
+
 @router.post(
     "/api/orders/call",
     **shows(PlaybookCallResult, reads=PlaybookCall, summary="Start a nested playbook, and wait for it"),
@@ -287,10 +300,10 @@ async def _check_execution(request: Request, execution_id: str) -> None:
         raise unknown("execution", execution_id)
 
 
-async def _decoded(request: Request, decoder: msgspec.json.Decoder[T]) -> T:
+async def _decoded(request: Request, decoder: msgspec.json.Decoder[T], most_bytes: int | None = None) -> T:
     require(request, JSON)
     try:
-        return decoder.decode(await body_of(request))
+        return decoder.decode(await body_of(request, most_bytes))
     except msgspec.ValidationError as problem:
         raise invalid(problem) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:

@@ -24,6 +24,7 @@ from noetl.store.contract import SingleRow
 router = APIRouter(tags=["live"])
 _PAGE = 500
 _GATHER_S = 0.1  # rows that change often are told so often at most
+_OUTPUT_S = 0.25  # and lines of output so often
 _LAST = "last-event-id"
 MEDIA_TYPE = "text/event-stream"
 COMMENT = b": still here\n\n"
@@ -131,9 +132,10 @@ async def _events(services: Services, execution_id: str, after: int, names: Name
 
 @router.get("/api/stream", **shows(media=MEDIA_TYPE, summary="Executions as they change"))
 async def everything(request: Request) -> Response:
-    """Each event is a row of the list. One named `reset` says that what came before is not known here (a restart, a
-    long absence): list the executions again. One named `still` comes while nothing moves: look again at what no
-    execution tells, such as workers. Changes that other servers make are seen within a second or so."""
+    """Each event is a row of the list. One named `output` names an execution whose tasks have printed something that
+    `…/output` tells, several times a second at most. One named `reset` says that what came before is not known here (a
+    restart, a long absence): list the executions again. One named `still` comes while nothing moves: look again at
+    what no execution tells, such as workers. Changes that other servers make are seen within a second or so."""
     services = services_of(request)
     return _stream(request, _rows(services, request.headers.get(_LAST)))
 
@@ -142,6 +144,7 @@ async def _rows(services: Services, given: str | None) -> AsyncIterator[bytes | 
     hub = services.hub
     era, _, number = (given or "").partition(".")
     at = int(number) if era == hub.era and number.isdecimal() and len(number) < 18 else None
+    output_at = hub.output_number
     with hub.listen(None) as heard:
         if at is None or hub.since(at) is None:
             at = hub.number
@@ -160,7 +163,10 @@ async def _rows(services: Services, given: str | None) -> AsyncIterator[bytes | 
                 row = await services.store.execution(change.execution_id)
                 if row is not None:
                     yield event_bytes(execution_view(row), at=f"{hub.era}.{at}")
-            if changes:
-                await asyncio.sleep(_GATHER_S)
+            printed, output_at = hub.printed_since(output_at), hub.output_number
+            for execution_id in printed:
+                yield event_bytes({"execution_id": execution_id}, name="output")
+            if changes or printed:
+                await asyncio.sleep(_GATHER_S if changes else _OUTPUT_S)
             elif not await heard_within(heard, services.settings.stream_heartbeat_s):
                 yield event_bytes({}, at=f"{hub.era}.{at}", name="still")

@@ -16,15 +16,19 @@ from typing import Any
 import msgspec
 
 from noetl.base.errors import ToolError
+from noetl.tools.contract import Printed
 from noetl.tools.python.child.processes import descendants, kill
 from noetl.tools.python.template import ENTRY, Ended, TemplateClient, environment
 from noetl.tools.sandbox import Sandbox, sandboxed
 
 # What a child, or anything it starts, writes straight to its standard output and error (O-11).
 #
-# It is read as it comes, so that nobody ever waits for us, and all but its beginning is dropped.
+# It is read as it comes, so that nobody ever waits for us, and all but its beginning is dropped. Where somebody looks
+# while the code runs, what it prints comes this way too.
 
-LIMIT = 64 * 1024  # bytes that are kept; also what a pipe holds
+LIMIT = 64 * 1024  # characters that are kept; also the bytes that a pipe holds
+_KEPT_BYTES = 4 * LIMIT  # no character is longer
+_CONTINUING = bytes(range(0x80, 0xC0))  # bytes of UTF-8 that begin no character
 
 
 class Output:
@@ -36,13 +40,16 @@ class Output:
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._reader, self._read)
         self._kept = bytearray()
-        self._dropped = 0
+        self._dropped = 0  # characters
+        self._printed: Printed | None = None
 
-    def clear(self) -> None:
-        """Forget what came before: it belongs to nobody."""
+    def begin(self, printed: Printed | None) -> None:
+        """A call begins, and what came before it belongs to nobody. `printed` is given what comes."""
+        self._printed = None
         self._read()
         self._kept.clear()
         self._dropped = 0
+        self._printed = printed
 
     def text(self, printed: str = "", dropped: int = 0) -> str:
         """Everything written so far and what was `printed` besides, cut. `dropped` were cut from the latter before."""
@@ -71,9 +78,11 @@ class Output:
             return
         if not data:  # nobody is left who could write
             self.close()
-        kept = data[: LIMIT - len(self._kept)]
+        kept = data[: _KEPT_BYTES - len(self._kept)]
         self._kept += kept
-        self._dropped += len(data) - len(kept)
+        self._dropped += len(data[len(kept) :].translate(None, _CONTINUING))
+        if self._printed is not None and data:
+            self._printed(data)
 
 
 _LARGEST = 64 << 20  # bytes of one answer (reliability.md §3.6)
@@ -122,11 +131,12 @@ class PythonChild:
             pass
         return False
 
-    async def call(self, request: dict[str, Any]) -> dict[str, Any]:
-        """The child's answer. ToolError when it died, was killed by a limit, or answered too much."""
+    async def call(self, request: dict[str, Any], printed: Printed | None = None) -> dict[str, Any]:
+        """The child's answer. ToolError when it died, was killed by a limit, or answered too much. `printed` is given
+        what it prints meanwhile."""
         self._usable = False  # until a whole answer is here
-        self._output.clear()
-        body = msgspec.json.encode(request)
+        self._output.begin(printed)
+        body = msgspec.json.encode({**request, "live": printed is not None})
         try:
             await asyncio.get_running_loop().sock_sendall(self._conversation, b"%08x" % len(body) + body)
             size = int(await self._received(8), 16)

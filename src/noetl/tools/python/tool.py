@@ -35,7 +35,7 @@ class PythonTool:
         fresh = sandbox is not None or context.spec.get("isolation") == "fresh"
         child = await self._children.take(context.execution_id, fresh=fresh, sandbox=sandbox)
         try:
-            answer = await child.call(request)
+            answer = await child.call(request, context.printed)
         finally:
             await self._children.give_back(context.execution_id, child, fresh=fresh)
         return _result(answer)

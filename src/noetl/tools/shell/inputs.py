@@ -32,6 +32,7 @@ def program_of(
         stdin=_standard_input(inputs.get("stdin")),
         limits=_limits(context),
         sandbox=_sandbox(inputs, context),
+        printed=context.printed,
     )
 
 

@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from noetl.base.errors import ToolError
+from noetl.tools.contract import Printed
 from noetl.tools.python.child.processes import descendants, kill
 from noetl.tools.sandbox import Sandbox, sandboxed
 from noetl.tools.shell.guard import guarded
@@ -37,6 +38,7 @@ class ShellProgram(msgspec.Struct, frozen=True, kw_only=True):
     stdin: bytes | None = None
     limits: Mapping[str, Any] = {}
     sandbox: Sandbox | None = None
+    printed: Printed | None = None  # is given what it prints, as it comes
 
 
 class EndedProgram(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,17 +54,20 @@ class _Watching(asyncio.SubprocessProtocol):
     """Keeps the beginning of what is printed, and knows when the program itself has ended, apart from those it
     started, who may hold its streams open."""
 
-    def __init__(self) -> None:
-        self._printed = {_STDOUT: bytearray(), _STDERR: bytearray()}
+    def __init__(self, printed: Printed | None) -> None:
+        self._kept = {_STDOUT: bytearray(), _STDERR: bytearray()}
+        self._printed = printed
         self.truncated = False
         self.exited = asyncio.Event()
         self.closed = asyncio.Event()
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        kept = self._printed[fd]
+        kept = self._kept[fd]
         room = MAX_OUTPUT_BYTES - len(kept)
         kept += data[:room]
         self.truncated = self.truncated or len(data) > room
+        if self._printed is not None:
+            self._printed(data, "stdout" if fd == _STDOUT else "stderr")
 
     def process_exited(self) -> None:
         self.exited.set()
@@ -71,7 +76,7 @@ class _Watching(asyncio.SubprocessProtocol):
         self.closed.set()
 
     def text(self, fd: int) -> str:
-        return self._printed[fd].decode("utf-8", "replace")
+        return self._kept[fd].decode("utf-8", "replace")
 
 
 async def run(program: ShellProgram, folder: Path) -> EndedProgram:
@@ -102,7 +107,7 @@ async def _started(program: ShellProgram, folder: Path) -> tuple[asyncio.Subproc
         command = await sandboxed(program.sandbox, command, folder=folder)
     try:
         return await asyncio.get_running_loop().subprocess_exec(
-            _Watching,
+            lambda: _Watching(program.printed),
             *command,
             start_new_session=True,
             env={**_environment(), "TMPDIR": str(folder), **program.env, MARK: folder.name},

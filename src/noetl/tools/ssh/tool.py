@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import asyncssh
 
@@ -25,7 +25,7 @@ class SshTool:
             raise ToolError("ssh.input", '"command" is missing, or holds a NUL character')
         async with connection_to(machine, context) as connection:
             try:
-                return await _ran(connection, command, machine, inputs, _limit(context))
+                return await _ran(connection, command, machine, inputs, context)
             except (asyncssh.Error, OSError) as problem:
                 raise connection_lost(problem, machine) from None
 
@@ -43,13 +43,20 @@ class SshTool:
 
 
 async def _ran(
-    connection: asyncssh.SSHClientConnection, command: str, machine: Machine, inputs: Mapping[str, Any], limit: int
+    connection: asyncssh.SSHClientConnection,
+    command: str,
+    machine: Machine,
+    inputs: Mapping[str, Any],
+    context: ToolContext,
 ) -> ToolResult:
+    limit = _limit(context)
     process = await connection.create_process(command, encoding=None, env=_variables(inputs.get("env")))
     if inputs.get("stdin") is not None:
         process.stdin.write(encoded(inputs["stdin"], kind="ssh"))
     process.stdin.write_eof()
-    out, err = await asyncio.gather(_read(process.stdout, limit), _read(process.stderr, limit))
+    out, err = await asyncio.gather(
+        _read(process.stdout, limit, context, "stdout"), _read(process.stderr, limit, context, "stderr")
+    )
     await process.wait_closed()
     stdout, stderr = out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
     if process.exit_status == 0:
@@ -68,11 +75,15 @@ async def _ran(
     )
 
 
-async def _read(stream: asyncssh.SSHReader[bytes], limit: int) -> bytes:
+async def _read(
+    stream: asyncssh.SSHReader[bytes], limit: int, context: ToolContext, name: Literal["stdout", "stderr"]
+) -> bytes:
     """Up to the limit; the rest is read and thrown away, so that the command is not held up."""
     kept = bytearray()
     while chunk := await stream.read(_CHUNK):
         kept += chunk[: max(limit - len(kept), 0)]
+        if context.printed is not None:
+            context.printed(chunk, name)
     return bytes(kept)
 
 

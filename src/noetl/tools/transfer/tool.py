@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from noetl.base.errors import ToolError
-from noetl.tools.contract import ToolContext, ToolResult
+from noetl.tools.contract import Printed, ToolContext, ToolResult
 from noetl.tools.transfer.calls import end_of
 from noetl.tools.transfer.contract import Chunk, Rows, TransferProgress, TransferSource, TransferTarget, pieces, renamed
 from noetl.tools.transfer.sources import ArtifactSource, HttpSource, SqlSource
@@ -30,7 +30,7 @@ class TransferTool:
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
         size = _chunk_size(inputs.get("chunk_size"))
         source, target = _source(inputs.get("source"), size, context), _target(inputs, context)
-        moving = _Moving(target, size, inputs.get("mapping"))
+        moving = _Moving(target, size, inputs.get("mapping"), context.printed)
         try:
             await moving.resume()
             async for chunk in source.chunks(moving.progress.position):
@@ -49,15 +49,15 @@ class TransferTool:
 class _Moving:
     """One transfer on its way."""
 
-    def __init__(self, target: TransferTarget, size: int, mapping: Any) -> None:
-        self._target, self._size, self._mapping = target, size, mapping
+    def __init__(self, target: TransferTarget, size: int, mapping: Any, printed: Printed | None) -> None:
+        self._target, self._size, self._mapping, self._printed = target, size, mapping, printed
         self._lines: list[str] = []
         self.progress = TransferProgress()
 
     async def resume(self) -> None:
         self.progress = await self._target.progress()
         if self.progress.writes:
-            self._lines.append(f"resumed after {self.progress.rows} rows in {self.progress.chunks} chunks")
+            self._tell(f"resumed after {self.progress.rows} rows in {self.progress.chunks} chunks")
 
     async def take(self, chunk: Chunk) -> None:
         if not chunk.rows and self.progress.writes:
@@ -65,8 +65,12 @@ class _Moving:
         rows = renamed(chunk.rows, self._mapping)
         parts = list(pieces(rows, self._size))
         self.progress = await self._written(parts, rows, chunk)
-        told = f"{len(rows)} rows, {self.progress.rows} in {self.progress.chunks} chunks so far"
-        self._lines = [*self._lines[-_LINES:], told]
+        self._tell(f"{len(rows)} rows, {self.progress.rows} in {self.progress.chunks} chunks so far")
+
+    def _tell(self, line: str) -> None:
+        self._lines = [*self._lines[-_LINES:], line]
+        if self._printed is not None:
+            self._printed(f"{line}\n".encode())
 
     async def _written(self, parts: list[Rows], rows: Rows, chunk: Chunk) -> TransferProgress:
         before = self.progress

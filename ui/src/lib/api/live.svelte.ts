@@ -10,6 +10,8 @@ export interface Listener {
   /** The execution whose rows, and those of its children, it wants to hear; without it those of all. */
   about?: string;
   row?: (row: ExecutionRow) => void;
+  /** Tasks of the execution it is about have printed something. */
+  output?: () => void;
   /** Something changed, whether or not this page is told what. */
   changed?: () => void;
   /** What came before is not known: ask for everything again. */
@@ -56,6 +58,7 @@ function hear(message: HubMessage): void {
   for (const one of [...listeners]) {
     if (message.kind === "reset") one.reset?.();
     else if (message.kind === "still") one.changed?.();
+    else if (message.kind === "output") void (one.about && message.ids.includes(one.about) && one.output?.());
     else pass(one, message.rows);
   }
 }

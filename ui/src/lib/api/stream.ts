@@ -20,6 +20,8 @@ export type HubMessage =
   | { kind: "state"; state: "live" | "lost" | "refused" }
   /** Rows that changed, of those it wants; none of them where others changed. */
   | { kind: "rows"; rows: ExecutionRow[] }
+  /** Tasks of these executions have printed something, of those it wants. */
+  | { kind: "output"; ids: string[] }
   /** What came before is not known: ask for everything again. */
   | { kind: "reset" }
   /** Nothing moved for some seconds. */
@@ -80,6 +82,9 @@ export class StreamHub {
     };
     source.onerror = () => (source.readyState === EventSource.CLOSED ? this.retry() : this.lose());
     source.addEventListener("message", (event) => this.gather(JSON.parse(event.data as string) as ExecutionRow));
+    source.addEventListener("output", (event) =>
+      this.passOutput((JSON.parse(event.data as string) as { execution_id: string }).execution_id),
+    );
     source.addEventListener("reset", () => this.pass({ kind: "reset" }));
     source.addEventListener("still", () => this.pass({ kind: "still" }));
   }
@@ -146,6 +151,12 @@ export class StreamHub {
     this.watch();
     this.flush(); // what was told before comes before
     this.tell(message);
+  }
+
+  /** Only to pages that show this one execution: nobody else draws lines. */
+  private passOutput(id: string): void {
+    this.watch();
+    for (const [port, about] of this.pages) if (about?.has(id)) port.postMessage({ kind: "output", ids: [id] });
   }
 
   private tell(message: HubMessage): void {

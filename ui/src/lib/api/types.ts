@@ -617,6 +617,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/executions/{execution_id}/output": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What its tasks print now
+         * @description The newest lines of tasks that run, in memory and best effort: those that this server has heard of, and not yet
+         *     in the log. `/api/stream` says when there are more.
+         */
+        get: operations["output_api_executions__execution_id__output_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/executions/{execution_id}/pause": {
         parameters: {
             query?: never;
@@ -1241,6 +1262,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/orders/output": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Lines that tasks print
+         * @description In memory only, for those who look while a task runs. Lines of orders that the worker does not hold are
+         *     dropped without a word: they are best effort.
+         */
+        post: operations["output_api_orders_output_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/orders/secret": {
         parameters: {
             query?: never;
@@ -1596,9 +1638,10 @@ export interface paths {
         };
         /**
          * Executions as they change
-         * @description Each event is a row of the list. One named `reset` says that what came before is not known here (a restart, a
-         *     long absence): list the executions again. One named `still` comes while nothing moves: look again at what no
-         *     execution tells, such as workers. Changes that other servers make are seen within a second or so.
+         * @description Each event is a row of the list. One named `output` names an execution whose tasks have printed something that
+         *     `…/output` tells, several times a second at most. One named `reset` says that what came before is not known here (a
+         *     restart, a long absence): list the executions again. One named `still` comes while nothing moves: look again at
+         *     what no execution tells, such as workers. Changes that other servers make are seen within a second or so.
          */
         get: operations["everything_api_stream_get"];
         put?: never;
@@ -3043,6 +3086,16 @@ export interface components {
             per: number;
         };
         /**
+         * LiveOutputPage
+         * @description What tasks have printed while they run. `cursor` is what to give as `after` the next time; `is_whole` says that
+         *         nothing before it was left out, since there was none or the server has begun anew.
+         */
+        LiveOutputPage: {
+            cursor: string;
+            is_whole: boolean;
+            tasks: components["schemas"]["TaskOutputView"][];
+        };
+        /**
          * LogLine
          * @description What one run of a task printed, and the error it ended with.
          */
@@ -3054,6 +3107,8 @@ export interface components {
             stdout: string | null;
             step: string | null;
             task: string;
+            /** @default  */
+            task_run_id: string;
             ts: string;
         };
         /** LogPage */
@@ -3411,6 +3466,41 @@ export interface components {
             valid: boolean;
             verdict: string | null;
             version: string | null;
+        };
+        /** OutputBatch */
+        OutputBatch: {
+            chunks: components["schemas"]["OutputChunk"][];
+            worker_id: string;
+        };
+        /**
+         * OutputChunk
+         * @description Lines that one task run printed, under the lease it runs under. `dropped` lines before them were left out.
+         */
+        OutputChunk: {
+            /** @default 1 */
+            attempt: number;
+            /** @default 0 */
+            dropped: number;
+            execution_id: string;
+            lease_epoch: number;
+            /** @default [] */
+            lines: string[];
+            order_id: string;
+            /** @default [] */
+            path: number[];
+            /**
+             * @default stdout
+             * @enum {unknown}
+             */
+            stream: "stderr" | "stdout";
+            task: string;
+            task_run_id: string;
+        };
+        /** OutputLineView */
+        OutputLineView: {
+            stream: string;
+            text: string;
+            ts: string;
         };
         /**
          * Overview
@@ -4395,6 +4485,20 @@ export interface components {
         TaskOutline: {
             kind: string;
             name: string;
+        };
+        /**
+         * TaskOutputView
+         * @description The newest lines of one task run that goes on, past what was asked for. It has printed `total` lines; those that
+         *         are neither here nor were told before were dropped.
+         */
+        TaskOutputView: {
+            attempt: number;
+            lines: components["schemas"]["OutputLineView"][];
+            path: number[];
+            step: string;
+            task: string;
+            task_run_id: string;
+            total: number;
         };
         /** TaskPage */
         TaskPage: {
@@ -5988,6 +6092,41 @@ export interface operations {
             };
         };
     };
+    output_api_executions__execution_id__output_get: {
+        parameters: {
+            query?: {
+                /** @description The `cursor` of an earlier answer. */
+                after?: string;
+                step?: string | null;
+            };
+            header?: never;
+            path: {
+                execution_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LiveOutputPage"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
     pause_api_executions__execution_id__pause_post: {
         parameters: {
             query?: never;
@@ -7167,6 +7306,37 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["Beaten"];
                 };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    output_api_orders_output_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["OutputBatch"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description Anything that went wrong. */
             default: {

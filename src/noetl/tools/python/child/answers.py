@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def outcome_of(call: dict[str, Any], captured: Captured) -> dict[str, Any]:
-    captured.clear()
+    captured.begin(live=bool(call.get("live")))
     sys.stdout = sys.stderr = captured
     try:
         limit(call["limits"])

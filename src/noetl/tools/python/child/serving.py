@@ -20,6 +20,7 @@ from .capture import Captured  # noqa: TID252
 from .condition import Condition  # noqa: TID252
 from .processes import STARTING, adopt, descendants, end_descendants, kill  # noqa: TID252
 
+POUR_MS = 100  # so often at most what is printed is poured
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -28,9 +29,9 @@ if TYPE_CHECKING:
 class Server:
     """Answers calls until the worker closes the socket. A process that the code forked never gets to answer."""
 
-    def __init__(self, conversation: int) -> None:
+    def __init__(self, conversation: int, captured: Captured) -> None:
         self._conversation = conversation
-        self._captured = Captured()
+        self._captured = captured
         self._starts_processes = False
 
     def watch(self, event: str, _: tuple[Any, ...]) -> None:
@@ -51,7 +52,7 @@ class Server:
                     os._exit(0)
                 if self._starts_processes:
                     end_descendants()
-                stdout, dropped = self._captured.text(), self._captured.dropped
+                stdout, dropped = self._captured.end(), self._captured.dropped
                 self._send(encoded(outcome, stdout=stdout, dropped=dropped, clean=before.restored()))
                 del call, outcome
 
@@ -61,15 +62,26 @@ class Server:
             frame = frame[os.write(self._conversation, frame) :]
 
 
-def end_with_worker(conversation: int) -> None:
+def end_with_worker(conversation: int, woken: int, captured: Captured) -> None:
     """Wait until the other end of the socket is gone, then end everything this process started, itself included: a
-    task whose worker was killed must not go on beside the one that takes its place."""
-    watched = select.poll()
-    watched.register(conversation, 0)
-    while not any(event & select.POLLHUP for _, event in watched.poll()):
-        pass
+    task whose worker was killed must not go on beside the one that takes its place. Meanwhile pour what the code
+    prints, shortly after it woke us: a thread of its own would count among those that the task may have."""
+    worker, both = select.poll(), select.poll()
+    for poll in (worker, both):
+        poll.register(conversation, 0)
+    both.register(woken, select.POLLIN)
+    while not is_gone(ready := both.poll()):
+        if ready:
+            os.read(woken, 4096)
+            if is_gone(worker.poll(POUR_MS)):
+                break
+            captured.pour()
     kill(descendants(os.getpid()))
     os.killpg(0, signal.SIGKILL)
+
+
+def is_gone(ready: list[tuple[int, int]]) -> bool:
+    return any(event & select.POLLHUP for _, event in ready)
 
 
 def begin() -> None:
@@ -79,10 +91,13 @@ def begin() -> None:
     os.dup2(nowhere, 0)
     os.close(nowhere)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core file would hold the data of the playbook
-    _thread.start_new_thread(end_with_worker, (conversation,))  # the plain way: nobody waits until it runs
+    woken, wake = os.pipe()
+    captured = Captured(wake)
+    # the plain way: nobody waits until it runs
+    _thread.start_new_thread(end_with_worker, (conversation, woken, captured))
     # a forked process that held it open would keep the worker waiting for an answer after our own end
     os.register_at_fork(after_in_child=lambda: let_go(conversation))
-    server = Server(conversation)
+    server = Server(conversation, captured)
     sys.addaudithook(server.watch)
     with suppress(OSError):
         sys.path.insert(0, os.getcwd())  # `-I` leaves it out; the author's own modules are beside the playbook

@@ -1,0 +1,72 @@
+"""What tasks print while they run, for `noetl logs --follow`: lines as a server hears of them, each shown once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from noetl.base.redaction import cut_line, split_lines
+from noetl.cli.live_text import printed
+from noetl.cli.logs import log_source
+
+if TYPE_CHECKING:
+    from noetl.client.history import RemoteRecords
+    from noetl.events.tasks import TaskProcessed
+    from noetl.operations.api_shapes import TaskOutputView
+    from noetl.store.contract import Records
+
+
+def live_output_of(history: Records, execution_id: str, step: str | None, task: str | None) -> LiveOutputPrinter | None:
+    """None for a store of this machine: lines are told by servers only."""
+    from noetl.client.history import RemoteRecords
+
+    return LiveOutputPrinter(history, execution_id, step, task) if isinstance(history, RemoteRecords) else None
+
+
+class LiveOutputPrinter:
+    def __init__(self, history: RemoteRecords, execution_id: str, step: str | None, task: str | None) -> None:
+        self._history, self._execution_id, self._step, self._task = history, execution_id, step, task
+        self._cursor = ""
+        self._shown: dict[str, list[str]] = {}  # by task run that goes on
+        self._missed: dict[str, int] = {}  # lines of it that never came here
+        self._over: set[str] = set()
+
+    async def show_new(self) -> None:
+        """Print the lines that have come since the last time."""
+        page = await self._history.output(self._execution_id, after=self._cursor, step=self._step)
+        if page is None:
+            return
+        if page.is_whole and self._cursor:  # another server, or one that began anew: it tells lines that were shown
+            self._shown, self._missed = {}, {}
+        self._cursor = page.cursor
+        for run in page.tasks:
+            if run.task_run_id not in self._over and self._task in (None, run.task):
+                self._print(run)
+
+    def _print(self, run: TaskOutputView) -> None:
+        whose = log_source(run.step, run.path, run.task, run.attempt)
+        shown = self._shown.setdefault(run.task_run_id, [])
+        missed = self._missed.get(run.task_run_id, 0)
+        if (missing := run.total - len(shown) - len(run.lines) - missed) > 0:
+            self._missed[run.task_run_id] = missed + missing
+            click.echo(whose + click.style(f"… {missing:,} lines are not shown here", dim=True))
+        for line in run.lines:
+            click.echo(whose + printed(line.text))
+            shown.append(line.text)
+
+    def not_shown(self, processed: TaskProcessed) -> TaskProcessed:
+        """What a task run printed without the lines that were shown while it ran; all of it where some are missing."""
+        shown = self._shown.pop(processed.task_run_id, [])
+        self._over.add(processed.task_run_id)
+        stdout = processed.outcome.meta.stdout
+        if not shown or not stdout:
+            return processed
+        *whole, rest = split_lines(stdout)
+        lines = [cut_line(line) for line in (*whole, rest)]
+        if lines[: len(shown)] != shown:
+            return processed
+        left = "\n".join((*whole, rest)[len(shown) :])
+        meta = msgspec.structs.replace(processed.outcome.meta, stdout=left)
+        return msgspec.structs.replace(processed, outcome=msgspec.structs.replace(processed.outcome, meta=meta))

@@ -1,0 +1,139 @@
+"""What tasks print while they run: the newest lines of each task run, in memory, for whoever looks at this server.
+
+Best effort: a restart, or a worker that talks to another server, and the lines are not here. The log of a task run is
+in its `task.processed`. All of it is bounded; what is dropped is counted.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from itertools import islice
+from secrets import token_hex
+
+import msgspec
+
+from noetl.base.clock import Clock
+from noetl.base.redaction import Mask, MaskedLines
+from noetl.events.live_output import OutputChunk, OutputStream
+from noetl.events.tasks import TaskProcessed
+from noetl.store.contract import Commit
+
+MAX_LINES = 1_000  # of one task run
+MAX_CHARACTERS = 128 * 1024
+MAX_RUNS = 2_000  # task runs that have printed something, on this server
+MAX_TOTAL = 32 << 20  # characters of all of them
+_LINE_COST = 200  # what a line takes beside its characters
+_REMEMBERED = 1_000  # task runs that are over, whose last lines may still be on their way
+
+
+class OutputLine(msgspec.Struct, frozen=True):
+    number: int  # in the order in which this server has heard of them
+    at: float
+    stream: OutputStream
+    text: str
+
+
+class LiveTaskRun:
+    """The newest lines of one task run, and how many it has printed in all."""
+
+    def __init__(self, of: OutputChunk, step: str, worker_id: str, mask: Mask) -> None:
+        self.of, self.step, self.worker_id = of, step, worker_id
+        self.lines: deque[OutputLine] = deque()
+        self.total = self.cost = 0
+        self._mask, self._masked = mask, dict[OutputStream, MaskedLines]()
+
+    def is_under(self, chunk: OutputChunk, worker_id: str) -> bool:
+        """Whether a chunk comes under the lease of the lines that are here."""
+        return (self.of.order_id, self.of.lease_epoch, self.worker_id) == (chunk.order_id, chunk.lease_epoch, worker_id)
+
+    def masked(self, chunk: OutputChunk) -> list[str]:
+        """The lines without secrets that only this server knows of, also where one spans two requests."""
+        masked = self._masked.setdefault(chunk.stream, MaskedLines(self._mask))
+        return masked.feed("".join(f"{line}\n" for line in chunk.lines))
+
+    def add(self, line: OutputLine) -> None:
+        self.lines.append(line)
+        self.total += 1
+        self.cost += _LINE_COST + len(line.text)
+        while len(self.lines) > MAX_LINES or self.cost > MAX_CHARACTERS + MAX_LINES * _LINE_COST:
+            self.cost -= _LINE_COST + len(self.lines.popleft().text)
+
+
+class LiveOutput:
+    """`changed` is told of an execution with new lines."""
+
+    def __init__(self, clock: Clock, changed: Callable[[str], None] = lambda _: None) -> None:
+        self._clock, self._changed = clock, changed
+        self._runs: OrderedDict[str, LiveTaskRun] = OrderedDict()  # by task run, the one that printed last at the end
+        self._over: OrderedDict[str, None] = OrderedDict()
+        self._cost = 0
+        self.number = 0
+        self.era = token_hex(4)  # numbers mean something within one life of this process only
+
+    def run(self, chunk: OutputChunk, worker_id: str) -> LiveTaskRun | None:
+        """The task run whose lines these are, where it is known under the same lease."""
+        found = self._runs.get(chunk.task_run_id)
+        return found if found is not None and found.is_under(chunk, worker_id) else None
+
+    def begin(self, chunk: OutputChunk, step: str, worker_id: str, mask: Mask) -> LiveTaskRun | None:
+        """A task run under a lease that is held; what it printed under an earlier one is forgotten. None for one that
+        is over, or another execution's."""
+        known = self._runs.get(chunk.task_run_id)
+        if chunk.task_run_id in self._over or (known is not None and known.of.execution_id != chunk.execution_id):
+            return None
+        self._forget(chunk.task_run_id)
+        run = self._runs[chunk.task_run_id] = LiveTaskRun(chunk, step, worker_id, mask)
+        return run
+
+    def add(self, run: LiveTaskRun, chunk: OutputChunk) -> None:
+        before, at = run.cost, self._clock.now()
+        run.total += max(chunk.dropped, 0)
+        for text in run.masked(chunk):
+            self.number += 1
+            run.add(OutputLine(self.number, at, chunk.stream, text))
+        self._cost += run.cost - before
+        self._runs.move_to_end(chunk.task_run_id)
+        while len(self._runs) > MAX_RUNS or (self._cost > MAX_TOTAL and len(self._runs) > 1):
+            self._forget(next(iter(self._runs)))
+        self._changed(chunk.execution_id)
+
+    def stored(self, commits: Sequence[Commit]) -> None:
+        """Committed here just now: what is in the log is not live any more."""
+        if not self._runs:
+            return
+        for commit in commits:
+            for event in commit.events:
+                if isinstance(event.payload, TaskProcessed):
+                    self._end(event.payload.task_run_id)
+            if commit.execution.finished_at is not None:
+                self.forget_execution(commit.execution.execution_id)
+
+    def forget_execution(self, execution_id: str) -> None:
+        for run in self.of_execution(execution_id):
+            self._forget(run.of.task_run_id)
+
+    def of_execution(self, execution_id: str) -> list[LiveTaskRun]:
+        return [run for run in self._runs.values() if run.of.execution_id == execution_id]
+
+    def _end(self, task_run_id: str) -> None:
+        self._over[task_run_id] = None
+        if len(self._over) > _REMEMBERED:
+            self._over.popitem(last=False)
+        self._forget(task_run_id)
+
+    def _forget(self, task_run_id: str) -> None:
+        run = self._runs.pop(task_run_id, None)
+        if run is not None:
+            self._cost -= run.cost
+
+
+def lines_after(run: LiveTaskRun, number: int) -> list[OutputLine]:
+    """Those that came after a number, the oldest first."""
+    newest_first = reversed(run.lines)
+    found = 0
+    for line in newest_first:
+        if line.number <= number:
+            break
+        found += 1
+    return list(islice(run.lines, len(run.lines) - found, None))

@@ -1,0 +1,34 @@
+"""Live output as it is told: what is new since a cursor, task run by task run."""
+
+from __future__ import annotations
+
+from noetl.base.clock import rfc3339
+from noetl.control.views.live_output import LiveOutput, LiveTaskRun, lines_after
+from noetl.operations.api_shapes import LiveOutputPage, OutputLineView, TaskOutputView
+
+
+def live_output_page(output: LiveOutput, execution_id: str, after: str, step: str | None) -> LiveOutputPage:
+    era, _, number = after.partition(".")
+    is_known = era == output.era and number.isdecimal() and len(number) < 18 and int(number) <= output.number
+    known = int(number) if is_known else 0
+    runs = [run for run in output.of_execution(execution_id) if step in (None, run.step)]
+    return LiveOutputPage(
+        tasks=[_shown(run, known) for run in runs],
+        cursor=f"{output.era}.{output.number}",
+        is_whole=not is_known,
+    )
+
+
+def _shown(run: LiveTaskRun, known: int) -> TaskOutputView:
+    of = run.of
+    return TaskOutputView(
+        task_run_id=of.task_run_id,
+        step=run.step,
+        task=of.task[:300],
+        path=list(of.path),
+        attempt=of.attempt,
+        lines=[
+            OutputLineView(ts=rfc3339(line.at), stream=line.stream, text=line.text) for line in lines_after(run, known)
+        ],
+        total=run.total,
+    )

@@ -1,0 +1,146 @@
+"""What the tasks of a worker print, sent while they run (best effort).
+
+Nothing waits for it: a task run keeps a bounded number of lines that are not sent yet, several times a second all of
+them leave in one request, and what cannot be sent is dropped and counted. The log of a task run is in its report.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import msgspec
+
+from noetl.base.errors import NoetlError
+from noetl.base.redaction import Mask, MaskedLines
+from noetl.events.live_output import MAX_BATCH_BYTES, OutputBatch, OutputChunk, OutputStream
+
+EVERY_S = 0.25
+SEND_S = 5.0  # a server that takes longer does not get the lines
+MAX_LINES = 500  # of one task run that are not sent yet
+MAX_CHARACTERS = 64 * 1024
+_BATCH = MAX_BATCH_BYTES // 8  # characters: each may take six bytes as JSON
+
+_log = logging.getLogger(__name__)
+
+Send = Callable[[OutputBatch], Awaitable[object]]
+
+
+class TaskOutput:
+    """The output of one task run, from what its tool reads to masked lines."""
+
+    def __init__(self, of: OutputChunk, mask: Mask, pending: Callable[[TaskOutput], None]) -> None:
+        self._of, self._mask, self._tell_pending = of, mask, pending
+        self._decoders: dict[OutputStream, codecs.IncrementalDecoder] = {}
+        self._masked: dict[OutputStream, MaskedLines] = {}
+        self._lines: deque[tuple[OutputStream, str]] = deque()
+        self._size = self._dropped = 0
+        self._is_over = False
+
+    def write(self, data: bytes, stream: OutputStream = "stdout") -> None:
+        """Called by a tool with whatever it has read."""
+        if self._is_over:
+            return
+        if stream not in self._decoders:
+            self._decoders[stream] = codecs.getincrementaldecoder("utf-8")("replace")
+            self._masked[stream] = MaskedLines(self._mask)
+        for line in self._masked[stream].feed(self._decoders[stream].decode(data)):
+            self._lines.append((stream, line))
+            self._size += len(line) + 1
+            while len(self._lines) > MAX_LINES or self._size > MAX_CHARACTERS:
+                self._pop()
+                self._dropped += 1
+        if self._lines:
+            self._tell_pending(self)
+
+    def end(self) -> None:
+        """Its outcome is there, and tells what it printed: nothing more is sent."""
+        self._is_over = True
+        self._lines.clear()
+
+    def take(self, most: int) -> list[OutputChunk]:
+        """What is to be sent now, at most so many characters; neighbours of one stream together."""
+        found: list[tuple[OutputStream, list[str]]] = []
+        while self._lines and most > 0:
+            stream, line = self._pop()
+            most -= len(line) + 1
+            if not found or found[-1][0] != stream:
+                found.append((stream, []))
+            found[-1][1].append(line)
+        dropped = self._dropped
+        self._dropped = 0 if found else dropped
+        return [
+            msgspec.structs.replace(self._of, stream=stream, lines=tuple(lines), dropped=0 if at else dropped)
+            for at, (stream, lines) in enumerate(found)
+        ]
+
+    @property
+    def is_pending(self) -> bool:
+        return bool(self._lines)
+
+    def note_unsent(self, chunk: OutputChunk) -> None:
+        self._dropped += len(chunk.lines) + chunk.dropped
+
+    def _pop(self) -> tuple[OutputStream, str]:
+        stream, line = self._lines.popleft()
+        self._size -= len(line) + 1
+        return stream, line
+
+
+class OutputSender:
+    """Sends what the task runs of one worker print."""
+
+    def __init__(self, worker_id: str, send: Send) -> None:
+        self._worker_id, self._send = worker_id, send
+        self._pending: dict[TaskOutput, None] = {}
+        self._sending: asyncio.Task[None] | None = None
+
+    def output(self, of: OutputChunk, mask: Mask) -> TaskOutput:
+        """For one task run, which `of` names."""
+        return TaskOutput(of, mask, self._note)
+
+    def _note(self, output: TaskOutput) -> None:
+        self._pending[output] = None
+        if self._sending is None:
+            self._sending = asyncio.ensure_future(self._send_pending())
+
+    async def _send_pending(self) -> None:
+        try:
+            while self._pending:
+                await asyncio.sleep(EVERY_S)
+                await self._send_batch()
+        finally:
+            self._sending = None
+
+    async def _send_batch(self) -> None:
+        room, taken = _BATCH, list[tuple[TaskOutput, OutputChunk]]()
+        for output in list(self._pending):
+            del self._pending[output]
+            for chunk in output.take(room):
+                taken.append((output, chunk))
+                room -= sum(len(line) + 1 for line in chunk.lines)
+            if output.is_pending:
+                self._pending[output] = None  # the next batch begins with others
+            if room <= 0:
+                break
+        if not taken:
+            return
+        try:
+            async with asyncio.timeout(SEND_S):
+                await self._send(OutputBatch(worker_id=self._worker_id, chunks=tuple(chunk for _, chunk in taken)))
+        except (NoetlError, TimeoutError) as problem:
+            _log.debug("live output was not sent: %s", problem)
+            for output, chunk in taken:
+                output.note_unsent(chunk)
+
+    async def close(self) -> None:
+        """Send nothing more."""
+        self._pending.clear()
+        if self._sending is not None:
+            self._sending.cancel()
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait({self._sending})

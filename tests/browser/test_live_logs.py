@@ -1,0 +1,63 @@
+"""What a task prints is read while it runs, over the connection that all pages of a browser share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from playwright.sync_api import Page, expect
+
+from tests.browser.audit import findings
+from tests.browser.conftest import Picture, Visitor
+from tests.browser.serving import Site
+
+Open = Callable[[str], Page]
+PRINTING = """apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: printing, path: tests/printing }
+workload: { gate: "" }
+workflow:
+  - step: start
+    tool:
+      - name: load
+        kind: python
+        args: { gate: "{{ workload.gate }}" }
+        code: |
+          import pathlib, time
+          print("reading page 1")
+          while not pathlib.Path(gate).exists():
+              time.sleep(0.02)
+          print("\\x1b[31mreading\\x1b[0m page 2 <b>")
+          while not pathlib.Path(gate + "2").exists():
+              time.sleep(0.02)
+          print("done")
+"""
+
+
+def test_lines_come_while_a_task_runs_and_are_in_the_log_once_when_it_has_ended(
+    open_at: Open, visitor: Visitor, here: Site, tmp_path: Path, picture: Picture
+) -> None:
+    here.register(PRINTING)
+    gate = tmp_path / "gate"
+    execution_id = here.start("tests/printing", gate=str(gate))
+    page = open_at(f"/executions/{execution_id}?tab=logs")
+    lines = page.get_by_role("log")
+    expect(lines).to_have_text("reading page 1")
+    expect(page.get_by_role("tabpanel")).to_contain_text("lines as they come")
+    viewer = visitor(here.make_token("reader of logs", "viewer"), f"/executions/{execution_id}?tab=logs")
+    expect(viewer.get_by_role("log")).to_have_text("reading page 1")
+    gate.touch()
+    for one in (page, viewer):
+        expect(one.get_by_role("log")).to_have_text("reading page 1\nreading page 2 <b>")
+    expect(lines.locator(".red")).to_have_text("reading")
+    picture(page, "logs-live")
+    assert findings(page) == []
+    page.get_by_label("Find in logs").fill("nowhere")
+    expect(page.get_by_text("No line matches")).to_be_visible()
+    page.get_by_label("Find in logs").fill("page 2")
+    expect(lines).to_be_visible()
+    Path(f"{gate}2").touch()
+    here.ended(execution_id)
+
+    expect(page.locator("main pre")).to_have_text("reading page 1\nreading page 2 <b>\ndone\n")
+    expect(lines).to_have_count(0)
