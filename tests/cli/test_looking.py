@@ -118,6 +118,8 @@ def test_status_tells_the_failure_with_its_step_and_task(runs: Runs) -> None:
     assert (told["status"], told["steps_failed"], told["steps"]) == ("failed", 1, [])
     assert (told["error"]["step"], told["error"]["task"]) == ("start", "risky")
     assert told["error"]["cause"]["message"] == "ValueError: no luck"
+    assert '          Traceback (most recent call last):\n            File "start/risky", line' in text
+    assert "raise ValueError" in text
 
 
 @pytest.mark.req("EVT-02")
@@ -129,7 +131,8 @@ def test_the_end_of_a_long_error_is_shown_since_the_way_out_is_there(tmp_path: P
     _, _, ran = call("run", str(file), *db)
 
     told = {command: "".join(call(command, "last", *db)[1:]) for command in ("status", "logs", "result")}
-    assert "turn it off and on" in ran.splitlines()[-2]
+    (ending,) = [line for line in ran.splitlines() if line.startswith("failed: ")]
+    assert "turn it off and on" in ending
     assert [command for command, text in told.items() if "turn it off and on" not in text] == []
 
 
@@ -194,8 +197,10 @@ def test_logs_tell_the_error_of_each_attempt(runs: Runs) -> None:
     lines = look(runs, "logs", "last").splitlines()
     entries = [json.loads(line) for line in look(runs, "logs", "last", "-o", "jsonl").splitlines()]
 
-    assert [line for line in lines if "trying" in line] == ["start/risky │ trying", "start/risky #2 │ trying"]
+    assert [line for line in lines if line.endswith("│ trying")] == ["start/risky │ trying", "start/risky #2 │ trying"]
     assert sum("✗ error: py.exception: ValueError: no luck" in line for line in lines) == 2
+    places = [at for at, line in enumerate(lines) if 'File "start/risky", line' in line]
+    assert [lines[at].startswith("start/risky") and "raise ValueError" in lines[at + 1] for at in places] == [True] * 2
     assert [(entry["attempt"], entry["error"]["kind"]) for entry in entries] == [
         (1, "py.exception"),
         (2, "py.exception"),

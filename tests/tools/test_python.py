@@ -163,15 +163,78 @@ async def test_a_script_is_read_from_its_file(tool: PythonTool, tmp_path: Path) 
     assert outcome.result == 2
 
 
+def without_marks(trace: list[str]) -> list[str]:
+    """Without the lines that underline a part of the one above: each version of Python has its own way with them."""
+    return [line for line in trace if line.strip(" ~^")]
+
+
 @pytest.mark.req("TOOL-07", "OUT-02", "OUT-03")
-async def test_an_exception_is_an_error_with_its_type_and_the_authors_own_lines(tool: PythonTool) -> None:
+async def test_an_exception_is_an_error_with_its_type_and_a_traceback_with_source_lines(tool: PythonTool) -> None:
     outcome = await run(tool, "def check():\n    raise ValueError('x')\n\ncheck()")
 
     assert outcome.error is not None
     assert (outcome.error.kind, outcome.error.message) == ("py.exception", "ValueError: x")
     assert outcome.helpers == {"py": {"exception": "ValueError"}}
     assert outcome.error.details is not None
-    assert outcome.error.details["trace"] == ["line 4, in <module>", "line 2, in check"]
+    assert without_marks(outcome.error.details["trace"]) == [
+        "Traceback (most recent call last):",
+        '  File "s/t", line 4, in <module>',
+        "    check()",
+        '  File "s/t", line 2, in check',
+        "    raise ValueError('x')",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("code", "lines"),
+    [
+        ("x = 0\nreturn 1 / x", ['  File "s/t", line 2, in <module>', "    return 1 / x"]),
+        ("async def main():\n    raise KeyError(1)", ['  File "s/t", line 2, in main', "    raise KeyError(1)"]),
+        ("def f(:\n    pass", ['  File "s/t", line 1', "    def f(:"]),
+    ],
+)
+async def test_a_traceback_begins_with_the_authors_code(tool: PythonTool, code: str, lines: list[str]) -> None:
+    outcome = await run(tool, code)
+
+    assert outcome.error is not None
+    assert outcome.error.details is not None
+    told = [line for line in without_marks(outcome.error.details["trace"]) if not line.startswith("Traceback")]
+    assert told == lines
+
+
+async def test_a_traceback_names_files_modules_and_what_the_error_came_of(tool: PythonTool, tmp_path: Path) -> None:
+    code = "import json\ntry:\n    json.loads('{')\nexcept ValueError as problem:\n    raise KeyError('k') from problem\n"
+    (tmp_path / "job.py").write_text(code)
+    file = str(tmp_path / "job.py")
+    outcome = await run(tool, None, script=file, folders=(str(tmp_path),))
+
+    assert outcome.error is not None
+    assert outcome.error.details is not None
+    trace = "\n".join(outcome.error.details["trace"])
+    assert f'File "{file}", line 3, in <module>\n    json.loads' in trace
+    assert 'File "json/decoder.py"' in trace
+    assert "The above exception was the direct cause" in trace
+    assert trace.endswith(f'File "{file}", line 5, in <module>\n    raise KeyError(\'k\') from problem')
+
+
+async def test_a_traceback_that_the_code_prints_has_its_source_lines(tool: PythonTool) -> None:
+    code = "import logging\ntry:\n    [][1]\nexcept IndexError:\n    logging.exception('broken')\n"
+    outcome = await run(tool, code)
+
+    assert outcome.meta.stdout is not None
+    assert '  File "s/t", line 3, in <module>\n    [][1]\n' in outcome.meta.stdout
+
+
+async def test_a_long_traceback_is_cut_in_its_middle(tool: PythonTool) -> None:
+    calls = "\n".join(f"def f{at}(): f{at + 1}()" for at in range(60))
+    outcome = await run(tool, f"{calls}\ndef f60(): raise ValueError\nf0()")
+
+    assert outcome.error is not None
+    assert outcome.error.details is not None
+    trace = outcome.error.details["trace"]
+    assert len(trace) == 41
+    assert any("lines left out" in line for line in trace)
+    assert without_marks(trace)[-1] == "    def f60(): raise ValueError"
 
 
 @pytest.mark.parametrize(

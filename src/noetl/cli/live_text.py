@@ -37,6 +37,14 @@ def error_line(error: Error, widest: int = WIDEST) -> str:
     return clipped(text, widest)
 
 
+def trace_lines(error: Error) -> list[str]:
+    """Where in its own code a task broke, as Python writes it, safe to print; nothing for other errors."""
+    trace = (error.details or {}).get("trace")
+    if trace is None and error.cause is not None:
+        return trace_lines(error.cause)
+    return [printed(str(line)) for line in trace] if isinstance(trace, list) else []
+
+
 _STYLES = re.compile(r"\x1b\[[0-9;:]*m")
 
 

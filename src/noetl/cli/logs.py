@@ -91,13 +91,11 @@ def log_source(step: str, path: Sequence[int], task: str, attempt: int) -> str:
 
 
 def _lines(processed: TaskProcessed) -> Iterator[str]:
-    from noetl.cli.live_text import WHOLE, error_line, printed
+    from noetl.cli.live_text import WHOLE, error_line, printed, trace_lines
 
     outcome = processed.outcome
     if outcome.meta.stdout:
         yield from (printed(line) for line in outcome.meta.stdout.rstrip("\n").split("\n"))
     if outcome.error is not None:
         yield click.style("✗ error", fg="red") + f": {error_line(outcome.error, WHOLE)}"
-        trace = (outcome.error.details or {}).get("trace")
-        if isinstance(trace, str):
-            yield from (f"  {printed(line)}" for line in trace.rstrip("\n").split("\n"))
+        yield from (f"  {line}" for line in trace_lines(outcome.error))

@@ -332,9 +332,11 @@ class RunOptions:
 def _print_outcome(result: RunResult) -> None:
     """How it ended, for people."""
     from noetl.cli.live import print_line
-    from noetl.cli.live_text import WHOLE, error_line
+    from noetl.cli.live_text import WHOLE, error_line, trace_lines
 
     color = {"completed": "green", "failed": "red"}.get(result.status.value, "yellow")
     why = f": {error_line(result.error, WHOLE)}" if result.error is not None else ""
     print_line(click.style(result.status.value, fg=color, bold=True) + why)
+    for line in trace_lines(result.error) if result.error is not None else ():
+        print_line(f"  {line}")
     print_line(f"execution {result.execution_id}, {result.events} events in {result.duration_s:.3f} s")

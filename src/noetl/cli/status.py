@@ -56,7 +56,17 @@ async def progress_of(history: Records, execution_id: str) -> Projection:
 
 
 def lines_of(row: ExecutionRow, progress: Projection, now: float) -> Iterator[str]:
-    from noetl.cli.live_text import WHOLE, activity_text, error_line, lasted, local_time, named, side_run_words, waiting
+    from noetl.cli.live_text import (
+        WHOLE,
+        activity_text,
+        error_line,
+        lasted,
+        local_time,
+        named,
+        side_run_words,
+        trace_lines,
+        waiting,
+    )
 
     status = click.style(row.status, fg=_COLORS.get(row.status, "yellow"), bold=True)
     took = lasted((row.finished_at or now) - row.created_at)
@@ -72,6 +82,7 @@ def lines_of(row: ExecutionRow, progress: Projection, now: float) -> Iterator[st
             click.style("error", fg="red")
             + f"     {_place(progress.failure)}{error_line(progress.failure.error, WHOLE)}"
         )
+        yield from (f"          {line}" for line in trace_lines(progress.failure.error))
     for view in progress.steps.values():
         yield f"  ▸ {named(view.step):16}  {activity_text(view, now)}, since {local_time(view.active_since)}"
         yield from _retry_lines(view)

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { ago, shortId, span, warned } from "./words";
+import { ago, codeOf, shortId, span, traceOf, warned } from "./words";
 
 describe("spans", () => {
   it.each([
@@ -25,6 +25,23 @@ describe("moments", () => {
 describe("ids", () => {
   it("shows the end, where they differ", () => {
     expect(shortId("01890000-0000-7000-8000-0000deadbeef")).toBe("…deadbeef");
+  });
+});
+
+describe("tracebacks", () => {
+  const trace = [
+    "Traceback (most recent call last):",
+    '  File "start/load", line 4, in <module>',
+    "    check(n)",
+    '  File "start/load", line 2, in check',
+    "    raise ValueError(n)",
+  ];
+  const error = { kind: "retry.exhausted", cause: { kind: "py.exception", details: { trace } } };
+
+  it("are those of the error behind another one", () => expect(traceOf(error)).toEqual(trace));
+  it("end with the line that broke", () => expect(codeOf(error)).toBe("start/load, line 2: raise ValueError(n)"));
+  it("are nothing where there are none", () => {
+    expect([traceOf(null), traceOf({ details: { trace: "x" } }), codeOf({ kind: "timeout" })]).toEqual([[], [], ""]);
   });
 });
 

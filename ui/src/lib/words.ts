@@ -74,6 +74,22 @@ export function reasonOf(error: Record<string, unknown>): string {
   return cause ? `${said}: ${reasonOf(cause)}` : said;
 }
 
+/** Where in its own code a task broke, as Python writes it; nothing for other errors. */
+export function traceOf(error: Record<string, unknown> | null | undefined): string[] {
+  if (!error) return [];
+  const trace = (error.details as { trace?: unknown } | null | undefined)?.trace;
+  if (Array.isArray(trace)) return trace.map(String);
+  return traceOf(error.cause as Record<string, unknown> | null | undefined);
+}
+
+/** The last line of code of a traceback and its place: `start/load, line 2: raise ValueError(n)`. */
+export function codeOf(error: Record<string, unknown>): string {
+  const trace = traceOf(error);
+  const at = trace.findLastIndex((line) => /^ *File "/.test(line));
+  const place = /File "(.*)", line (\d+)/.exec(trace[at] ?? "");
+  return place ? `${place[1]}, line ${place[2]}: ${(trace[at + 1] ?? "").trim()}` : "";
+}
+
 /** An id is told apart by its end: UUIDv7 begin with the time they share. */
 export function shortId(id: string): string {
   return id.length > 12 ? `…${id.slice(-8)}` : id;

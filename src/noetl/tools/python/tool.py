@@ -62,11 +62,19 @@ async def _request(inputs: Mapping[str, Any], context: ToolContext) -> dict[str,
     given = _merged_args(context, args) if reads_all else args
     return {
         "code": code,
+        "file": _file(inputs, context),
         "context": names.pop(CONTEXT, None) if CONTEXT not in args else None,
         "libs": imports_of(inputs.get("libs")),
         "names": {**names, **dict.fromkeys(_AS_ONE_MAPPING, given), **args},
         "limits": {**default_limits(context.spec), **limits_of(context.spec)},
     }
+
+
+def _file(inputs: Mapping[str, Any], context: ToolContext) -> str:
+    """What a traceback calls the code: its file, or its task where it stands in the playbook."""
+    script = inputs.get("script") if inputs.get("code") is None else None
+    uri = script.get("uri") if isinstance(script, dict) else script
+    return str(uri) if uri else f"{context.step}/{context.task}"
 
 
 def _merged_args(context: ToolContext, args: dict[str, Any]) -> dict[str, Any]:

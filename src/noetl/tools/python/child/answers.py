@@ -21,7 +21,7 @@ def outcome_of(call: dict[str, Any], captured: Captured) -> dict[str, Any]:
         limit(call["limits"])
         return {"ok": True, "result": run(call)}
     except BaseException as problem:  # the code may raise anything, SystemExit and KeyboardInterrupt included
-        return {"ok": False, **exception_data(problem)}
+        return {"ok": False, **exception_data(problem, call)}
     finally:
         flush()
 
@@ -36,19 +36,15 @@ def encoded(outcome: dict[str, Any], **more: Any) -> bytes:
         return json.dumps({**refused, **more}).encode()
 
 
-def exception_data(problem: BaseException) -> dict[str, Any]:
-    """An exception as data: its type, its words, and the lines of the author's own code."""
-    import traceback  # slow to import; the template has it
+def exception_data(problem: BaseException, call: dict[str, Any]) -> dict[str, Any]:
+    """An exception as data: its type, its words, and the traceback through the author's code."""
+    from .traces import trace_of  # noqa: TID252, slow to import; the template has most of it
 
-    frames = traceback.extract_tb(problem.__traceback__)
-    own = [f"line {frame.lineno}, in {frame.name}" for frame in frames if frame.filename == "<code>"]
-    if isinstance(problem, SyntaxError):
-        own.append(f"line {problem.lineno}")
     return {
         "kind": "py.exception",
         "exception": type(problem).__name__,
         "message": f"{type(problem).__name__}: {words_of(problem)}"[:4000],
-        "trace": own[-20:],
+        "trace": trace_of(problem, call["code"], call["file"]),
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from importlib import import_module
 
+TOP = "__top__"  # the function that code with a `return` outside any function becomes
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -13,19 +14,30 @@ if TYPE_CHECKING:
 def run(call: dict[str, Any]) -> Any:
     """`result`, or what `main` returns, or what the top level returns. Every call has globals of its own."""
     space: dict[str, Any] = {"__name__": "__noetl__", "__builtins__": __builtins__, **call["names"]}
+    space["__loader__"] = SourceOf(call["code"])  # so that a traceback which the code prints has its lines too
     if isinstance(call.get("context"), dict):
         space["context"] = read_only(call["context"])
     for name, module, part in call.get("libs") or ():
         found = import_module(module)
         space[name] = getattr(found, part) if part else found
-    tree = ast.parse(call["code"], "<code>")
+    tree = ast.parse(call["code"], call["file"])
     if returns_at_top(tree):
-        return call_returning(tree, space)
-    exec(compile(tree, "<code>", "exec"), space)  # noqa: S102  this is the purpose of the process
+        return call_returning(tree, space, call["file"])
+    exec(compile(tree, call["file"], "exec"), space)  # noqa: S102  this is the purpose of the process
     main = space.get("main")
     if callable(main) and getattr(main, "__globals__", None) is space:
         return called(main, space)
     return space.get("result")
+
+
+class SourceOf:
+    """Where Python looks for the lines of a module that stands in no file."""
+
+    def __init__(self, code: str) -> None:
+        self._code = code
+
+    def get_source(self, name: str) -> str:
+        return self._code
 
 
 class ReadOnly(dict):  # type: ignore[type-arg]
@@ -63,7 +75,7 @@ def returns_at_top(tree: ast.Module) -> bool:
     return False
 
 
-def call_returning(tree: ast.Module, space: dict[str, Any]) -> Any:
+def call_returning(tree: ast.Module, space: dict[str, Any], file: str) -> Any:
     """Run the code as the body of a function, so that its top-level `return` means what it says. Names it assigns
     are looked up as globals, as they would be at the top level."""
     assigned = sorted(
@@ -71,10 +83,10 @@ def call_returning(tree: ast.Module, space: dict[str, Any]) -> Any:
     )
     body: list[ast.stmt] = [ast.Global(assigned), *tree.body] if assigned else tree.body
     arguments = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
-    function = ast.FunctionDef("__top__", arguments, body, [], None)
+    function = ast.FunctionDef(TOP, arguments, body, [], None)
     module = ast.fix_missing_locations(ast.Module([function], []))
-    exec(compile(module, "<code>", "exec"), space)  # noqa: S102  this is the purpose of the process
-    return space["__top__"]()
+    exec(compile(module, file, "exec"), space)  # noqa: S102  this is the purpose of the process
+    return space[TOP]()
 
 
 def called(main: Any, space: dict[str, Any]) -> Any:
