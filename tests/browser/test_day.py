@@ -90,7 +90,9 @@ def test_logs_have_colours_iterations_and_a_file(open_at: Open, orders: tuple[st
     red = page.locator("pre .red")
     expect(red).to_have_text("red alert")
     failed = page.get_by_role("tabpanel").locator("pre.error")
-    expect(failed).to_contain_text('File "load/load_task", line 2, in <module>\n    raise ValueError("the disk is full")')
+    expect(failed).to_contain_text(
+        'File "load/load_task", line 2, in <module>\n    raise ValueError("the disk is full")'
+    )
     expect(page.get_by_role("alert")).to_contain_text('load/load_task, line 2: raise ValueError("the disk is full")')
     picture(page, "logs-colours")
     page.get_by_label("Iteration").select_option("1")

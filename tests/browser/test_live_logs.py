@@ -12,6 +12,27 @@ from tests.browser.conftest import Picture, Visitor
 from tests.browser.serving import Site
 
 Open = Callable[[str], Page]
+LEVELS = """apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: levels, path: tests/levels }
+workflow:
+  - step: start
+    tool:
+      - name: load
+        kind: python
+        code: |
+          import logging
+          logging.basicConfig(level=logging.DEBUG)
+          logging.debug("asking")
+          logging.info("reading")
+          print("in plain words")
+          logging.warning("late")
+          try:
+              1 / 0
+          except ZeroDivisionError:
+              logging.exception("broken")
+      - { name: count, kind: python, code: "print('nothing to see')" }
+"""
 PRINTING = """apiVersion: noetl.io/v10
 kind: Playbook
 metadata: { name: printing, path: tests/printing }
@@ -61,3 +82,29 @@ def test_lines_come_while_a_task_runs_and_are_in_the_log_once_when_it_has_ended(
 
     expect(page.locator("main pre")).to_have_text("reading page 1\nreading page 2 <b>\ndone\n")
     expect(lines).to_have_count(0)
+
+
+def test_lines_are_filtered_by_their_level_and_the_level_is_in_the_address(
+    open_at: Open, here: Site, picture: Picture
+) -> None:
+    here.register(LEVELS)
+    execution_id = here.start("tests/levels")
+    here.ended(execution_id)
+    page = open_at(f"/executions/{execution_id}?tab=logs")
+    entries = page.get_by_role("tabpanel").get_by_role("listitem")
+    expect(entries).to_have_count(2)
+    page.get_by_label("Level").select_option("warnings and above")
+    expect(entries).to_have_count(1)
+    expect(entries).to_contain_text("WARNING:root:late\nERROR:root:broken\nTraceback")
+    expect(entries).to_contain_text("ZeroDivisionError: division by zero")
+    for word in ("asking", "reading", "in plain words"):
+        expect(entries).not_to_contain_text(word)
+    expect(page).to_have_url(f"{here.url}/executions/{execution_id}?tab=logs&level=warning")
+    picture(page, "logs-level")
+    assert findings(page) == []
+    page.reload()
+    expect(page.get_by_label("Level")).to_have_value("warning")
+    page.get_by_label("Level").select_option("errors")
+    expect(entries).not_to_contain_text("late")
+    page.get_by_label("Level").select_option("all levels")
+    expect(entries).to_have_count(2)

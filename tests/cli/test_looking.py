@@ -229,3 +229,27 @@ def test_ctx_is_the_variables_as_the_log_tells_them(runs: Runs) -> None:
 
     assert json.loads(look(runs, "ctx", good.execution_id)) == good.ctx == {"seen": {"count": 3}}
     assert look(runs, "ctx", "last") == "{}\n"
+
+
+def test_logs_are_filtered_by_level_and_errors_are_always_there(tmp_path: Path) -> None:
+    file, db = tmp_path / "levels.yaml", ("--db", str(tmp_path / "levels.db"))
+    code = ["print('INFO:shop:reading')", "print('plain')", "print('WARNING:shop:late')", "print('  more of it')"]
+    lines = "; ".join([*code, "raise ValueError"])
+    quiet = "{name: a, kind: python, code: \"print('INFO:shop:begun')\"}"
+    file.write_text(
+        playbook(f'workflow: [{{step: start, tool: [{quiet}, {{name: b, kind: python, code: "{lines}"}}]}}]')
+    )
+    call("run", str(file), *db)
+
+    shown = call("logs", "last", "--level", "warning", *db)[1].splitlines()
+    entries = [json.loads(one) for one in call("logs", "last", "--level", "info", "-o", "jsonl", *db)[1].splitlines()]
+
+    assert shown[:3] == [
+        "start/b │ WARNING:shop:late",
+        "start/b │   more of it",
+        "start/b │ ✗ error: py.exception: ValueError:",
+    ]
+    assert [entry["stdout"] for entry in entries] == [
+        "INFO:shop:begun",
+        "INFO:shop:reading\nWARNING:shop:late\n  more of it",
+    ]

@@ -203,7 +203,9 @@ async def test_a_traceback_begins_with_the_authors_code(tool: PythonTool, code: 
 
 
 async def test_a_traceback_names_files_modules_and_what_the_error_came_of(tool: PythonTool, tmp_path: Path) -> None:
-    code = "import json\ntry:\n    json.loads('{')\nexcept ValueError as problem:\n    raise KeyError('k') from problem\n"
+    code = (
+        "import json\ntry:\n    json.loads('{')\nexcept ValueError as problem:\n    raise KeyError('k') from problem\n"
+    )
     (tmp_path / "job.py").write_text(code)
     file = str(tmp_path / "job.py")
     outcome = await run(tool, None, script=file, folders=(str(tmp_path),))
@@ -214,7 +216,7 @@ async def test_a_traceback_names_files_modules_and_what_the_error_came_of(tool: 
     assert f'File "{file}", line 3, in <module>\n    json.loads' in trace
     assert 'File "json/decoder.py"' in trace
     assert "The above exception was the direct cause" in trace
-    assert trace.endswith(f'File "{file}", line 5, in <module>\n    raise KeyError(\'k\') from problem')
+    assert trace.endswith(f"File \"{file}\", line 5, in <module>\n    raise KeyError('k') from problem")
 
 
 async def test_a_traceback_that_the_code_prints_has_its_source_lines(tool: PythonTool) -> None:

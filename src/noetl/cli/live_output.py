@@ -10,6 +10,7 @@ import msgspec
 from noetl.base.redaction import cut_line, split_lines
 from noetl.cli.live_text import printed
 from noetl.cli.logs import log_source
+from noetl.operations.log_levels import Level, is_at_least
 
 if TYPE_CHECKING:
     from noetl.client.history import RemoteRecords
@@ -18,16 +19,23 @@ if TYPE_CHECKING:
     from noetl.store.contract import Records
 
 
-def live_output_of(history: Records, execution_id: str, step: str | None, task: str | None) -> LiveOutputPrinter | None:
+def live_output_of(
+    history: Records, execution_id: str, step: str | None, task: str | None, level: Level | None
+) -> LiveOutputPrinter | None:
     """None for a store of this machine: lines are told by servers only."""
     from noetl.client.history import RemoteRecords
 
-    return LiveOutputPrinter(history, execution_id, step, task) if isinstance(history, RemoteRecords) else None
+    if not isinstance(history, RemoteRecords):
+        return None
+    return LiveOutputPrinter(history, execution_id, step, task, level)
 
 
 class LiveOutputPrinter:
-    def __init__(self, history: RemoteRecords, execution_id: str, step: str | None, task: str | None) -> None:
+    def __init__(
+        self, history: RemoteRecords, execution_id: str, step: str | None, task: str | None, level: Level | None
+    ) -> None:
         self._history, self._execution_id, self._step, self._task = history, execution_id, step, task
+        self._level = level
         self._cursor = ""
         self._shown: dict[str, list[str]] = {}  # by task run that goes on
         self._missed: dict[str, int] = {}  # lines of it that never came here
@@ -53,8 +61,9 @@ class LiveOutputPrinter:
             self._missed[run.task_run_id] = missed + missing
             click.echo(whose + click.style(f"… {missing:,} lines are not shown here", dim=True))
         for line in run.lines:
-            click.echo(whose + printed(line.text))
             shown.append(line.text)
+            if self._level is None or is_at_least(line.level, self._level):
+                click.echo(whose + printed(line.text))
 
     def not_shown(self, processed: TaskProcessed) -> TaskProcessed:
         """What a task run printed without the lines that were shown while it ran; all of it where some are missing."""

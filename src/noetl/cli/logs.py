@@ -23,6 +23,7 @@ from noetl.cli.queries import (
     results_of,
 )
 from noetl.cli.terminal import color_option, visible
+from noetl.operations.log_levels import LEVELS, Level, is_at_least, levels_of
 
 if TYPE_CHECKING:
     from noetl.events.envelope import Event
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 @id_argument
 @click.option("--step", metavar="STEP", type=STEP, help="Only of this step.")
 @click.option("--task", metavar="TASK", help="Only of this task.")
+@click.option("--level", type=click.Choice(LEVELS), help="Only lines of this level or a graver one, and errors.")
 @click.option(
     "--follow", "-f", is_flag=True, help="Go on until it has ended; with a server, show lines as tasks print."
 )
@@ -41,7 +43,9 @@ if TYPE_CHECKING:
 @db_option
 @reads_server_option
 @color_option
-def command(given: str, step: str | None, task: str | None, follow: bool, output: str, db: str | None) -> None:
+def command(
+    given: str, step: str | None, task: str | None, level: Level | None, follow: bool, output: str, db: str | None
+) -> None:
     """Print what the tasks of an execution printed, and their errors.
 
     Each line says whose it is: step/task, the iteration in brackets, and the attempt where it was not the first. With
@@ -58,7 +62,8 @@ def command(given: str, step: str | None, task: str | None, follow: bool, output
         row = await find_execution(history, given)
         await known_step(history, row, step)
         only = SingleRow(types=(TaskProcessed.event_type,), step=step)
-        live = live_output_of(history, row.execution_id, step, task) if follow and output == "text" else None
+        is_live = follow and output == "text"
+        live = live_output_of(history, row.execution_id, step, task, level) if is_live else None
         events_of = partial(followed, before_look=live.show_new if live is not None else None) if follow else pages
         async for events in events_of(history, row.execution_id, only=only):
             for event in events:
@@ -67,7 +72,7 @@ def command(given: str, step: str | None, task: str | None, follow: bool, output
                     continue
                 if log_line(event, processed) is not None:
                     whole = await whole_payload(processed, values)
-                    _print(event, whole if live is None else live.not_shown(whole), output)
+                    _print(event, at_level(whole if live is None else live.not_shown(whole), level), output)
 
     read(db, print_logs)
 
@@ -75,12 +80,27 @@ def command(given: str, step: str | None, task: str | None, follow: bool, output
 def _print(event: Event, processed: TaskProcessed, output: str) -> None:
     from noetl.operations.results import log_line
 
+    if (entry := log_line(event, processed)) is None:
+        return  # no line of it has the level that is asked for
     if output == "jsonl":
-        click.echo(as_json(log_line(event, processed), indent=-1))
+        click.echo(as_json(entry, indent=-1))
         return
     whose = log_source(event.step or "", processed.path, processed.task, processed.attempt)
     for line in _lines(processed):
         click.echo(whose + line)
+
+
+def at_level(processed: TaskProcessed, least: Level | None) -> TaskProcessed:
+    """What a task run printed, only the lines of a level or a graver one."""
+    stdout = processed.outcome.meta.stdout
+    if least is None or not stdout:
+        return processed
+    import msgspec
+
+    letters = levels_of(stdout)
+    shown = [line for line, letter in zip(stdout.split("\n"), letters, strict=False) if is_at_least(letter, least)]
+    meta = msgspec.structs.replace(processed.outcome.meta, stdout="\n".join(shown) or None)
+    return msgspec.structs.replace(processed, outcome=msgspec.structs.replace(processed.outcome, meta=meta))
 
 
 def log_source(step: str, path: Sequence[int], task: str, attempt: int) -> str:

@@ -92,7 +92,8 @@ class EventPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogLine(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run of a task printed, and the error it ended with."""
+    """What one run of a task printed, and the error it ended with. `levels` has a letter for each line of `stdout`: d,
+    i, w, e or c for debug to critical, - where a line names no level; it is empty where none does."""
 
     seq: int
     ts: str
@@ -103,12 +104,14 @@ class LogLine(msgspec.Struct, frozen=True, kw_only=True):
     stdout: str | None
     error: dict[str, Any] | None
     task_run_id: str = ""
+    levels: str = ""
 
 
 class OutputLineView(msgspec.Struct, frozen=True, kw_only=True):
     ts: str
     stream: str
     text: str
+    level: str = "-"
 
 
 class TaskOutputView(msgspec.Struct, frozen=True, kw_only=True):

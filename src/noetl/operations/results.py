@@ -24,6 +24,7 @@ from noetl.events.payloads import Payload
 from noetl.events.steps import CtxPatched
 from noetl.events.tasks import TaskProcessed
 from noetl.operations.api_shapes import LogLine, ResultView
+from noetl.operations.log_levels import levels_of
 from noetl.store.contract import ExecutionRow, History, Results, SingleRow
 
 Found = TypeVar("Found")
@@ -116,6 +117,7 @@ def log_line(event: Event, processed: TaskProcessed) -> LogLine | None:
         stdout=stdout,
         error=error.readable() if error is not None else None,
         task_run_id=processed.task_run_id,
+        levels=levels_of(stdout),
     )
 
 

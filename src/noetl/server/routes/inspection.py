@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from typing import Annotated, Any
 
@@ -112,6 +113,7 @@ async def logs(
             after = event.seq
             if (line := await _line(event, services)) is not None and task in (None, line.task):
                 lines.append(line)
+                await asyncio.sleep(0)  # looking for levels takes its time: others get their turn
                 if len(lines) == limit:
                     return Json(LogPage(lines=lines, next=after))
     return Json(LogPage(lines=lines, next=None))

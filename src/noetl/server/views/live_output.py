@@ -5,6 +5,7 @@ from __future__ import annotations
 from noetl.base.clock import rfc3339
 from noetl.control.views.live_output import LiveOutput, LiveTaskRun, lines_after
 from noetl.operations.api_shapes import LiveOutputPage, OutputLineView, TaskOutputView
+from noetl.operations.log_levels import NONE, LineLevels
 
 
 def live_output_page(output: LiveOutput, execution_id: str, after: str, step: str | None) -> LiveOutputPage:
@@ -20,7 +21,7 @@ def live_output_page(output: LiveOutput, execution_id: str, after: str, step: st
 
 
 def _shown(run: LiveTaskRun, known: int) -> TaskOutputView:
-    of = run.of
+    of, levels = run.of, LineLevels()
     return TaskOutputView(
         task_run_id=of.task_run_id,
         step=run.step,
@@ -28,7 +29,10 @@ def _shown(run: LiveTaskRun, known: int) -> TaskOutputView:
         path=list(of.path),
         attempt=of.attempt,
         lines=[
-            OutputLineView(ts=rfc3339(line.at), stream=line.stream, text=line.text) for line in lines_after(run, known)
+            OutputLineView(
+                ts=rfc3339(line.at), stream=line.stream, text=line.text, level=(levels.next(line.text) or NONE)[0]
+            )
+            for line in lines_after(run, known)
         ],
         total=run.total,
     )

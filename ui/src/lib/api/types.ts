@@ -3097,11 +3097,14 @@ export interface components {
         };
         /**
          * LogLine
-         * @description What one run of a task printed, and the error it ended with.
+         * @description What one run of a task printed, and the error it ended with. `levels` has a letter for each line of `stdout`: d,
+         *         i, w, e or c for debug to critical, - where a line names no level; it is empty where none does.
          */
         LogLine: {
             attempt: number;
             error: Record<string, unknown> | null;
+            /** @default  */
+            levels: string;
             path: number[];
             seq: number;
             stdout: string | null;
@@ -3498,6 +3501,8 @@ export interface components {
         };
         /** OutputLineView */
         OutputLineView: {
+            /** @default - */
+            level: string;
             stream: string;
             text: string;
             ts: string;

@@ -1,0 +1,23 @@
+import { describe, expect, it } from "vitest";
+import { atLevel, linesAt } from "./levels";
+import type { LiveRun } from "./output.svelte";
+
+const line = (text: string, level?: string) => ({ ts: "", stream: "stdout", text, level });
+const run = (...lines: ReturnType<typeof line>[]) => ({ task_run_id: "1", total: lines.length, lines }) as LiveRun;
+
+describe("levels", () => {
+  it.each([
+    ["info", "b\nc\nd"],
+    ["warning", "c\nd"],
+    ["error", "d"],
+  ])("%s leaves out what is below it, and lines without any", (level, left) =>
+    expect(linesAt("a\nb\nc\nd\ne", "diwe-", level)).toBe(left),
+  );
+  it("leave nothing of a text that names none", () => expect(linesAt("a\nb", "", "error")).toBe(null));
+  it("hold for lines of tasks that run", () => {
+    const runs = [run(line("a", "i"), line("b", "e")), run(line("c"))];
+    expect(atLevel(runs, "warning").map((one) => one.lines.map((found) => found.text))).toEqual([["b"]]);
+    expect(atLevel(runs, "warning")[0]!.total).toBe(1);
+    expect(atLevel(runs, "")).toBe(runs);
+  });
+});

@@ -1,0 +1,33 @@
+// Levels of log lines. The server finds them; here lines below the chosen one are left out.
+
+import type { LiveRun } from "./output.svelte";
+
+/** What can be chosen: lines of this level and of graver ones. */
+export const LEVELS = [
+  { name: "info", word: "info and above" },
+  { name: "warning", word: "warnings and above" },
+  { name: "error", word: "errors" },
+];
+const GRAVITY = "diwec"; // the letters of the levels, debug to critical
+
+/** Whether a line of this letter is shown. */
+const isAtLeast = (letter: string, level: string): boolean =>
+  !level || GRAVITY.indexOf(letter) >= Math.max(0, GRAVITY.indexOf(level[0]!));
+
+/** The lines of a text that have the level, or a graver one; null where none has. */
+export function linesAt(text: string | null, levels: string | undefined, level: string): string | null {
+  if (!text || !levels) return null;
+  const lines = text.split("\n").filter((_, at) => isAtLeast(levels[at] ?? "-", level));
+  return lines.length ? lines.join("\n") : null;
+}
+
+/** Task runs with those lines only. */
+export function atLevel(runs: LiveRun[], level: string): LiveRun[] {
+  if (!level) return runs;
+  return runs
+    .map((run) => {
+      const lines = run.lines.filter((line) => isAtLeast(line.level ?? "-", level));
+      return { ...run, lines, total: run.total - run.lines.length + lines.length };
+    })
+    .filter((run) => run.lines.length);
+}
