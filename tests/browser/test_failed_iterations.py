@@ -93,3 +93,33 @@ def test_every_cell_of_the_grid_opens_its_iteration(open_at: Callable[[str], Pag
 def test_the_timeline_says_how_many_failed(open_at: Callable[[str], Page], partial: str) -> None:
     page = open_at(f"/executions/{partial}?tab=time")
     expect(page.get_by_role("button", name="start").first).to_contain_text("7 of 50 failed")
+
+
+HEALING = PARTIAL.replace("tests/partial", "tests/healing").replace("name: partial", "name: healing")
+
+
+def test_only_the_failed_items_run_again_and_the_other_results_are_kept(
+    open_at: Callable[[str], Page], here: Site, picture: Picture
+) -> None:
+    here.register(HEALING)
+    execution_id = here.start("tests/healing")
+    assert here.ended(execution_id) == "completed"
+    here.register(HEALING.replace("customer % 7 == 3", "customer == 10"))
+    page = open_at(f"/executions/{execution_id}?tab=loops")
+    page.get_by_role("button", name="Run failed items again").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_label("only the failed items of its loop")).to_be_checked()
+    dialog.get_by_label("Version").fill("2")
+    dialog.get_by_label("Version").press("Tab")
+    picture(page, "rerun-failed-items")
+    assert findings(page) == []
+    dialog.get_by_role("button", name="Run", exact=True).click()
+    expect(page.get_by_role("link", name="run again from start")).to_be_visible()
+    expect(page.get_by_role("link", name="1 of 50 iterations failed")).to_be_visible()
+    again = page.url.rpartition("/")[2].partition("?")[0]
+    here.ended(again)
+
+    results = here.api.get(f"executions/{again}/result", params={"step": "start"}).raise_for_status().json()["result"]
+    assert results == [None if n == 10 else {"customer": n} for n in range(50)]
+    logs = here.api.get(f"executions/{again}/logs").raise_for_status().json()["lines"]
+    assert sorted(line["path"] for line in logs) == [[n] for n in range(3, 50, 7)]

@@ -114,3 +114,124 @@ def test_explain_says_what_a_token_waits_for(tmp_path: Path) -> None:
     assert code == 0
     assert [token["state"] for token in told["tokens"]] == ["waiting"]
     assert 'message "go"' in told["sentences"][0]
+
+
+ITEMS = """
+workflow:
+  - step: start
+    loop: {in: "{{ range(6) | list }}", iterator: n, spec: {mode: MODE}}
+    spec: {policy: {failure: {mode: FAILURE}}}
+    tool: [{name: load, kind: python, args: {n: "{{ iter.n }}", good: "GOOD"}, code: "CODE"}]
+    next: {arcs: [{step: finish}]}
+  - step: finish
+    tool: [{name: all, kind: noop, args: {all: "{{ start }}"}}]
+"""
+CODE = "import os; print(n); assert n not in (1, 4) or os.path.exists(good); result = n * 10"
+
+
+def items(tmp_path: Path, mode: str = "parallel", failure: str = "best_effort", code: str = CODE) -> str:
+    text = ITEMS.replace("MODE", mode).replace("FAILURE", failure).replace("CODE", code)
+    return playbook(text.replace("GOOD", str(tmp_path / "good")))
+
+
+def printed_by(db: str, execution: str = "last") -> list[str]:
+    return sorted(line.rpartition(" ")[2] for line in call("logs", execution, "--db", db)[1].splitlines())
+
+
+@pytest.mark.req("CLI-04")
+@pytest.mark.parametrize("mode", ["parallel", "sequential"])
+def test_only_the_failed_items_of_a_loop_run_again_and_the_other_results_are_kept(tmp_path: Path, mode: str) -> None:
+    db = str(tmp_path / "s.db")
+    first = run(items(tmp_path, mode), db=db)
+    (tmp_path / "good").touch()
+
+    code, stdout, _ = call("rerun", first.execution_id, "--failed-items", "-q", "--db", db)
+    status = json.loads(call("status", "last", "-o", "json", "--db", db)[1])
+
+    assert first.result == {"all": [0, None, 20, 30, None, 50]}
+    assert (code, json.loads(stdout)) == (0, {"all": [0, 10, 20, 30, 40, 50]})
+    assert printed_by(db) == ["1", "4"]
+    assert status["status"] == "completed"
+    assert call("rerun", "last", "--failed-items", "--db", db)[2].startswith("error: no item of a loop has failed")
+    assert "there is nothing to run" in call("rerun", "last", "--failed-items", "--from", "start", "--db", db)[2]
+
+
+@pytest.mark.req("CLI-04")
+def test_items_that_fail_once_more_are_run_once_more(tmp_path: Path) -> None:
+    db = str(tmp_path / "s.db")
+    run(items(tmp_path), db=db)
+
+    code, stdout, _ = call("rerun", "last", "--failed-items", "-q", "--db", db)
+    (tmp_path / "good").touch()
+    again, healed, _ = call("rerun", "last", "--failed-items", "-q", "--db", db)
+
+    assert (code, json.loads(stdout)) == (0, {"all": [0, None, 20, 30, None, 50]})
+    assert (again, json.loads(healed)) == (0, {"all": [0, 10, 20, 30, 40, 50]})
+    assert printed_by(db) == ["1", "4"]
+
+
+@pytest.mark.req("CLI-04")
+def test_of_a_loop_that_failed_what_had_not_run_runs_too(tmp_path: Path) -> None:
+    db = str(tmp_path / "s.db")
+    first = run(items(tmp_path, "sequential", "fail_fast"), db=db)
+    (tmp_path / "good").touch()
+
+    code, stdout, _ = call("rerun", "last", "--failed-items", "-q", "--db", db)
+
+    assert first.error is not None
+    assert (code, json.loads(stdout)) == (0, {"all": [0, 10, 20, 30, 40, 50]})
+    assert printed_by(db) == ["1", "2", "3", "4", "5"]
+
+
+WRITING = """
+workflow:
+  - step: start
+    loop: {in: [1, 2], iterator: n, spec: {mode: sequential}}
+    spec: {policy: {failure: {mode: best_effort}}}
+    tool:
+      - name: load
+        kind: python
+        args: {n: "{{ iter.n }}"}
+        code: "assert n == 1; result = n"
+        spec:
+          policy:
+            rules:
+              - {when: "{{ outcome.status == 'success' }}", then: {do: continue, set_ctx: {seen: 1}}}
+              - {else: {then: {do: fail}}}
+"""
+NESTED = """
+workflow:
+  - step: start
+    loop: {in: [1, 2], iterator: n, loop: {in: [3], iterator: m}}
+    spec: {policy: {failure: {mode: best_effort}}}
+    tool: [{name: load, kind: python, args: {n: "{{ iter.parent.n }}"}, code: "assert n == 1"}]
+"""
+CHANGED = """
+workflow:
+  - step: start
+    loop: {in: "{{ workload.all }}", iterator: n}
+    tool: [{name: load, kind: python, args: {n: "{{ iter.n }}"}, code: "assert n == 1"}]
+workload: {all: [1, 2]}
+"""
+
+
+@pytest.mark.req("CLI-04")
+@pytest.mark.parametrize(
+    ("text", "options", "why"),
+    [
+        (WRITING, (), "write variables"),
+        (NESTED, (), "has another one inside it"),
+        (CHANGED, ("--set", "all=[2, 1]"), "the collection is not the one that the earlier run had"),
+        (CHAIN, ("--from", "finish"), "has no loop"),
+    ],
+)
+def test_a_loop_of_which_results_are_not_all_is_not_taken_up(
+    tmp_path: Path, text: str, options: tuple[str, ...], why: str
+) -> None:
+    db = str(tmp_path / "s.db")
+    run(playbook(text), db=db)
+
+    code, stdout, stderr = call("rerun", "last", "--failed-items", *options, "--db", db)
+
+    assert code != 0
+    assert why in stdout + stderr

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 @click.option(
     "--from", "step", metavar="STEP", type=STEP, help="Begin at this step, with what was there when it last began."
 )
+@click.option(
+    "--failed-items", is_flag=True, help="Of the loop only the items that were not done; the other results are kept."
+)
 @click.option("--version", metavar="VERSION", help="Another version of the playbook: its number or its label.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="One input over those it had.")
 @click.option("--payload", metavar="JSON|@FILE|@-", help="Other inputs, instead of those it had.")
@@ -57,6 +60,7 @@ def command(
     ctx: click.Context,
     given: str,
     step: str | None,
+    failed_items: bool,
     version: str | None,
     settings: tuple[str, ...],
     payload: str | None,
@@ -76,8 +80,11 @@ def command(
     With --from one token goes to that step, with its arguments, the variables and the results of other steps as they
     were when the step last began. What else was under way then is not taken along. Human tasks that were completed
     before STEP hold for the same version and inputs; with others, whom they are for says --approve.
+
+    With --failed-items the loop of the step runs again, but only the items that failed, or had not run; without --from
+    it is the step whose loop has failed items.
     """
-    if step is None and (approve or actor is not None or roles):
+    if step is None and not failed_items and (approve or actor is not None or roles):
         raise click.UsageError("--approve, --as and --role are about tasks before a step: name it with --from")
     run = RunOptions(db, output, Allowed(allow, deny, sandbox), quiet)
     results = results_of(db)
@@ -88,19 +95,25 @@ def command(
             raise click.UsageError("on a server you are who your token says: leave --as and --role out")
         run.refuse_permissions_on(there)
         ctx.exit(
-            _rerun_on_server(there, row, step, version, inputs, approve, output=output, quiet=quiet, detach=detach)
+            _rerun_on_server(
+                there, row, step, version, inputs, approve, failed_items, output=output, quiet=quiet, detach=detach
+            )
         )
     if detach:
         raise click.UsageError("--detach is for runs on a server: a run here lives as long as this command")
     net = read(db, lambda history: _net(history, row)) if version is None else _registered(row, db, version)
     carried = None
+    if step is None and failed_items:
+        step = read(db, lambda history: _failed_loop(history, row))
     if step is not None:
         from getpass import getuser
 
         from noetl.engine.approvals import Consent
 
         consent = Consent(actor=actor or getuser(), roles=roles, approves=approve)
-        carried = read(db, lambda history: _rerun_state(history, row, net, step, results, inputs, consent))
+        carried = read(
+            db, lambda history: _rerun_state(history, row, net, step, results, inputs, consent, failed_items)
+        )
     ctx.exit(run.begin_net(net, inputs, carried=carried))
 
 
@@ -131,6 +144,7 @@ def _rerun_on_server(
     version: str | None,
     inputs: dict[str, Any],
     approve: bool,
+    failed_items: bool,
     *,
     output: str,
     quiet: bool,
@@ -140,7 +154,7 @@ def _rerun_on_server(
     from noetl.client import requests
 
     with refusals(), there.client() as client:
-        started = client.send(requests.rerun(row.execution_id, version, inputs, step, approve))
+        started = client.send(requests.rerun(row.execution_id, version, inputs, step, approve, failed_items))
     if detach:
         click.echo(started.execution_id)
         return 0
@@ -171,6 +185,7 @@ async def _rerun_state(
     results: Results,
     inputs: dict[str, Any],
     consent: Consent,
+    failed_items: bool,
 ) -> RerunState:
     from noetl.control.nested.reruns import state_at_step
     from noetl.engine.approvals import ApprovedInputs
@@ -181,4 +196,10 @@ async def _rerun_state(
         with_stored_values(event, results.load) async for page in pages(history, row.execution_id) for event in page
     ]
     now = ApprovedInputs(net_hash=content_hash(net), payload=inputs)
-    return await state_at_step(history, row, step, events, net, now, consent)
+    return await state_at_step(history, row, step, events, net, now, consent, failed_items=failed_items)
+
+
+async def _failed_loop(history: Records, row: ExecutionRow) -> str:
+    from noetl.control.nested.reruns import failed_loops, only_failed_loop
+
+    return only_failed_loop(await failed_loops(history, row.execution_id), row.execution_id)

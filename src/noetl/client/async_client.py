@@ -273,10 +273,12 @@ class AsyncClient(AsyncCalls):
         payload: Mapping[str, Any] | None = None,
         from_step: str | None = None,
         approve: bool = False,
+        failed_items: bool = False,
     ) -> StartedExecution:
         """The same once more, with another version or payload where one is given, from the start or from a step. With
-        `approve` you approve anew what people had approved before that step for other inputs."""
-        return await self.send(requests.rerun(execution_id, version, payload, from_step, approve))
+        `approve` you approve anew what people had approved before that step for other inputs. With `failed_items` a
+        loop runs the items alone that were not done, and keeps the results of the others."""
+        return await self.send(requests.rerun(execution_id, version, payload, from_step, approve, failed_items))
 
     async def explain(self, execution_id: str) -> dict[str, Any]:
         """Why it is where it is."""

@@ -145,8 +145,10 @@ def rerun(
     payload: Mapping[str, Any] | None,
     from_step: str | None = None,
     approve: bool = False,
+    failed_items: bool = False,
 ) -> ApiRequest[models.StartedExecution]:
-    body = set_params(**{"version": version, "payload": payload, "from": from_step, "approve": approve or None})
+    told = {"version": version, "payload": payload, "from": from_step, "approve": approve or None}
+    body = set_params(**told, failed_items=failed_items or None)
     headers = {"Idempotency-Key": uuid4().hex}
     return post(_execution(execution_id, "/rerun"), read_as(models.StartedExecution), body, headers=headers, again=True)
 

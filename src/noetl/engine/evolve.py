@@ -124,6 +124,7 @@ def _requested(execution: Execution, event: Event, payload: ExecutionRequested) 
         execution.ctx = dict(carried.ctx)
         execution.written_by = dict.fromkeys(carried.ctx, event.event_id)
         execution.results = {one.step: one.result for one in carried.results}
+        execution.kept = carried.kept
 
 
 def _follow_side_run(execution: Execution, event: Event, payload: side_runs.Own) -> None:

@@ -21,6 +21,7 @@ from noetl.events.executions import Final
 from noetl.events.loops import LoopDone
 from noetl.events.outcomes import Error, TaskResult
 from noetl.events.position import Position
+from noetl.events.rerun_state import KeptIterations
 
 
 class Boundary(msgspec.Struct, frozen=True, kw_only=True):
@@ -157,6 +158,7 @@ class Execution(msgspec.Struct, kw_only=True):
     orders: dict[str, str] = {}
     closed: dict[str, int] = {}
     results: dict[str, TaskResult] = {}
+    kept: KeptIterations | None = None  # until the loop that they are of begins
     ends: dict[str, TaskResult] = {}
     step_runs: int = 0
     runs_of: dict[str, int] = {}

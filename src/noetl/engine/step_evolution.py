@@ -24,6 +24,7 @@ from noetl.events.loops import (
     IterationStarted,
     LoopCut,
     LoopDone,
+    LoopKept,
     LoopScheduled,
     LoopStarted,
 )
@@ -37,7 +38,7 @@ from noetl.events.tasks import KeychainRefreshed, TaskProcessed, TaskStarted
 from noetl.events.tokens import TokenClaimed
 from noetl.events.waits import StepTimeout
 
-Looping = LoopStarted | LoopScheduled | IterationStarted | IterationDone | IterationFailed | LoopCut
+Looping = LoopStarted | LoopScheduled | IterationStarted | IterationDone | IterationFailed | LoopCut | LoopKept
 Ending = StepDone | StepFailed | LoopDone | StepInterrupted | StepTimeout
 Telling = TaskStarted | KeychainRefreshed | HookFailed | JobPlaced
 Running = StepScheduled | TokenClaimed | StepStarted | Telling | TaskProcessed | Looping | Ending
@@ -173,6 +174,9 @@ def _looped(execution: Execution, run: StepRun, event: Event, payload: Looping) 
         case IterationDone() | IterationFailed():
             if span := loops.ended(run.loop, payload):
                 close(execution, span.order_id, span.lease_epoch)
+        case LoopKept():
+            loops.kept(run.loop, payload)
+            execution.kept = None
         case LoopCut():
             for one in loops.cut(run.loop, payload):
                 close(execution, one.order_id, WITHDRAWN)

@@ -34,6 +34,7 @@ from noetl.events.loops import (
     IterationStarted,
     LoopCut,
     LoopDone,
+    LoopKept,
     LoopScheduled,
     LoopStarted,
 )
@@ -74,6 +75,7 @@ Payload = (
     | IterationDone
     | IterationFailed
     | LoopCut
+    | LoopKept
     | LoopDone
     | CaseStarted
     | CaseEvaluated

@@ -101,6 +101,18 @@ class LoopCut(Payload, frozen=True, kw_only=True, omit_defaults=True):
     error: Error | None = None
 
 
+class LoopKept(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """Iterations of the level at `path` that are not run: an earlier run had done them (CLI-04). `results` are theirs,
+    in the same order."""
+
+    event_type = "loop.kept"
+    meaning = EventMeaning("loop", EventPhase.TOLD)
+
+    path: Path = ()
+    indices: tuple[int, ...] = ()
+    results: list[Any] = []
+
+
 class LoopDone(Payload, frozen=True, kw_only=True, omit_defaults=True):
     """The boundary event of a looped step that completed (LOOP-09). Counts and results are of innermost iterations;
     `paths` tells whose each result is, where levels are nested (O-37)."""

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from noetl.events.outcomes import TaskResult
+from noetl.events.references import Reference
 
 
 class CarriedResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -30,9 +31,21 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     approved_by: str | None = None
 
 
+class KeptIterations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Iterations of the loop of `step` that were done: the new run takes their results and runs the others. `items` or
+    `items_ref` is the collection they were of; `results` are plain data of each index."""
+
+    step: str
+    items: list[Any] | None = None
+    items_ref: Reference | None = None
+    indices: tuple[int, ...] = ()
+    results: list[Any] = []
+
+
 class RerunState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The state of `execution_id` after its event `at`, just before it last entered `step`: variables, results of steps
-    that had ended, and the arguments of the token that entered. `approvals` are what people had agreed to by then."""
+    that had ended, and the arguments of the token that entered. `approvals` are what people had agreed to by then.
+    `kept`: of the loop of the step only those items run that had not been done."""
 
     execution_id: str
     step: str
@@ -41,3 +54,4 @@ class RerunState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ctx: dict[str, Any] = {}
     results: tuple[CarriedResult, ...] = ()
     approvals: tuple[Approval, ...] = ()
+    kept: KeptIterations | None = None

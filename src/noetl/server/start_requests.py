@@ -33,10 +33,11 @@ _ROUTE = "POST /api/executions"
 
 
 class RerunSource(msgspec.Struct, frozen=True, kw_only=True):
-    """An execution, and the step of it to begin at."""
+    """An execution, and the step of it to begin at. `failed_items`: of its loop only those that were not done."""
 
     execution_id: str
     step: str
+    failed_items: bool = False
 
 
 class StartRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -228,6 +229,8 @@ async def _taken_over(
     assert row is not None, "it was found by the request"
     events = await whole_events(services, row, await services.store.events(row.execution_id))
     try:
-        return await state_at_step(services.store, row, source.step, events, net, inputs, consent)
+        return await state_at_step(
+            services.store, row, source.step, events, net, inputs, consent, failed_items=source.failed_items
+        )
     except NoRerunError as problem:
         raise ProblemDetails(422, f"from: {problem}", kind="from") from None

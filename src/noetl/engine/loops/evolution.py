@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from noetl.engine.loops.state import Begun, Frame, LoopRun, Range, Region
 from noetl.engine.loops.writes import note_writes
 from noetl.engine.pipeline.progress import entered
@@ -14,6 +16,7 @@ from noetl.events.loops import (
     IterationFailed,
     IterationStarted,
     LoopCut,
+    LoopKept,
     LoopScheduled,
     LoopStarted,
     Path,
@@ -132,6 +135,17 @@ def ended(loop: LoopRun, payload: IterationDone | IterationFailed) -> Range | No
         closed = _leave_range(loop, frame, payload.path)
     _note(loop, frame)
     return closed
+
+
+def kept(loop: LoopRun, payload: LoopKept) -> None:
+    """Iterations that an earlier run had done."""
+    frame = loop.frames[payload.path]
+    for index, told in zip(payload.indices, payload.results, strict=True):
+        frame.ended[index] = 1
+        frame.results[index] = collected_value(msgspec.convert(told, TaskResult))
+    frame.done += len(payload.indices)
+    loop.done += len(payload.indices)
+    _note(loop, frame)
 
 
 def _extend(frame: Frame, items: list[Any]) -> None:

@@ -71,8 +71,8 @@ def open_level(plan: Plan, step: Transition, path: Path, around: LevelScope, now
     items = collection(render(level.items, scope, now=now), f'loop.in of step "{step.name}"')
     in_flight = _in_flight(plan, level, scope, now)
     lanes = _lanes(level, items, around, now) if level.partition is not None else None
-    kept_items, items_ref = _value_or_reference(plan, items)
-    kept_lanes, lanes_ref = _value_or_reference(plan, lanes) if lanes is not None else (None, None)
+    kept_items, items_ref = value_or_reference(plan, items)
+    kept_lanes, lanes_ref = value_or_reference(plan, lanes) if lanes is not None else (None, None)
     return LoopStarted(
         path=path,
         total=len(items),
@@ -137,7 +137,7 @@ def _lanes(level: Loop, items: list[Any], around: LevelScope, now: float) -> lis
     return list(lanes.values())
 
 
-def _value_or_reference(plan: Plan, value: list[Any]) -> tuple[list[Any] | None, Reference | None]:
+def value_or_reference(plan: Plan, value: list[Any]) -> tuple[list[Any] | None, Reference | None]:
     if plan.fits(value):
         return value, None
     return None, plan.keep(value)

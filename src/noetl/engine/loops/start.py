@@ -8,9 +8,11 @@ from noetl.base.errors import TemplateError, ToolError
 from noetl.engine.decision import Decision, Draft
 from noetl.engine.execution import Execution
 from noetl.engine.identity import SERVER
+from noetl.engine.loops.kept_iterations import without_kept
 from noetl.engine.loops.levels import not_opened, open_level
 from noetl.engine.loops.scopes import first_scope
 from noetl.engine.plan import Plan
+from noetl.events.loops import LoopKept
 from noetl.events.steps import StepFailed, StepScheduled, StepStarted
 from noetl.events.tokens import TokenClaimed
 from noetl.net.net import Transition
@@ -31,6 +33,8 @@ def begin_loop(
     draft.add(scheduled, **about)
     try:
         opened = open_level(plan, step, (), first_scope(plan, execution, {**names, "args": scheduled.args}), at)
+        kept = execution.kept if execution.kept is not None and execution.kept.step == step.name else None
+        opened = opened if kept is None else without_kept(plan, opened, kept)
     except (TemplateError, ToolError) as problem:
         _claim(draft, scheduled, about)
         draft.add(StepFailed(error=not_opened(problem, step)), on_behalf=True, **about)
@@ -38,6 +42,8 @@ def begin_loop(
     if opened.total == 0:
         _claim(draft, scheduled, about)
     draft.add(opened, **about)
+    if kept is not None:
+        draft.add(LoopKept(indices=kept.indices, results=kept.results), **about)
     return draft.decision()
 
 

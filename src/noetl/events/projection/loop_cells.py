@@ -9,7 +9,7 @@ from array import array
 
 import msgspec
 
-from noetl.events.loops import IterationDone, IterationFailed, IterationStarted, LoopStarted
+from noetl.events.loops import IterationDone, IterationFailed, IterationStarted, LoopKept, LoopStarted
 from noetl.events.projection.number_history import NumberHistory
 
 BLOCK = 1_000  # iterations that are read together
@@ -75,6 +75,13 @@ class LoopCells:
                 self._states[index] = max(self._states[index], RUNNING)
         elif not self._ended[index]:
             self._end(payload, seq)
+
+    def keep(self, payload: LoopKept, seq: int) -> None:
+        """Iterations that an earlier run had done."""
+        for index in payload.indices:
+            self._changed[index // BLOCK] = seq
+            self._ended[index], self._states[index] = seq, DONE
+        self._now = LoopCounts(self._now.total, self._now.done + len(payload.indices), self._now.failed)
 
     def _end(self, payload: IterationDone | IterationFailed, seq: int) -> None:
         self._ended[payload.index] = seq

@@ -14,7 +14,7 @@ from noetl.events.cases import RetryStarted
 from noetl.events.control import JoinFilled, JoinUnfilled, PlaybookCancelled, PlaybookPaused, PlaybookResumed, TokenHeld
 from noetl.events.envelope import Event
 from noetl.events.executions import ExecutionRequested, PlaybookProcessed, WorkflowStarted
-from noetl.events.loops import IterationDone, IterationFailed, LoopDone, LoopStarted
+from noetl.events.loops import IterationDone, IterationFailed, LoopDone, LoopKept, LoopStarted
 from noetl.events.outcomes import Error
 from noetl.events.payloads import Payload
 from noetl.events.projection import side_runs
@@ -259,6 +259,7 @@ _OF_RUN: dict[type[Payload], Callable[[StepRunView, float, Any], None]] = {
     TaskProcessed: StepRunView.end_task,
     RetryStarted: StepRunView.repeat_task,
     LoopStarted: StepRunView.start_loop,
+    LoopKept: StepRunView.keep_iterations,
     IterationDone: StepRunView.end_iteration,
     IterationFailed: StepRunView.end_iteration,
     CaseWaiting: StepRunView.wait,

@@ -14,14 +14,14 @@ import msgspec
 from noetl.events.control import PlaybookCancelled
 from noetl.events.envelope import Event
 from noetl.events.executions import PlaybookProcessed
-from noetl.events.loops import IterationDone, IterationFailed, IterationStarted, LoopStarted
+from noetl.events.loops import IterationDone, IterationFailed, IterationStarted, LoopKept, LoopStarted
 from noetl.events.projection.loop_cells import LoopCells, LoopCounts
 from noetl.events.projection.number_history import NumberHistory
 from noetl.events.projection.projection import Projection
 from noetl.events.projection.side_run_list import SideRunList
 from noetl.events.projection.views import LoopProgress, StepRunView
 
-_LOOP_EVENTS = (LoopStarted, IterationStarted, IterationDone, IterationFailed)
+_LOOP_EVENTS = (LoopStarted, LoopKept, IterationStarted, IterationDone, IterationFailed)
 
 
 class StepMoment(msgspec.Struct, frozen=True, kw_only=True):
@@ -162,7 +162,7 @@ class StateHistory:
         counts.keep(self.seq)
 
     def _take_iteration(
-        self, event: Event, payload: LoopStarted | IterationStarted | IterationDone | IterationFailed
+        self, event: Event, payload: LoopStarted | LoopKept | IterationStarted | IterationDone | IterationFailed
     ) -> None:
         step, run = event.step or "", event.step_run_id or ""
         counts = self._step(step)
@@ -171,6 +171,10 @@ class StateHistory:
                 self.loops[run, payload.path] = LoopCells(step, run, event.seq, payload)
                 counts.loop = counts.loop or LoopProgress()
                 counts.loop.open(len(payload.path), payload.total, event.ts)
+        elif isinstance(payload, LoopKept):
+            if (cells := self.loops.get((run, payload.path))) is not None and counts.loop is not None:
+                cells.keep(payload, event.seq)
+                counts.loop.keep(len(payload.path), len(payload.indices))
         elif (cells := self.loops.get((run, payload.path[:-1]))) is not None:
             cells.take(payload, event.seq)
             if isinstance(payload, IterationStarted) or counts.loop is None:

@@ -9,7 +9,7 @@ import msgspec
 
 from noetl.events.case_runs import CaseHeard, CaseWaiting
 from noetl.events.cases import RetryStarted
-from noetl.events.loops import IterationDone, IterationFailed, LoopStarted
+from noetl.events.loops import IterationDone, IterationFailed, LoopKept, LoopStarted
 from noetl.events.outcomes import Error
 from noetl.events.side_runs import OrderClaimed
 from noetl.events.steps import StepStarted
@@ -61,6 +61,11 @@ class LoopProgress(msgspec.Struct):
             level.done += 1
             level.total += len(payload.extend)
         self._sample(at)
+
+    def keep(self, depth: int, number: int) -> None:
+        """So many had been done before: they tell nothing of how fast it goes."""
+        self.levels[depth].done += number
+        self.samples.clear()
 
     def rate(self) -> float | None:
         """Iterations that end in a second, of late; None until that can be told."""
@@ -232,6 +237,10 @@ class StepRunView(msgspec.Struct, kw_only=True):
     def start_loop(self, at: float, payload: LoopStarted) -> None:
         self.loop = self.loop or LoopProgress()
         self.loop.open(len(payload.path), payload.total, at)
+
+    def keep_iterations(self, at: float, payload: LoopKept) -> None:
+        if self.loop is not None:
+            self.loop.keep(len(payload.path), len(payload.indices))
 
     def end_iteration(self, at: float, payload: IterationDone | IterationFailed) -> None:
         if self.loop is not None and len(payload.path) <= len(self.loop.levels):

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
+from noetl.base.errors import NoRerunError
+from noetl.control.nested.reruns import failed_loops, only_failed_loop
 from noetl.engine.approvals import Consent
 from noetl.events.traces import caller_of
 from noetl.operations.api_shapes import ExecutionDetail, ExecutionPage, Steered
@@ -17,7 +19,8 @@ from noetl.server.execution_control import Action, Bulk, BulkRequest, in_bulk, s
 from noetl.server.execution_search import Filter, Status, checked_cursor, execution_of, labelled, matching
 from noetl.server.guarded_router import Json, shows
 from noetl.server.idempotency import HEADER, REPLAYED
-from noetl.server.services import identity_of, services_of
+from noetl.server.problem_details import ProblemDetails
+from noetl.server.services import Services, identity_of, services_of
 from noetl.server.start_requests import RerunSource, Started, StartRequest, start
 from noetl.server.tracing import HEADER as TRACEPARENT
 from noetl.server.views.executions import detailed, version_of
@@ -47,12 +50,15 @@ class Cancellation(Reason, frozen=True, kw_only=True, forbid_unknown_fields=True
 class Rerun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"from_step": "from"}):
     """Without `version` the one it ran; without `payload` the one it had. `from` is a step to begin at, with variables,
     results and arguments as they were when it was last entered. What people approved before it holds for the same
-    version and payload; with others, `approve` says that you approve it anew, and the human tasks must be for you."""
+    version and payload; with others, `approve` says that you approve it anew, and the human tasks must be for you. With
+    `failed_items` the loop of that step runs the items alone that were not done, and keeps the results of the others;
+    without `from` it is the step whose loop has failed items."""
 
     version: str | int | None = None
     payload: dict[str, Any] | None = None
     from_step: str | None = None
     approve: bool = False
+    failed_items: bool = False
     wait: float = 0.0
 
 
@@ -155,8 +161,19 @@ async def rerun(request: Request, execution_id: str) -> Response:
     before = await detailed(services, row)
     version = asked.version if asked.version is not None else await version_of(services, row)
     payload = asked.payload if asked.payload is not None else before.payload
-    source = RerunSource(execution_id=execution_id, step=asked.from_step) if asked.from_step is not None else None
+    step = asked.from_step
+    if step is None and asked.failed_items:
+        step = await _failed_loop(services, execution_id)
+    source = RerunSource(execution_id=execution_id, step=step, failed_items=asked.failed_items) if step else None
     wanted = StartRequest(path=row.path, version=version, payload=payload, wait=asked.wait)
     identity = identity_of(request)
     consent = Consent(actor=identity.subject, roles=identity.human_roles, approves=asked.approve)
     return await _started(request, wanted, source, consent)
+
+
+async def _failed_loop(services: Services, execution_id: str) -> str:
+    """The step whose loop has failed items. 422 where it is none, or not the only one."""
+    try:
+        return only_failed_loop(await failed_loops(services.store, execution_id), execution_id)
+    except NoRerunError as problem:
+        raise ProblemDetails(422, f"failed_items: {problem}", kind="from") from None

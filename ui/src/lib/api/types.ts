@@ -3906,11 +3906,15 @@ export interface components {
          * Rerun
          * @description Without `version` the one it ran; without `payload` the one it had. `from` is a step to begin at, with variables,
          *         results and arguments as they were when it was last entered. What people approved before it holds for the same
-         *         version and payload; with others, `approve` says that you approve it anew, and the human tasks must be for you.
+         *         version and payload; with others, `approve` says that you approve it anew, and the human tasks must be for you. With
+         *         `failed_items` the loop of that step runs the items alone that were not done, and keeps the results of the others;
+         *         without `from` it is the step whose loop has failed items.
          */
         Rerun: {
             /** @default false */
             approve: boolean;
+            /** @default false */
+            failed_items: boolean;
             /** @default null */
             from: string | null;
             /** @default null */
