@@ -105,6 +105,7 @@ async def test_a_reader_is_told_what_is_new_past_its_cursor_and_all_by_a_server_
         assert [line["text"] for line in second["tasks"][0]["lines"]] == ["two"]
         assert (first["is_whole"], second["is_whole"], second["tasks"][0]["total"]) == (True, False, 2)
         assert await texts(talk, execution_id, after="other.7") == ["one", "two"]
+        assert await texts(talk, execution_id, after=f"other.7,{first['cursor']}") == ["two"]
 
 
 async def test_what_is_in_the_log_is_not_live_any_more() -> None:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from noetl.store.contract import Records
 
 
+_SERVERS = 20  # processes whose cursors are told
+
+
 def live_output_of(
     history: Records, execution_id: str, step: str | None, task: str | None, level: Level | None
 ) -> LiveOutputPrinter | None:
@@ -36,19 +39,18 @@ class LiveOutputPrinter:
     ) -> None:
         self._history, self._execution_id, self._step, self._task = history, execution_id, step, task
         self._level = level
-        self._cursor = ""
+        self._cursors: dict[str, str] = {}  # by process of the server: which one answers, nobody knows before
         self._shown: dict[str, list[str]] = {}  # by task run that goes on
         self._missed: dict[str, int] = {}  # lines of it that never came here
         self._over: set[str] = set()
 
     async def show_new(self) -> None:
         """Print the lines that have come since the last time."""
-        page = await self._history.output(self._execution_id, after=self._cursor, step=self._step)
+        after = ",".join(list(self._cursors.values())[-_SERVERS:])
+        page = await self._history.output(self._execution_id, after=after, step=self._step)
         if page is None:
             return
-        if page.is_whole and self._cursor:  # another server, or one that began anew: it tells lines that were shown
-            self._shown, self._missed = {}, {}
-        self._cursor = page.cursor
+        self._cursors[page.cursor.partition(".")[0]] = page.cursor
         for run in page.tasks:
             if run.task_run_id not in self._over and self._task in (None, run.task):
                 self._print(run)

@@ -128,8 +128,9 @@ class TaskOutputView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LiveOutputPage(msgspec.Struct, frozen=True, kw_only=True):
-    """What tasks have printed while they run. `cursor` is what to give as `after` the next time; `is_whole` says that
-    nothing before it was left out, since there was none or the server has begun anew."""
+    """What tasks have printed while they run, as far as the process that answers has heard. `cursor` is what to give as
+    `after` the next time; what stands before its dot names that process, and a reader who meets several gives the last
+    cursor of each. `is_whole` says that nothing was left out, since it knew none of them."""
 
     tasks: list[TaskOutputView]
     cursor: str

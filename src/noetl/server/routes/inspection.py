@@ -123,7 +123,7 @@ async def logs(
 async def output(
     request: Request,
     execution_id: str,
-    after: Annotated[str, Query(max_length=40, description="The `cursor` of an earlier answer.")] = "",
+    after: Annotated[str, Query(max_length=1000, description="The `cursor` of earlier answers, by comma.")] = "",
     step: Step = None,
 ) -> Response:
     """The newest lines of tasks that run, in memory and best effort: those that this server has heard of, and not yet

@@ -9,8 +9,9 @@ from noetl.operations.log_levels import NONE, LineLevels
 
 
 def live_output_page(output: LiveOutput, execution_id: str, after: str, step: str | None) -> LiveOutputPage:
-    era, _, number = after.partition(".")
-    is_known = era == output.era and number.isdecimal() and len(number) < 18 and int(number) <= output.number
+    cursors = dict(one.partition(".")[::2] for one in after.split(","))  # of each server that the reader has met
+    number = cursors.get(output.era, "")
+    is_known = number.isdecimal() and len(number) < 18 and int(number) <= output.number
     known = int(number) if is_known else 0
     runs = [run for run in output.of_execution(execution_id) if step in (None, run.step)]
     return LiveOutputPage(

@@ -3087,8 +3087,9 @@ export interface components {
         };
         /**
          * LiveOutputPage
-         * @description What tasks have printed while they run. `cursor` is what to give as `after` the next time; `is_whole` says that
-         *         nothing before it was left out, since there was none or the server has begun anew.
+         * @description What tasks have printed while they run, as far as the process that answers has heard. `cursor` is what to give as
+         *         `after` the next time; what stands before its dot names that process, and a reader who meets several gives the last
+         *         cursor of each. `is_whole` says that nothing was left out, since it knew none of them.
          */
         LiveOutputPage: {
             cursor: string;
@@ -3831,13 +3832,16 @@ export interface components {
         /**
          * Registering
          * @description `path`, when given, must be the one the playbook has. `strict` refuses warnings too, as the server's own setting
-         *         does; `migrate` registers the v10 form of a text in an older dialect.
+         *         does; `migrate` registers the v10 form of a text in an older dialect. Without `schedule` the schedule of this path
+         *         is left as it is.
          */
         Registering: {
             /** @default false */
             migrate: boolean;
             /** @default null */
             path: string | null;
+            /** @default true */
+            schedule: boolean;
             source: string;
             /** @default false */
             strict: boolean;
@@ -6104,7 +6108,7 @@ export interface operations {
     output_api_executions__execution_id__output_get: {
         parameters: {
             query?: {
-                /** @description The `cursor` of an earlier answer. */
+                /** @description The `cursor` of earlier answers, by comma. */
                 after?: string;
                 step?: string | null;
             };

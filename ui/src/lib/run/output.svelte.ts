@@ -7,28 +7,37 @@ import type { LiveOutputPage, TaskOutput } from "../api/shapes";
 
 export const MOST_LINES = 1000; // of one task run; the server keeps no more
 
+const MOST_SERVERS = 20; // processes whose cursors are told
+
 export interface LiveRun extends TaskOutput {
-  /** The server tells of it no more: it has ended, or its lines are elsewhere. */
+  /** The process of the server that has told of it: others do not know its lines. */
+  era: string;
+  /** That process tells of it no more: it has ended. */
   isOver: boolean;
 }
 
+/** The process of the server that has answered. */
+const eraOf = (cursor: string): string => cursor.split(".")[0]!;
+
 /** What is known of the task runs once a page has come. */
 export function joined(known: LiveRun[], page: LiveOutputPage): LiveRun[] {
+  const era = eraOf(page.cursor);
   const told = new Map(page.tasks.map((one) => [one.task_run_id, one]));
   const before = known.map((run) => {
+    if (run.era !== era) return run;
     const more = told.get(run.task_run_id);
     if (!more) return { ...run, isOver: true };
     told.delete(run.task_run_id);
     const lines = page.is_whole ? more.lines : [...run.lines, ...more.lines];
     const cut = Math.max(0, lines.length - MOST_LINES);
-    return { ...more, lines: lines.slice(cut), isOver: false };
+    return { ...more, lines: lines.slice(cut), era, isOver: false };
   });
-  return [...before, ...[...told.values()].map((one) => ({ ...one, isOver: false }))];
+  return [...before, ...[...told.values()].map((one) => ({ ...one, era, isOver: false }))];
 }
 
 export class LiveOutput {
   runs = $state.raw<LiveRun[]>([]);
-  private cursor = "";
+  private readonly cursors = new Map<string, string>(); // by process of the server: any of them may answer
   private reading = false;
   private again = false;
   private closed = false;
@@ -50,10 +59,11 @@ export class LiveOutput {
     this.reading = true;
     do {
       this.again = false;
+      const after = [...this.cursors.values()].slice(-MOST_SERVERS).join(",");
       try {
-        const page = await get<LiveOutputPage>(`executions/${this.executionId}/output`, { after: this.cursor });
+        const page = await get<LiveOutputPage>(`executions/${this.executionId}/output`, { after });
         if (this.closed) return;
-        this.cursor = page.cursor;
+        this.cursors.set(eraOf(page.cursor), page.cursor);
         if (page.tasks.length || this.runs.length) this.runs = joined(this.runs, page);
       } catch {
         // The page says already when the server is away.

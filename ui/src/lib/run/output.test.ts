@@ -13,7 +13,7 @@ const run = (id: string, texts: string[], total = texts.length) => ({
   lines: texts.map((text) => ({ ts: "2026-01-01T00:00:00Z", stream: "stdout", text, level: "-" })),
   total,
 });
-const page = (tasks: ReturnType<typeof run>[], is_whole = false) => ({ tasks, cursor: "a.1", is_whole });
+const page = (tasks: ReturnType<typeof run>[], is_whole = false, cursor = "a.1") => ({ tasks, cursor, is_whole });
 const texts = (found: ReturnType<typeof joined>) => found.map((one) => one.lines.map((line) => line.text));
 
 describe("lines of tasks that run", () => {
@@ -28,6 +28,10 @@ describe("lines of tasks that run", () => {
   it("stay when the server tells of the task run no more", () => {
     const known = joined(joined([], page([run("1", ["a"])])), page([]));
     expect(known.map((one) => [one.isOver, one.lines.length])).toEqual([[true, 1]]);
+  });
+  it("are not over because another process of the server knows nothing of them", () => {
+    const known = joined(joined([], page([run("1", ["a"])])), page([], true, "b.7"));
+    expect(known.map((one) => [one.isOver, one.era])).toEqual([[false, "a"]]);
   });
   it("are the newest only", () => {
     const known = joined([], page([run("1", Array<string>(MOST_LINES).fill("a"))]));
