@@ -14,9 +14,9 @@ from noetl.control.views.live_output import MAX_LINES
 from noetl.events.live_output import OutputBatch, OutputChunk
 from noetl.events.orders import Order
 from noetl.operations.identity import Role
+from tests.server.event_streams import streaming
 from tests.server.live import live
 from tests.server.talking import Talk, WorkerClient, talking
-from tests.server.test_streams import streaming
 from tests.server.worker_turns import begun, done, turn
 
 PRINTING = """

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack
 from typing import Any
 
-import httpx2
-import msgspec
 import pytest
 
 from noetl.server.event_hub import Hub
@@ -17,42 +15,10 @@ from noetl.store.contract import MovedExecution
 from noetl.store.memory import MemoryStore
 from noetl.store.results.files import MemoryResults
 from tests.contracts.commits import commit, event
+from tests.server.event_streams import Heard, streaming
 from tests.server.held_executions import HELD
 from tests.server.live import live
 from tests.server.talking import talking
-
-
-class Heard(msgspec.Struct):
-    name: str
-    at: str | None
-    data: Any
-
-
-async def heard(answer: httpx2.Response) -> AsyncIterator[Heard]:
-    """The events of a stream; comments are told as `comment`."""
-    name, at, data = "message", None, None
-    async for line in answer.aiter_lines():
-        field, _, value = line.partition(": ")
-        match field:
-            case "event":
-                name = value
-            case "id":
-                at = value
-            case "data":
-                data = msgspec.json.decode(value)
-            case "" if value:
-                yield Heard("comment", None, value)
-            case "" if data is not None:
-                yield Heard(name, at, data)
-                name, at, data = "message", None, None
-
-
-@asynccontextmanager
-async def streaming(client: httpx2.AsyncClient, url: str, **more: Any) -> AsyncIterator[AsyncIterator[Heard]]:
-    async with client.stream("GET", url, **more) as answer:
-        assert answer.status_code == 200, await answer.aread()
-        assert answer.headers["content-type"].startswith("text/event-stream")
-        yield heard(answer)
 
 
 async def test_a_stream_tells_every_event_and_ends_with_the_execution() -> None:

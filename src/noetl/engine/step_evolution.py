@@ -175,7 +175,7 @@ def _looped(execution: Execution, run: StepRun, event: Event, payload: Looping) 
             if span := loops.ended(run.loop, payload):
                 close(execution, span.order_id, span.lease_epoch)
         case LoopKept():
-            loops.kept(run.loop, payload)
+            loops.keep_iterations(run.loop, payload)
             execution.kept = None
         case LoopCut():
             for one in loops.cut(run.loop, payload):

@@ -137,7 +137,7 @@ def ended(loop: LoopRun, payload: IterationDone | IterationFailed) -> Range | No
     return closed
 
 
-def kept(loop: LoopRun, payload: LoopKept) -> None:
+def keep_iterations(loop: LoopRun, payload: LoopKept) -> None:
     """Iterations that an earlier run had done."""
     frame = loop.frames[payload.path]
     for index, told in zip(payload.indices, payload.results, strict=True):

@@ -15,13 +15,13 @@ def live_output_page(output: LiveOutput, execution_id: str, after: str, step: st
     known = int(number) if is_known else 0
     runs = [run for run in output.of_execution(execution_id) if step in (None, run.step)]
     return LiveOutputPage(
-        tasks=[_shown(run, known) for run in runs],
+        tasks=[_task_view(run, known) for run in runs],
         cursor=f"{output.era}.{output.number}",
         is_whole=not is_known,
     )
 
 
-def _shown(run: LiveTaskRun, known: int) -> TaskOutputView:
+def _task_view(run: LiveTaskRun, known: int) -> TaskOutputView:
     of, levels = run.of, LineLevels()
     return TaskOutputView(
         task_run_id=of.task_run_id,

@@ -57,7 +57,7 @@ class _Moving:
     async def resume(self) -> None:
         self.progress = await self._target.progress()
         if self.progress.writes:
-            self._tell(f"resumed after {self.progress.rows} rows in {self.progress.chunks} chunks")
+            self._add_line(f"resumed after {self.progress.rows} rows in {self.progress.chunks} chunks")
 
     async def take(self, chunk: Chunk) -> None:
         if not chunk.rows and self.progress.writes:
@@ -65,9 +65,9 @@ class _Moving:
         rows = renamed(chunk.rows, self._mapping)
         parts = list(pieces(rows, self._size))
         self.progress = await self._written(parts, rows, chunk)
-        self._tell(f"{len(rows)} rows, {self.progress.rows} in {self.progress.chunks} chunks so far")
+        self._add_line(f"{len(rows)} rows, {self.progress.rows} in {self.progress.chunks} chunks so far")
 
-    def _tell(self, line: str) -> None:
+    def _add_line(self, line: str) -> None:
         self._lines = [*self._lines[-_LINES:], line]
         if self._printed is not None:
             self._printed(f"{line}\n".encode())

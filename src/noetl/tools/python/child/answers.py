@@ -7,7 +7,7 @@ import sys
 
 from .bounds import limit  # noqa: TID252
 from .capture import Captured, flush  # noqa: TID252
-from .code import run  # noqa: TID252
+from .code import CODE, run  # noqa: TID252
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def exception_data(problem: BaseException, call: dict[str, Any]) -> dict[str, An
         "kind": "py.exception",
         "exception": type(problem).__name__,
         "message": f"{type(problem).__name__}: {words_of(problem)}"[:4000],
-        "trace": trace_of(problem, call["code"], call["file"]),
+        "trace": trace_of(problem, call["code"], call.get("file", CODE)),
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from importlib import import_module
 
+CODE = "<code>"  # what a traceback calls code that nobody has named
 TOP = "__top__"  # the function that code with a `return` outside any function becomes
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,10 +21,10 @@ def run(call: dict[str, Any]) -> Any:
     for name, module, part in call.get("libs") or ():
         found = import_module(module)
         space[name] = getattr(found, part) if part else found
-    tree = ast.parse(call["code"], call["file"])
+    tree = ast.parse(call["code"], call.get("file", CODE))
     if returns_at_top(tree):
-        return call_returning(tree, space, call["file"])
-    exec(compile(tree, call["file"], "exec"), space)  # noqa: S102  this is the purpose of the process
+        return call_returning(tree, space, call.get("file", CODE))
+    exec(compile(tree, call.get("file", CODE), "exec"), space)  # noqa: S102  this is the purpose of the process
     main = space.get("main")
     if callable(main) and getattr(main, "__globals__", None) is space:
         return called(main, space)

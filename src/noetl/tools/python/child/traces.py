@@ -30,7 +30,7 @@ def trace_of(problem: BaseException, code: str, file: str) -> list[str]:
 
 def formatted(told: traceback.TracebackException, file: str, *, is_syntax: bool) -> list[str]:
     for one in chain(told):
-        one.stack = traceback.StackSummary.from_list([shown(frame) for frame in from_code(one.stack, file)])
+        one.stack = traceback.StackSummary.from_list([shown_frame(frame) for frame in from_code(one.stack, file)])
     words = list(told.format_exception_only())
     stack = list(told.format())[: -len(words) or None]
     return [*stack, *words[:-1]] if is_syntax else stack  # its place and line stand among its words
@@ -55,7 +55,7 @@ def chain(told: traceback.TracebackException) -> list[traceback.TracebackExcepti
     return found
 
 
-def shown(frame: traceback.FrameSummary) -> traceback.FrameSummary:
+def shown_frame(frame: traceback.FrameSummary) -> traceback.FrameSummary:
     """With a file name that says which module it is, not where this machine keeps it."""
     roots = sorted((root + os.sep for root in sys.path if root and frame.filename.startswith(root + os.sep)), key=len)
     frame.filename = frame.filename.removeprefix(roots[-1]) if roots else frame.filename
