@@ -23,6 +23,7 @@ class AuditLogger:
             Input(name="data", doc="Anything that belongs to it."),
             Input(name="file", schema={"type": "string"}, doc="File of a data folder; audit.jsonl when left out."),
         ),
+        error_kinds=("audit.file", "audit.input"),
         defaults={"timeout": 10},
     )
 

@@ -74,6 +74,9 @@ async def _connected_to(target: NatsTarget, server: str, guard: AddressGuard) ->
         cause = heard[-1] if heard else problem  # what comes out is only that no server is left to try
         why = str(cause) or type(cause).__name__
         raise ToolError("nats.error", f"NATS at {target} cannot be reached: {why}", retryable=True) from None
+    except BaseException:  # cancelled: the library would keep the connection it had begun
+        await leave(client)
+        raise
     return client
 
 

@@ -1,0 +1,167 @@
+"""The conformance suite over kinds of our own, and over tools that break its promises."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from noetl.net.kinds import Input, ToolKind
+from noetl.testing.tool_conformance import ToolConformance
+from noetl.tools.amqp.tool import AmqpTool
+from noetl.tools.contract import ToolContext, ToolResult
+from noetl.tools.email.tool import EmailTool
+from noetl.tools.kinds import KINDS
+from noetl.tools.messaging.tool import KafkaTool, RedisTool
+from noetl.tools.nats.tool import NatsTool
+
+pytestmark = [pytest.mark.timeout(600)]
+
+
+def login(port: int, password: str = "a password") -> dict[str, Any]:
+    return {"host": "localhost", "port": port, "user": "u", "password": password, "tls": False}
+
+
+class TestAmqp(ToolConformance):
+    tool, kind = AmqpTool, KINDS["amqp"]
+
+    def wrong(self) -> list[dict[str, Any]]:
+        return [{"op": "shout"}, {"op": "get", "auth": login(1)}, {"op": "count", "queue": "q"}]
+
+    def connecting(self, port: int) -> dict[str, Any]:
+        return {"op": "count", "queue": "q", "auth": login(port)}
+
+    def with_secret(self, secret: str, port: int) -> dict[str, Any]:
+        return {"op": "count", "queue": "q", "auth": login(port, secret)}
+
+
+class TestKafka(ToolConformance):
+    tool, kind, drivers = KafkaTool, KINDS["kafka"], ("aiokafka",)
+
+    def wrong(self) -> list[dict[str, Any]]:
+        return [{"op": "consume", "topic": "t"}, {"op": "consume", "topic": "t", "limit": 0, "auth": login(1)}]
+
+    def connecting(self, port: int) -> dict[str, Any]:
+        return {"op": "consume", "topic": "t", "auth": login(port)}
+
+    def with_secret(self, secret: str, port: int) -> dict[str, Any]:
+        return {"op": "consume", "topic": "t", "auth": login(port, secret)}
+
+
+class TestRedis(ToolConformance):
+    tool, kind, drivers = RedisTool, KINDS["redis"], ("redis",)
+
+    def wrong(self) -> list[dict[str, Any]]:
+        return [{"op": "shout", "auth": login(1)}, {"op": "get", "key": "k"}]
+
+    def connecting(self, port: int) -> dict[str, Any]:
+        return {"op": "get", "key": "k", "auth": login(port)}
+
+    def with_secret(self, secret: str, port: int) -> dict[str, Any]:
+        return {"op": "get", "key": "k", "auth": f"redis://u:{secret}@localhost:{port}/0"}
+
+
+class TestEmail(ToolConformance):
+    tool, kind = EmailTool, KINDS["email"]
+
+    def connecting(self, port: int) -> dict[str, Any]:
+        return {"from": "a@example.org", "to": "b@example.org", "text": "x", "auth": login(port)}
+
+    def with_secret(self, secret: str, port: int) -> dict[str, Any]:
+        return {"from": "a@example.org", "to": "b@example.org", "text": "x", "auth": login(port, secret)}
+
+
+class TestNats(ToolConformance):
+    tool, kind = NatsTool, KINDS["nats"]
+
+    def wrong(self) -> list[dict[str, Any]]:
+        return [{"op": "shout"}]
+
+    def connecting(self, port: int) -> dict[str, Any]:
+        return {"op": "publish", "subject": "s", "data": "x", "auth": f"nats://localhost:{port}"}
+
+
+class Careless:
+    """Breaks every promise that a tool makes."""
+
+    kind = ToolKind(name="careless", inputs=(Input(name="port"), Input(name="port2", aliases=("port",))))
+
+    open: ClassVar[list[socket.socket]] = []
+
+    async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        if "port" not in inputs:
+            raise ValueError("what port?")
+        loop, own = asyncio.get_running_loop(), socket.socket()
+        self.open.append(own)
+        own.setblocking(False)
+        await loop.sock_connect(own, ("127.0.0.1", inputs["port"]))
+        said = await loop.sock_recv(own, 100)
+        raise ValueError(f"{inputs.get('secret')} {said!r}")
+
+    async def close(self) -> None: ...
+
+    def helpers(self) -> dict[str, dict[str, Any]]:
+        return {}
+
+
+@pytest.fixture(autouse=True)
+def hung_up() -> Iterator[None]:
+    yield
+    while Careless.open:
+        Careless.open.pop().close()
+
+
+class OfCareless(ToolConformance):
+    tool = Careless
+
+    def working(self, folder: Path) -> dict[str, Any]:
+        return {}
+
+    def wrong(self) -> list[dict[str, Any]]:
+        return [{}]
+
+    def connecting(self, port: int) -> dict[str, Any]:
+        return {"port": port}
+
+    def with_secret(self, secret: str, port: int) -> dict[str, Any]:
+        return {"port": port, "secret": secret}
+
+
+@pytest.mark.parametrize(
+    ("test", "said"),
+    [
+        ("test_its_declaration_is_whole", "no doc"),
+        ("test_wrong_inputs_are_errors_of_its_own", "an exception escaped"),
+        ("test_nonsense_from_the_other_side_is_an_error_of_its_own", "an exception escaped"),
+        ("test_what_the_address_policy_refuses_is_not_reached", "tool.exception|connected"),
+        ("test_no_secret_is_told", "tells a secret"),
+    ],
+)
+def test_a_tool_that_breaks_a_promise_is_found_out(test: str, said: str) -> None:
+    with pytest.raises(AssertionError, match=said):
+        getattr(OfCareless(), test)()
+
+
+def test_a_connection_that_outlives_its_task_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    from noetl.testing import tool_conformance
+
+    monkeypatch.setattr(tool_conformance, "_PATIENCE_S", 1)
+
+    with pytest.raises(TimeoutError):
+        OfCareless().test_a_cancelled_task_leaves_nothing_running()
+
+
+def test_a_task_that_fails_is_no_working_one(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="what port"):
+        OfCareless().test_a_task_that_can_be_done_gives_plain_data(tmp_path)
+
+
+def test_what_a_subclass_says_nothing_of_is_not_collected() -> None:
+    collected = [name for name in dir(TestEmail) if name.startswith("test_") and callable(getattr(TestEmail, name))]
+
+    assert "test_no_secret_is_told" in collected
+    assert "test_wrong_inputs_are_errors_of_its_own" not in collected
