@@ -108,6 +108,74 @@ def test_a_function_sees_the_inputs_and_may_wait(pytester: pytest.Pytester) -> N
     )
 
 
+def test_a_faked_http_status_is_read_and_retried_as_one_of_the_tool(pytester: pytest.Pytester) -> None:
+    """The rule of the documentation, `outcome.http.status in […]`, never fired on the error it writes in a test."""
+    rule = "{{ outcome.http.status in [502, 503] and outcome.error.retryable }}"
+    passed(
+        pytester,
+        """
+        from noetl.base.errors import ToolError
+
+        def test_orders(run_playbook):
+            answers = [ToolError("http.status", "503"), ToolError("http.status", "bad gateway", status=502)]
+            ran = run_playbook("orders.yaml", tools={"http": [*answers, {"rows": [1]}], "python": 1})
+            assert (ran.ok, len(ran.calls)) == (True, 4), ran.error
+
+            ran = run_playbook("orders.yaml", tools={"http": ToolError("http.status", "answered 404")})
+            assert (ran.ok, len(ran.calls)) == (False, 1)
+        """,
+        orders=ORDERS.replace("{{ outcome.status == 'error' }}", rule),
+    )
+
+
+KEYCHAIN = """
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: {name: weather, path: tests/weather}
+keychain:
+  - {name: weather_api, kind: credential}
+  - {name: mapped, kind: credential, credential: stored_elsewhere, map: {key: token}}
+  - {name: cloud, kind: oauth2, token_url: "https://login.example.org/token"}
+workflow:
+  - step: start
+    tool:
+      kind: http
+      url: https://api.example.org/
+      auth: undeclared
+      headers:
+        x-key: "{{ keychain.weather_api }}"
+        x-token: "{{ keychain.mapped.key }}"
+        x-cloud: "{{ keychain.cloud }}"
+"""
+
+
+def test_credentials_are_given_by_name_and_masked(pytester: pytest.Pytester) -> None:
+    passed(
+        pytester,
+        """
+        def test_weather(run_playbook):
+            credentials = {
+                "weather_api": "sunny-secret",
+                "stored_elsewhere": {"type": "bearer", "token": "token-secret"},
+                "cloud": "cloud-secret",
+                "undeclared": {"type": "basic", "username": "me", "password": "basic-secret"},
+            }
+            ran = run_playbook(
+                "weather.yaml", tools={"http": lambda inputs: inputs["headers"]["x-key"]}, credentials=credentials
+            )
+            assert ran.ok, ran.error
+            assert ran.calls[0].inputs["headers"] == {
+                "x-key": "sunny-secret", "x-token": "token-secret", "x-cloud": "cloud-secret"
+            }
+            assert ran.result == "***"
+
+            ran = run_playbook("weather.yaml", tools={"http": {}}, credentials={"weather_api": "sunny-secret"})
+            assert (ran.ok, ran.error["kind"]) == (False, "keychain.unresolved")
+        """,
+        weather=KEYCHAIN,
+    )
+
+
 def test_messages_and_people_are_played(pytester: pytest.Pytester) -> None:
     passed(
         pytester,

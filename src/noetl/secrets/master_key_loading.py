@@ -21,11 +21,14 @@ from noetl.secrets.vault import MAX_BYTES, Vault
 def open_keychain(cabinet: CredentialStore, clock: Clock, *, resolvers: Resolvers | None = None) -> Keychain:
     """The keychain of an embedded run: the author sits at the terminal, so every variable but our own and every file
     they can read is open to them. The master key is read when a credential is first opened, not before."""
-    vault = Vault(cabinet, _LaterKeys(os.environ), clock)
+    return Keychain(open_sources(Vault(cabinet, _LaterKeys(os.environ), clock), clock), resolvers)
+
+
+def open_sources(vault: Vault, clock: Clock) -> Sources:
+    """Where the keychain of an embedded run looks, beside its stored credentials."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("NOETL_")}
     post = TokenRequests(UNGUARDED)
-    sources = Sources(environment=environment, vault=vault, clock=clock, read_file=read_file, post=post)
-    return Keychain(sources, resolvers)
+    return Sources(environment=environment, vault=vault, clock=clock, read_file=read_file, post=post)
 
 
 class _LaterKeys(MasterKeys):

@@ -7,14 +7,19 @@ and the last one stays. A tool of one's own (with `run` and `close`) is taken as
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
+from noetl.base.errors import ToolError
 from noetl.testing.virtual_time import working
 from noetl.tools.contract import Tool, ToolContext, ToolResult
+from noetl.tools.http.problems import is_retryable
 from noetl.tools.registry import Registry
+
+_STATUS = re.compile(r"\b[45]\d\d\b")
 
 
 class FakeCall(msgspec.Struct, frozen=True):
@@ -39,7 +44,7 @@ class FakeTool:
         if inspect.isawaitable(answer):
             answer = await answer
         if isinstance(answer, BaseException) or (isinstance(answer, type) and issubclass(answer, BaseException)):
-            raise answer
+            raise _as_the_tool_would(answer) if isinstance(answer, ToolError) else answer
         return answer if isinstance(answer, ToolResult) else ToolResult(result=answer)
 
     async def close(self) -> None:
@@ -47,6 +52,17 @@ class FakeTool:
 
     def helpers(self) -> dict[str, dict[str, Any]]:
         return self._helpers
+
+
+def _as_the_tool_would(error: ToolError) -> ToolError:
+    """An `http.status` error always has a status: `ToolError("http.status", "503")` has it in its message. Rules read
+    it as `outcome.http.status`, and whether it is worth a retry follows from it."""
+    status = error.details.get("status") or next(iter(_STATUS.findall(error.message)), None)
+    if error.kind != "http.status" or status is None:
+        return error
+    details = {"headers": {}, "data": None, **error.details, "status": int(str(status))}
+    retryable = error.retryable or is_retryable(int(str(status)))
+    return ToolError(error.kind, error.message, retryable=retryable, **details)
 
 
 class RealTool:

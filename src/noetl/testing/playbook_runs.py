@@ -16,6 +16,7 @@ from noetl.net.net import Net
 from noetl.operations.embedded import Driver, RunResult, driving, tools_here
 from noetl.store.open_store import MEMORY
 from noetl.store.rebuild import derived_rows
+from noetl.testing.credentials import given_keychain
 from noetl.testing.fakes import FakeCall, TestTools
 from noetl.testing.virtual_time import LoopClock, run_virtually
 
@@ -68,11 +69,12 @@ class Ran(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Story(msgspec.Struct, frozen=True, kw_only=True):
-    """What a test gives a run: inputs, fakes by kind, messages as (name, correlation, payload), and what people fill
-    into the forms of steps."""
+    """What a test gives a run: inputs, fakes by kind, credentials by name, messages as (name, correlation, payload),
+    and what people fill into the forms of steps."""
 
     workload: Mapping[str, Any]
     tools: Mapping[str, Any]
+    credentials: Mapping[str, str | dict[str, Any]]
     messages: Sequence[tuple[str, dict[str, Any], Any]]
     people: Mapping[str, Mapping[str, Any]]
     allow: Collection[str]
@@ -98,7 +100,8 @@ async def _run_story(net: Net, story: Story) -> Ran:
                 filling.add(asyncio.create_task(_fill_in(driver, event.payload, values)))
 
     begun = clock.now()
-    async with driving(MEMORY, tools=tools, clock=clock, watch=note_events) as driver:
+    keychain = given_keychain(story.credentials, clock)
+    async with driving(MEMORY, tools=tools, clock=clock, watch=note_events, keychain=keychain) as driver:
         for name, correlation, payload in story.messages:
             await driver.deliveries.send_message(name, correlation, payload, ttl_s=story.within_s)
         execution_id = await driver.start(net, dict(story.workload))

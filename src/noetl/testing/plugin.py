@@ -24,6 +24,7 @@ class RunPlaybook(Protocol):
         workload: Mapping[str, Any] | None = None,
         *,
         tools: Mapping[str, Any] | None = None,
+        credentials: Mapping[str, str | dict[str, Any]] | None = None,
         messages: Sequence[tuple[str, dict[str, Any], Any]] = (),
         people: Mapping[str, Mapping[str, Any]] | None = None,
         allow: Collection[str] = (),
@@ -40,6 +41,7 @@ def run_playbook(request: pytest.FixtureRequest) -> RunPlaybook:
         workload: Mapping[str, Any] | None = None,
         *,
         tools: Mapping[str, Any] | None = None,
+        credentials: Mapping[str, str | dict[str, Any]] | None = None,
         messages: Sequence[tuple[str, dict[str, Any], Any]] = (),
         people: Mapping[str, Mapping[str, Any]] | None = None,
         allow: Collection[str] = (),
@@ -50,6 +52,7 @@ def run_playbook(request: pytest.FixtureRequest) -> RunPlaybook:
         story = Story(
             workload=workload or {},
             tools=tools or {},
+            credentials=credentials or {},
             messages=messages,
             people=people or {},
             allow=allow,
