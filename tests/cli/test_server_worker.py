@@ -21,6 +21,8 @@ pytestmark = pytest.mark.timeout(400)  # each of its processes may take its time
 @pytest.mark.req("CLI-01")
 def test_both_are_started_shown_and_stopped_by_their_recorded_ids(tmp_path: Path) -> None:
     place = Here(tmp_path)
+    (tmp_path / "noetl.toml").write_text('data_folders = ["nowhere"]\n')
+    absent = f"the data folder {tmp_path / 'nowhere'} is not there"
     try:
         started = place.call("server", "start", "--detach", "--port", "0", "--context", "team")
         assert started.returncode == 0, started.stderr
@@ -30,6 +32,8 @@ def test_both_are_started_shown_and_stopped_by_their_recorded_ids(tmp_path: Path
         options = ["--server", "team", "--token-file", "wt", "--pool", "default", "--concurrency", "2", "--name", "one"]
         worker = place.call("worker", "start", "--detach", *options)
         assert worker.returncode == 0, worker.stderr
+        assert absent in started.stderr, "a server warns of a data folder that is not there"
+        assert absent in worker.stderr
 
         servers = json.loads(place.call("server", "status", "-o", "json").stdout)
         workers = json.loads(place.call("worker", "status", "-o", "json").stdout)

@@ -244,14 +244,17 @@ async def test_a_database_file_outside_of_the_data_folders_is_refused(run: Run, 
     outcome = await run("SELECT 1", database=database, folders=[inside])
 
     assert outcome.error is not None
-    assert f'the database file "{database}" is outside of the data folders' in outcome.error.message
+    assert f'"{database}" is outside the folders that are open here' in outcome.error.message
 
 
 async def test_without_a_data_folder_there_is_no_database_file(run: Run) -> None:
     outcome = await run("SELECT 1", database="d.duckdb")
 
     assert outcome.error is not None
-    assert outcome.error.message == 'the database file "d.duckdb" cannot be opened: this worker has no data folder'
+    assert outcome.error.message == (
+        '"d.duckdb" cannot be opened: no data folder is open here; whoever runs this worker opens one with '
+        "data_folders in noetl.toml, or with NOETL_DATA_FOLDERS"
+    )
 
 
 @pytest.mark.req("TOOL-06")

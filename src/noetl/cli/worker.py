@@ -106,11 +106,19 @@ def start_command(
     with refusals():
         settings = load_settings(flags).settings
         there = must_reach(server, token_file, ca)
+        _warn_of_folders(settings)
         look_rarely()
         protect("NOETL_TOKEN")  # it is known by now
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             left = runner.run(_served(there, settings, name, labels))
         ctx.exit(left)
+
+
+def _warn_of_folders(settings: Settings) -> None:
+    from noetl.tools.files import missing_folder_warnings
+
+    for warning in missing_folder_warnings(settings.data_folders):
+        click.echo(f"warning: {warning}", err=True)
 
 
 def _detach() -> None:

@@ -37,6 +37,7 @@ from noetl.server.services import Services, serving_services
 from noetl.server.store_clock import StoreClock
 from noetl.server.trigger_starts import serve_triggers
 from noetl.server.workers import WorkerRow
+from noetl.tools.files import missing_folder_warnings
 from noetl.worker.identity import own_worker_id
 from noetl.worker.live_output import OutputSender
 from noetl.worker.report_queue import SHARED_PENDING
@@ -111,6 +112,8 @@ async def serving(settings: ServerSettings, shared: socket.socket | None = None)
             # where the author sits at the terminal, the key is made with the first credential
             makes_key = shared is None and not settings.local
             key = await make_first_key(services.store, services.clock, os.environ) if makes_key else None
+            for warning in missing_folder_warnings(settings.data_folders) if shared is None else ():
+                log.warning(warning)
             server = _Server(config)
             async with asyncio.TaskGroup() as group:
                 beside = [group.create_task(one) for one in background(services)]

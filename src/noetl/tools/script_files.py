@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from noetl.base.errors import ToolError
+from noetl.tools.files import NO_FOLDER, OUTSIDE
 
 MAX_BYTES = 1 << 20
 
@@ -51,16 +52,12 @@ def _text(written: str, folders: Sequence[str]) -> str:
 def _allowed(written: str, folders: Sequence[str]) -> Path:
     """The file, once every link on the way is followed, if it is in one of the folders."""
     if not folders:
-        raise _Unreadable(
-            f'the script "{written}" cannot be read: no data folder is open here (the setting data_folders opens some)'
-        )
+        raise _Unreadable(f'the script "{written}" cannot be read: {NO_FOLDER}')
     roots = [Path(folder).resolve() for folder in folders]
     try:
         path = (roots[0] / written).resolve()
     except (OSError, RuntimeError, ValueError):
         raise _Unreadable(f'the script "{written[:200]}" is no path of a file') from None
     if not any(path.is_relative_to(root) for root in roots):
-        raise _Unreadable(
-            f'the script "{written}" is outside the folders that are open here (the setting data_folders opens others)'
-        )
+        raise _Unreadable(f'the script "{written}" is {OUTSIDE}')
     return path

@@ -23,6 +23,7 @@ from noetl.tools.child_process import Program
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.duckdb.insertion import insertion_statements
 from noetl.tools.duckdb.parameters import written
+from noetl.tools.files import allowed_path
 from noetl.tools.postgres.targets import PostgresTarget, target_of
 from noetl.tools.python.limits import size_bytes
 from noetl.tools.sql.answers import SqlAnswer, reference_to, result_of
@@ -93,13 +94,7 @@ def _call(work: Bound | Insertion, inputs: Mapping[str, Any], context: ToolConte
 def _database(written: Any, folders: list[str]) -> str | None:
     if written in (None, "", ":memory:"):
         return None
-    if not folders:
-        raise ToolError("sql.input", f'the database file "{written}" cannot be opened: this worker has no data folder')
-    path = os.path.realpath(os.path.join(folders[0], str(written)))
-    if not any(os.path.commonpath([folder, path]) == folder for folder in folders):
-        allowed = ", ".join(folders)
-        raise ToolError("sql.input", f'the database file "{written}" is outside of the data folders: {allowed}')
-    return path
+    return allowed_path(str(written), folders, kind="sql.input")
 
 
 async def _attached(auth: Any, context: ToolContext) -> str | None:

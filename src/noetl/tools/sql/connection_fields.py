@@ -5,7 +5,6 @@ Nothing of the worker's environment is used. Passwords stay out of URLs that are
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -13,6 +12,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from noetl.base.errors import ToolError
 from noetl.tools.auth_shapes import UNRESOLVED, connection_fields
 from noetl.tools.contract import ToolContext
+from noetl.tools.files import allowed_path
 from noetl.tools.sql.connection import Connection
 from noetl.tools.sql.dialects import DIALECTS, SqlDialect, dialect_named
 
@@ -112,10 +112,4 @@ def _file(path: str, folders: Sequence[str]) -> str:
     """A database file in one of the open folders; in memory without one."""
     if path in ("", ":memory:"):
         return ""
-    if not folders:
-        raise ToolError("sql.input", f'the database file "{path}" cannot be opened: this worker has no data folder')
-    roots = [os.path.realpath(folder) for folder in folders]
-    place = os.path.realpath(os.path.join(roots[0], path))
-    if not any(os.path.commonpath([root, place]) == root for root in roots):
-        raise ToolError("sql.input", f'the database file "{path}" is outside of the data folders: {", ".join(roots)}')
-    return place
+    return allowed_path(path, folders, kind="sql.input")

@@ -10,6 +10,7 @@ from typing import Any
 from obstore.store import AzureStore, GCSStore, LocalStore, ObjectStore, S3Store
 
 from noetl.base.errors import ToolError
+from noetl.tools.files import NO_FOLDER, OUTSIDE
 from noetl.tools.storage.request import End, StorageRequest
 
 _RETRY: dict[str, Any] = {
@@ -55,17 +56,11 @@ def _client_options(fields: dict[str, Any], request: StorageRequest, proxy: str)
 def _local(path: str, folders: Sequence[str]) -> tuple[ObjectStore, str]:
     """A file or folder below one of the open folders, once every link on the way is followed."""
     if not folders:
-        raise ToolError(
-            "storage.input",
-            f'"{path}" cannot be opened: no data folder is open here (the setting data_folders opens some)',
-        )
+        raise ToolError("storage.input", f'"{path}" cannot be opened: {NO_FOLDER}')
     roots = [os.path.realpath(folder) for folder in folders]
     place = os.path.realpath(os.path.join(roots[0], path))
     root = next((root for root in roots if os.path.commonpath([root, place]) == root), None)
     if root is None:
-        raise ToolError(
-            "storage.input",
-            f'"{path}" is outside the folders that are open here (the setting data_folders opens others)',
-        )
+        raise ToolError("storage.input", f'"{path}" is {OUTSIDE}')
     key = os.path.relpath(place, root)
     return LocalStore(root, automatic_cleanup=False), "" if key == "." else key
