@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
-from noetl.control.runnable import not_runnable
+from noetl.base.errors import RefusedError
+from noetl.control.runnable import check_runnable, not_runnable
+from noetl.tools.noop import NoopTool
+from noetl.tools.registry import Registry
 from tests.engine_script import net_of
 
 RUNS = frozenset({"noop", "python"}).__contains__
@@ -47,3 +52,17 @@ workflow:
         "loop.spec.extend with partitioning (step start)",
         "tool kind postgres of task start_task (step start)",
     ]
+
+
+def test_a_missing_extra_is_refused_before_a_run_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tasks before it would have done their work in the world."""
+    net = net_of(
+        "workflow: [{step: start, tool: {kind: noop}, next: {arcs: [{step: b}]}}, "
+        "{step: b, tool: {kind: duckdb, query: SELECT 1}}]"
+    )
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+
+    with pytest.raises(RefusedError, match=r'tool kind "duckdb" needs an extra: install noetl-engine\[duckdb\]'):
+        check_runnable(net, Registry())
+    check_runnable(net, Registry(), ["duckdb"])  # a worker elsewhere runs it
+    check_runnable(net, Registry({"duckdb": NoopTool()}))

@@ -105,6 +105,7 @@ class Registry:
         self._extras = {**EXTRAS, **(extras or {})}
         self._tools: dict[str, Tool] = {}
         self._bound: dict[str, BoundInputs] = {}
+        self._installed: set[str] = set()  # extras that were found; every start of a server asks again
 
     def runs(self, kind: str) -> bool:
         """Whether somebody here would run this kind; imports nothing."""
@@ -144,7 +145,7 @@ class Registry:
     def refusal(self, kind: str) -> str | None:
         """Why a known kind cannot be run here, and the way out; nothing where it can, or where nobody knows it."""
         if self.runs(kind):
-            return self.permissions.refusal(kind)
+            return self.permissions.refusal(kind) or self._missing_extra(kind)
         plugin = _known_plugin(kind)
         return f'no worker here runs tool kind "{kind}": install {plugin}' if plugin else None
 
@@ -158,7 +159,8 @@ class Registry:
     def _make(self, kind: str) -> Tool:
         path = self._paths.get(kind) or plugin_kinds().get(kind)
         if refusal := self.refusal(kind):
-            raise ToolError("tool.unknown_kind" if path is None else "tool.not_allowed", refusal)
+            denied = self.permissions.refusal(kind) is not None and path is not None
+            raise ToolError("tool.not_allowed" if denied else "tool.unknown_kind", refusal)
         if path is None:
             known = ", ".join(sorted(self._paths))
             raise ToolError("tool.unknown_kind", f'no worker here runs tool kind "{kind}"; this worker runs {known}')
@@ -171,9 +173,19 @@ class Registry:
             raise ToolError("tool.unknown_kind", self._missing(kind, problem)) from problem
         return made
 
+    def _missing_extra(self, kind: str) -> str | None:
+        """What to install for a built-in kind; nothing where it is there. Told before a run begins, not in its middle."""
+        extra = self._extras.get(kind)
+        if extra is None or self._paths.get(kind) != BUILT_IN.get(kind) or extra in self._installed:
+            return None
+        if not is_installed(extra):
+            return _install_text(kind, extra)
+        self._installed.add(extra)
+        return None
+
     def _missing(self, kind: str, problem: ImportError) -> str:
         if extra := self._extras.get(kind):
-            return f'tool kind "{kind}" needs an extra: install noetl-engine[{extra}]'
+            return _install_text(kind, extra)
         return f'tool kind "{kind}" could not be imported: {problem}'
 
     def release(self, execution_id: str) -> None:
@@ -196,6 +208,10 @@ def guarded_registry(permissions: Permissions) -> Registry:
         return HttpTool(permissions.addresses)
 
     return Registry({"http": make_http}, permissions=permissions)
+
+
+def _install_text(kind: str, extra: str) -> str:
+    return f'tool kind "{kind}" needs an extra: install noetl-engine[{extra}]'
 
 
 def driver_of(extra: str) -> str:
