@@ -135,7 +135,7 @@ TOLD = [
     ("v10_event_aliases", "W_EVENT_NEVER", 19, '"step.enter" never reaches an arc'),
     ("v10_event_aliases_loop", "I_ALIAS", 12, '"call.done" is read as "loop.done"'),
     ("v10_http_forms", "I_ALIAS", 45, "write it as spec.timeout"),
-    ("v10_http_knobs_refused", "E_TASK_KEY", 45, "write it as spec.timeout"),
+    ("v10_http_knobs_refused", "E_TASK_KEY", 45, "move it under spec: spec: {timeout: …}"),
     ("v10_unknown_keys", "I_ALIAS", 5, "write metadata.version"),
     ("v10_unknown_keys", "I_ALIAS", 12, 'write "desc"'),
     ("v10_unknown_keys_refused", "I_ALIAS", 12, 'write "desc"'),

@@ -10,15 +10,21 @@ from noetl.base.addresses.guard import UNGUARDED
 from noetl.base.clock import ManualClock
 from noetl.base.errors import ToolError
 from noetl.events.secret_materials import Material
+from noetl.language.grammar.root import KEYCHAIN_KINDS
 from noetl.net.net import KeychainEntry
 from noetl.secrets.contract import Sources
 from noetl.secrets.keychain import Keychain
 from noetl.secrets.master_key_loading import open_keychain, read_file
+from noetl.secrets.resolvers import BUILT_IN
 from noetl.secrets.token_requests import TokenRequests
 from noetl.secrets.vault import Vault
 from noetl.store.credentials import MemoryCredentials
 from tests.secrets.vaults import Endpoint, entry, new_keychain, new_vault
 from tests.servers.http import HttpServer, reply
+
+
+def test_the_checker_knows_the_kinds_that_are_built_in() -> None:
+    assert set(KEYCHAIN_KINDS) == set(BUILT_IN)
 
 
 async def resolved(one: KeychainEntry, **sources: Any) -> Material:

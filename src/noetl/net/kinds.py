@@ -12,6 +12,14 @@ from typing import Any
 import msgspec
 
 
+class NeededInput(msgspec.Struct, frozen=True):
+    """The input `name` must be there when another has one of `values`; with `beside`, only where that is there too."""
+
+    name: str
+    values: tuple[str, ...]
+    beside: str = ""
+
+
 class Input(msgspec.Struct, frozen=True, kw_only=True):
     """One key of a task. `schema` is JSON Schema for its value, before templates are allowed for."""
 
@@ -25,6 +33,7 @@ class Input(msgspec.Struct, frozen=True, kw_only=True):
     sql: bool = False  # SQL text: templates in value positions are bound (design.md §8)
     quoted: bool = False  # command text: each template value is one argument (design.md §8)
     read_strictly: bool = False  # a value that is written out is checked against the schema
+    needs: NeededInput | None = None  # another input that some values of this one ask for
     credential: bool = False  # of a plug-in: it names credentials, which the server then gives to its tasks
 
 

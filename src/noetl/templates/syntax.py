@@ -104,9 +104,18 @@ def read_tree(text: str) -> Tree:
         raise TemplateError("the template holds a number that is too large") from None
 
 
+_PLAIN_WORDS = {  # the parser's names of what ends an expression and a statement
+    "expected token": "expected",
+    "'end of print statement'": "'}}'",
+    "'end of statement block'": "'%}'",
+}
+
+
 def _sentence(message: str) -> str:
     """The parser's message in our form: lower case, no full stop, double quotes."""
     message = re.sub(r" at \d+$", "", message.split(". ")[0].rstrip("."))
+    for jargon, plain in _PLAIN_WORDS.items():
+        message = message.replace(jargon, plain)
     message = re.sub(r"'([^']+)'", lambda word: f'"{clipped(word[1])}"', message)
     return message[:1].lower() + message[1:].replace("\n", " ")
 

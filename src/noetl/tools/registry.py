@@ -174,7 +174,7 @@ class Registry:
         return made
 
     def _missing_extra(self, kind: str) -> str | None:
-        """What to install for a built-in kind; nothing where it is there. Told before a run begins, not in its middle."""
+        """What to install for a built-in kind, told before a run begins; nothing where it is there."""
         extra = self._extras.get(kind)
         if extra is None or self._paths.get(kind) != BUILT_IN.get(kind) or extra in self._installed:
             return None

@@ -46,6 +46,48 @@ def test_a_misspelled_kind_gets_the_nearest_one(compiled: Compile) -> None:
     assert 'did you mean "postgres"?' in compiled(step("{ kind: postgre, command: x }")).only("E_TOOL_KIND").hint
 
 
+@pytest.mark.parametrize(("word", "kind"), [("bash", "shell"), ("mysql", "sql"), ("curl", "http"), ("mail", "email")])
+def test_words_of_other_systems_lead_to_the_kind(compiled: Compile, word: str, kind: str) -> None:
+    assert f'did you mean "{kind}"?' in compiled(step(f"{{ kind: {word} }}")).only("E_TOOL_KIND").hint
+
+
+def test_an_upsert_without_its_key_is_refused(compiled: Compile) -> None:
+    """It would fail every run, after the tasks before it."""
+    found = compiled(step("{ kind: postgres, table: t, args: { a: 1 }, mode: upsert }")).only("E_TASK_KEY")
+
+    assert found.message == 'mode: upsert of kind postgres needs "key"'
+    assert compiled(step("{ kind: postgres, table: t, args: { a: 1 }, mode: upsert, key: a }")).loud == []
+    assert compiled(step("{ kind: postgres, table: t, args: { a: 1 }, mode: '{{ workload.m }}' }")).loud == []
+    assert compiled(step("{ kind: postgres, command: SELECT 1, mode: upsert }")).loud == [], "nothing is inserted"
+
+
+def test_retries_beside_kind_lead_to_the_rule_that_counts_them(compiled: Compile) -> None:
+    assert "do: retry, attempts: 4" in compiled(step("{ kind: http, url: x, retries: 4 }")).only("E_TASK_KEY").hint
+
+
+def test_a_misspelt_kind_of_a_keychain_entry_is_refused(compiled: Compile) -> None:
+    found = compiled(step("{ kind: noop }"), root="keychain: [{name: k, kind: credental}]").only("E_KEYCHAIN")
+
+    assert (found.path, found.hint) == ("keychain[0].kind", 'did you mean "credential"?')
+
+
+def test_an_unknown_kind_of_a_keychain_entry_may_be_that_of_a_plug_in(compiled: Compile) -> None:
+    outcome = compiled(step("{ kind: noop }"), root="keychain: [{name: k, kind: our_own_vault}]")
+
+    assert "built in are credential, env" in outcome.only("W_KEYCHAIN").hint
+    assert outcome.net is not None
+
+
+def test_arcs_beside_next_are_led_under_it(compiled: Compile) -> None:
+    """As when its line is not indented far enough."""
+    workflow = (
+        "- step: start\n  tool: { kind: noop }\n  next:\n    spec: { mode: exclusive }\n  arcs: [{ step: start }]"
+    )
+    found = compiled(workflow).only("E_STEP_KEY")
+
+    assert found.hint == "move it under next: next: {arcs: [{step: …}]}"
+
+
 def test_a_kind_that_only_a_plug_in_runs_says_which(compiled: Compile) -> None:
     found = compiled(step("{ kind: ducklake, command: SELECT 1 }")).only("W_TOOL_KIND")
 
@@ -142,7 +184,7 @@ def test_a_knob_beside_kind_is_honoured_under_v2_with_a_note(compiled: Compile) 
 def test_a_knob_beside_kind_is_refused_under_v10(compiled: Compile) -> None:
     found = compiled(step('{ kind: http, url: "http://x", timeout: 5 }')).only("E_TASK_KEY")
 
-    assert found.hint == "write it as spec.timeout"
+    assert found.hint == "move it under spec: spec: {timeout: …}"
     assert found.path == "workflow[0].tool.timeout"
 
 

@@ -48,7 +48,7 @@ def test_a_nickname_is_read_as_its_five_fields() -> None:
 @pytest.mark.parametrize(
     ("trigger", "words"),
     [
-        ('{timer: {cron: "61 * * * *"}}', "bad minute"),
+        ('{timer: {cron: "61 * * * *"}}', "the minute is 0-59"),
         ('{timer: {cron: "* * *"}}', "wrong number of fields"),
         ('{timer: {cron: "* * * * * *"}}', "wrong number of fields"),
         ('{timer: {cron: "@fortnightly"}}', "not a schedule"),

@@ -13,17 +13,20 @@ from noetl.language.compiling.passes import Compilation
 from noetl.language.compiling.pipelines import every_task
 from noetl.language.compiling.template_sites import written_texts
 from noetl.language.compiling.text_positions import name_in
+from noetl.language.grammar.root import KEYCHAIN_KINDS
 from noetl.language.reading.nodes import Scalar
-from noetl.language.reading.playbook import Dialect, Playbook
-from noetl.language.reading.shared_checks import nearest
+from noetl.language.reading.playbook import Dialect, KeychainEntrySyntax, Playbook
+from noetl.language.reading.shared_checks import did_you_mean, is_typo, nearest
 from noetl.net.secret_reads import credential_name
 
 
 def check_credentials(playbook: Playbook, compilation: Compilation) -> Playbook:
-    """W_KEYCHAIN, for a literal `auth` and for `keychain.name` in templates."""
+    """W_KEYCHAIN, for a literal `auth` and for `keychain.name` in templates; E_KEYCHAIN for a misspelt kind."""
     if playbook.dialect.rules is not Dialect.V10 and not playbook.keychain:
         return playbook
     declared = [entry.name for entry in playbook.keychain]
+    for entry in playbook.keychain:
+        _check_kind(entry, compilation)
     for task, _ in every_task(playbook):
         auth = task.inputs.get("auth")
         # an address in `auth` is no name, and is not shown
@@ -39,6 +42,17 @@ def check_credentials(playbook: Playbook, compilation: Compilation) -> Playbook:
                 place = name_in(written.scalar, "keychain", playbook.source)
                 _note(place, name, f'the keychain has no entry "{name}"', declared, compilation)
     return playbook
+
+
+def _check_kind(entry: KeychainEntrySyntax, compilation: Compilation) -> None:
+    """An unknown kind may be that of a plug-in; one that is nearly a known one fails every run."""
+    if entry.kind in KEYCHAIN_KINDS or is_template(entry.kind):
+        return
+    misspelt = is_typo(entry.kind, KEYCHAIN_KINDS)
+    known = f"built in are {', '.join(KEYCHAIN_KINDS)}"
+    hint = did_you_mean(entry.kind, KEYCHAIN_KINDS) if misspelt else f"{known}; others need a plug-in where servers run"
+    message = f'keychain entry "{entry.name}" is of kind "{entry.kind}", which is not a known kind'
+    compilation.note("E_KEYCHAIN" if misspelt else "W_KEYCHAIN", entry.node.values["kind"], message, hint)
 
 
 def _note(place: PositionedDiagnostic, name: str, message: str, declared: list[str], compilation: Compilation) -> None:

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from noetl.language.compiling.passes import Compilation, head
 from noetl.language.compiling.pipelines import Pipeline, rewrite_tasks
-from noetl.language.reading.nodes import Mapping, Node
+from noetl.language.reading.nodes import Mapping, Node, Scalar
 from noetl.language.reading.playbook import Playbook, TaskSyntax
 from noetl.language.reading.shared_checks import did_you_mean, is_typo
-from noetl.net.kinds import COMMON_SPEC, ToolKind
+from noetl.net.kinds import COMMON_SPEC, Input, ToolKind
 
 # Words of other tools and ages for an input, where the kind has it.
 _MEANT = {
@@ -23,6 +23,11 @@ _MEANT = {
     "query": "params",
     **dict.fromkeys(("input", "inputs", "with", "parameters", "kwargs"), "args"),
 }
+_RETRY_WORDS = ("retries", "max_retries", "retry_count", "max_attempts", "attempts")
+_RETRY_WAY = (
+    "attempts are counted by a rule of the task: spec: {policy: {rules: [{when: "
+    "\"{{ outcome.status == 'error' }}\", then: {do: retry, attempts: 4, delay: 1}}]}}"
+)
 _TASK_KEYS = ("name", "kind", "desc", "spec", "args")
 
 
@@ -100,8 +105,8 @@ class _Inputs:
 
     def _take_knob(self, key: str, node: Node) -> None:
         if self._refuses_knobs:
-            message = f'"{key}" is a runtime knob and stands beside kind'
-            self._note("E_TASK_KEY", key, message, f"write it as spec.{key}")
+            message = f'"{key}" is an option of the task, and options belong under spec'
+            self._note("E_TASK_KEY", key, message, f"move it under spec: spec: {{{key}: …}}")
             return
         message = f'"{key}" beside kind is read as spec.{key}'
         self._note("I_ALIAS", key, message, f"write it as spec.{key}")
@@ -111,7 +116,9 @@ class _Inputs:
         allowed = self._allowed()
         names = ", ".join(known.name for known in self._kind.inputs)
         meant = _MEANT.get(key, "")
-        if self._kind.input(meant):
+        if key in _RETRY_WORDS:
+            hint = _RETRY_WAY
+        elif self._kind.input(meant):
             hint = f'did you mean "{meant}"?'
         else:
             hint = did_you_mean(key, allowed, f"its inputs are {names}")
@@ -132,11 +139,21 @@ class _Inputs:
             if known.required and known.name not in self.inputs:
                 message = f'kind {self._kind.name} needs "{known.name}"'
                 self._compilation.note("E_TASK_KEY", place, message, f"add {known.name}: …")
+            self._check_needed(known)
         for group in self._kind.one_of:
             if not any(name in self.inputs for name in group):
                 choices = " or ".join(f'"{name}"' for name in group)
                 message = f"kind {self._kind.name} needs {choices}"
                 self._compilation.note("E_TASK_KEY", place, message, f"add {group[0]}: …")
+
+    def _check_needed(self, known: Input) -> None:
+        """What a value that is written out asks for beside it: `mode: upsert` the key columns."""
+        value, needed = self.inputs.get(known.name), known.needs
+        if needed is None or not isinstance(value, Scalar) or value.value not in needed.values:
+            return
+        if needed.name not in self.inputs and (not needed.beside or needed.beside in self.inputs):
+            message = f'{known.name}: {value.value} of kind {self._kind.name} needs "{needed.name}"'
+            self._compilation.note("E_TASK_KEY", value, message, f"add {needed.name}: …")
 
     def _note(self, code: str, key: str, message: str, hint: str) -> None:
         """Keys that a workbook reference got from its definition are noted there, once."""

@@ -32,6 +32,17 @@ _NO_KINDS = {
     ),
 }
 
+# Words of other tools and systems for a kind that there is, and that are not read as that kind.
+_MEANT = {
+    **dict.fromkeys(("bash", "sh", "zsh", "command", "cmd", "exec"), "shell"),
+    "code": "python",
+    **dict.fromkeys(("api", "request", "curl"), "http"),
+    "psql": "postgres",
+    **dict.fromkeys(("s3", "blob", "azure"), "storage"),
+    **dict.fromkeys(("mysql", "mariadb", "oracle", "mssql", "sqlserver", "sqlite", "clickhouse", "trino"), "sql"),
+    **dict.fromkeys(("mail", "smtp"), "email"),
+}
+
 
 def check_tool_kinds(playbook: Playbook, compilation: Compilation) -> Playbook:
     """E_TOOL_KIND, W_TOOL_KIND, E_LOOP_KIND and E_SINK."""
@@ -59,7 +70,8 @@ def _note_unknown(kind: str, place: PositionedDiagnostic, compilation: Compilati
         message = f'tool kind "{kind}" is not built in, and no plug-in here provides it'
         compilation.note("W_TOOL_KIND", place, message, "a worker without it ends the task with tool.unknown_kind")
         return
-    guess = nearest(kind, list(compilation.kinds))
+    meant = _MEANT.get(kind.lower())
+    guess = meant if meant in compilation.kinds else nearest(kind, list(compilation.kinds))
     known = f"known kinds: {', '.join(compilation.kinds)}"
     hint = f'did you mean "{guess}"? {known}' if guess else f"{known}; plug-ins add more (--allow-extensions)"
     compilation.note("E_TOOL_KIND", place, f'"{kind}" is not a tool kind', hint)

@@ -52,11 +52,15 @@ METADATA = Construct(
     doc="Who this playbook is; further keys are kept as they are.",
     unknown=Unknown.KEPT,
 )
+# Those that are built in (`secrets/resolvers.py`); plug-ins bring others.
+KEYCHAIN_KINDS = (
+    *("credential", "env", "file", "static", "secret_manager", "postgres_credential", "bearer", "basic", "oauth2"),
+)
 KEYCHAIN_ENTRY = Construct(
     "a keychain entry",
     (
         Key("name", NAME, "Read as keychain.<name>, or named by auth.", required=True),
-        Key("kind", NAME, "secret_manager, postgres_credential, env, file, oauth2, …", required=True),
+        Key("kind", NAME, f"{', '.join(KEYCHAIN_KINDS)}, or one of a plug-in.", required=True),
     ),
     unknown=Unknown.KEPT,
 )

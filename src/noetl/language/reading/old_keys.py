@@ -58,6 +58,9 @@ REFUSED_IN_STEPS: dict[Dialect, dict[str, OldKeyRefusal]] = {
         "pipe": _PIPE,
         "eval": _V10_EVAL,
         "expr": _V10_EXPR,
+        "arcs": OldKeyRefusal(
+            "E_STEP_KEY", '"arcs" is not a key of a step', "move it under next: next: {arcs: [{step: …}]}"
+        ),
         "next_policy": OldKeyRefusal("E_STEP_KEY", '"next_policy" is not a key of a step', "write next.spec.policy"),
         "next_mode": OldKeyRefusal("E_STEP_KEY", '"next_mode" is not a key of a step', "write next.spec.mode"),
         "policy": OldKeyRefusal("E_STEP_KEY", '"policy" is not a key of a step', "write step.spec.policy"),

@@ -18,6 +18,7 @@ from noetl.language.reading.shared_checks import (
     boolean,
     check_keys,
     choice,
+    is_typo,
     mapping,
     nearest,
     opening,
@@ -75,11 +76,24 @@ def _cron(reading: ReadContext, node: Scalar | None) -> Scalar | None:
             raise CronSimError("wrong number of fields")
         CronSim(expression, datetime(2025, 1, 1, tzinfo=UTC))
     except CronSimError as problem:
-        reason = str(problem)
-        reason = reason[:1].lower() + reason[1:]
+        reason = cron_reason(str(problem))
         reading.error(_CODE, opening(node), f'"{written}" is not a cron schedule: {reason}', _CRON_FORM)
         return None
     return msgspec.structs.replace(node, value=expression)
+
+
+_FIELDS = {
+    "Bad minute": "the minute is 0-59",
+    "Bad hour": "the hour is 0-23",
+    "Bad day-of-month": "the day of the month is 1-31",
+    "Bad month": "the month is 1-12, or JAN to DEC",
+    "Bad day-of-week": "the day of the week is 0-7 (0 and 7 are Sunday), or SUN to SAT",
+}
+
+
+def cron_reason(problem: str) -> str:
+    """What is wrong with a cron schedule, with what is allowed there."""
+    return _FIELDS.get(problem, problem[:1].lower() + problem[1:])
 
 
 def _options(reading: ReadContext, spec: Mapping) -> Scalar | None:
@@ -102,7 +116,7 @@ def _zone_exists(reading: ReadContext, node: Scalar) -> bool:
     try:
         ZoneInfo(name)
     except (LookupError, ValueError, OSError):
-        guess = nearest(name, available_timezones())
+        guess = nearest(name, available_timezones()) if is_typo(name, available_timezones()) else None
         hint = f'did you mean "{guess}"?' if guess else "write a zone like America/New_York"
         reading.error(_CODE, opening(node), f'"{name}" is not a time zone', hint)
         return False

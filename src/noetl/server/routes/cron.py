@@ -10,6 +10,7 @@ import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
 from noetl.control.schedule.cron import as_written, times
+from noetl.language.reading.trigger import cron_reason
 from noetl.server.guarded_router import Json, shows
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import services_of
@@ -44,5 +45,5 @@ async def cron_times(
     try:
         coming = list(islice(times(cron, timezone, after=services_of(request).clock.now()), count))
     except CronSimError as problem:
-        raise ProblemDetails(422, f'cron: "{cron}" is not a cron schedule: {problem}') from None
+        raise ProblemDetails(422, f'cron: "{cron}" is not a cron schedule: {cron_reason(str(problem))}') from None
     return Json(CronTimes(cron=cron, timezone=timezone, next=[as_written(one, timezone) for one in coming]))

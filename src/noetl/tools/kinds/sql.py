@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from noetl.net.kinds import Input, ToolKind, TriggerKind
+from noetl.net.kinds import Input, NeededInput, ToolKind, TriggerKind
 from noetl.tools.kinds.schema_fragments import (
     AUTH,
     COUNT,
@@ -73,6 +73,7 @@ _MODE = Input(
     schema=one_of("insert", "upsert", "merge", "append"),
     doc="With table: what happens to rows that are there already.",
     read_strictly=True,
+    needs=NeededInput("key", ("upsert", "merge"), beside="table"),
 )
 _KEY = Input(
     name="key",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl.net.kinds import Input, ToolKind, TriggerKind
+from noetl.net.kinds import Input, NeededInput, ToolKind, TriggerKind
 from noetl.tools.kinds.schema_fragments import ANYTHING, AUTH, COUNT, DURATION, FLAG, OBJECT, TEXT, TEXTS, one_of
 
 ARTIFACT_OPS = {
@@ -77,6 +77,7 @@ TRANSFER = ToolKind(
             schema=one_of("append", "insert", "replace", "upsert", "merge"),
             doc="append when left out; insert is append, merge is upsert.",
             read_strictly=True,
+            needs=NeededInput("key", ("upsert", "merge")),
         ),
         Input(name="key", schema={"anyOf": [TEXT, TEXTS]}, doc="With upsert: the key columns."),
         Input(name="mapping", schema=OBJECT, doc="Target column by source column."),
