@@ -32,7 +32,9 @@ def test_a_credential_is_stored_sealed_and_listed_by_name(home: Path) -> None:
         "credential", "set", "pg", "--type", "postgres", stdin='{"host": "db", "password": "hunter22"}'
     )
 
-    assert (code, out, err) == (0, "stored pg (postgres, version 1)\n", "")
+    assert (code, out) == (0, "stored pg (postgres, version 1)\n")
+    assert err.startswith(f"made a master key for credentials: {home / 'master.key'}; keep a copy of it")
+    assert err.count("\n") == 1
     [one] = listed()
     assert (one["name"], one["type"], one["version"]) == ("pg", "postgres", 1)
     assert "pg" in call("credential", "list")[1]
@@ -178,3 +180,12 @@ def test_a_credential_that_no_tool_can_try_says_which_can() -> None:
     assert code == missing[0] == 4
     assert 'type "text" cannot be tried; these can: azure, ' in err
     assert 'there is no credential "nowhere"' in missing[2]
+
+
+def test_fields_that_say_how_are_neither_masked_nor_warned_of() -> None:
+    call("credential", "set", "first", stdin="so that there is a key")
+    value = '{"host": "mail", "port": 25, "user": "me", "password": "hunter22", "tls": "none"}'
+
+    told = call("credential", "set", "mail", "--type", "email", stdin=value)
+
+    assert told == (0, "stored mail (email, version 1)\n", "")

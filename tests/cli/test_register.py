@@ -36,3 +36,21 @@ def test_nothing_is_registered_when_one_of_them_has_errors(tmp_path: Path) -> No
 
 def test_standard_input_is_registered_without_a_place(tmp_path: Path) -> None:
     assert call("register", "-", "--db", str(tmp_path / "s.db"), stdin=GOOD)[:2] == (0, "jobs/a version 1\n")
+
+
+NOTIFYING = GOOD + "on: {failed: {notify: {email: {to: ops@example.org, auth: mail}}}}\n"
+
+
+def test_a_notice_whose_credential_is_not_stored_yet_is_warned_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NOETL_HOME", str(tmp_path / "home"))
+    file, db = tmp_path / "a.yaml", str(tmp_path / "s.db")
+    file.write_text(NOTIFYING)
+    code, out, err = call("register", str(file), "--db", db)
+
+    assert (code, out) == (0, "jobs/a version 1\n")
+    assert 'names the credential "mail", which is not stored yet: noetl credential set mail' in err
+
+    call("credential", "set", "mail", "--db", db, stdin="long-enough")
+    assert call("register", str(file), "--db", db) == (0, "jobs/a version 1\n", "")

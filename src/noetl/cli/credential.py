@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from noetl.cli.connection import ask, reads_server_option
+from noetl.cli.new_master_key import telling_new_master_key
 from noetl.cli.output_formats import list_output, print_list
 from noetl.cli.queries import db_option
 from noetl.cli.terminal import color_option, visible, when
@@ -70,7 +71,8 @@ def set_command(name: str, kind: str, variable: str | None, db: str | None) -> N
     noetl credential set pg --type postgres <<< '{"host": "db", "user": "app", "password": "…"}'
     """
     given = _read_value(name, variable)
-    stored = ask(db, lambda it: it.set_credential(name, given, kind=kind), makes_store=True)
+    with telling_new_master_key():
+        stored = ask(db, lambda it: it.set_credential(name, given, kind=kind), makes_store=True)
     click.echo(f"stored {visible(stored.name)} ({stored.type}, version {stored.version})")
     if short := _too_short(kind, given):
         message = f"warning: {', '.join(short)} is shorter than 6 characters, and such values cannot be masked in logs"

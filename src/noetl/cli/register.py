@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from noetl.net.net import Net
     from noetl.store.catalog import CatalogRow
 
+    Row = tuple[CatalogRow | PlaybookInfo, list[str]]  # a version, and the credentials of its notices that are absent
     Accepted = tuple[Source, Net, Path]  # a text as it is registered, its net, and the file it was read from
 
 INVALID = 3
@@ -52,27 +52,32 @@ def command(
     there = reached(server, db)
     with refusals():
         rows = asyncio.run(_registered(nets, db)) if there is None else _registered_there(nets, there)
-    for row in rows:
+    for row, absent in rows:
         click.echo(f"{visible(row.path)} version {row.version}")
+        for name in map(visible, absent):
+            message = f'warning: a notice of {visible(row.path)} names the credential "{name}", which is not stored yet'
+            click.echo(f"{message}: noetl credential set {name}", err=True)
 
 
-def _registered_there(nets: list[Accepted], there: Reached) -> Sequence[CatalogRow | PlaybookInfo]:
+def _registered_there(nets: list[Accepted], there: Reached) -> list[Row]:
     with there.client() as client:
-        return [client.register(source.text) for source, _, _ in nets]
+        told = [client.register(source.text) for source, _, _ in nets]
+    return [(one, one.absent_credentials) for one in told]
 
 
-async def _registered(nets: list[Accepted], db: str | None) -> Sequence[CatalogRow | PlaybookInfo]:
+async def _registered(nets: list[Accepted], db: str | None) -> list[Row]:
     import time
 
-    from noetl.operations.catalog import register_playbook
+    from noetl.operations.catalog import absent_notice_credentials, register_playbook
     from noetl.store.open_store import open_store
 
     store, _ = await open_store(db)
     try:
-        rows = []
+        rows: list[Row] = []
         for source, net, file in nets:
             origin = file if file.exists() else None  # not so for standard input
-            rows.append(await register_playbook(store, net, source=source.text, at=time.time(), origin=origin))
+            row = await register_playbook(store, net, source=source.text, at=time.time(), origin=origin)
+            rows.append((row, await absent_notice_credentials(store, net)))
         return rows
     finally:
         await store.close()

@@ -187,7 +187,9 @@ def _announce(served: Served, settings: ServerSettings, announced: Announced) ->
 
 def say_master_key(file: str) -> None:
     """Where the key is that a first start has made."""
-    print_line(f"made a master key for credentials: {file}; keep a copy of it, without it nobody can read them")
+    from noetl.cli.new_master_key import new_master_key_text
+
+    print_line(new_master_key_text(file))
 
 
 def say_token(token: str) -> None:

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from noetl.cli.connection import ask, reads_server_option
+from noetl.cli.new_master_key import telling_new_master_key
 from noetl.cli.output_formats import list_output, print_list, print_record, record_output
 from noetl.cli.queries import db_option
 from noetl.cli.terminal import color_option, visible, when
 
 if TYPE_CHECKING:
+    from noetl.cli.connection import Operations
     from noetl.operations.administration_shapes import WebhookTarget
 
 
@@ -40,8 +42,11 @@ def create_command(output: str, db: str | None, matches: tuple[str, ...], **give
     if (given["path"] is None) == (given["message"] is None):
         raise click.UsageError("say what it does: --playbook PATH or --message NAME, one of them")
     wanted: dict[str, Any] = {**given, "correlation": _correlation(matches)}
-    made = ask(db, lambda it: it.make_webhook(**wanted), makes_store=True)
+    with telling_new_master_key():
+        made = ask(db, lambda it: it.make_webhook(**wanted), makes_store=True)
     print_record(made, output, text=lambda: [f"url     {made.url}", f"secret  {made.secret}"])
+    if made.target.path is not None and not ask(db, lambda it: _is_registered(it, made.target), makes_store=True):
+        click.echo(f"warning: {_absent_text(made.target)}; deliveries fail until it is: noetl register FILE", err=True)
     if output == "text":
         click.echo("the secret is not shown again; docs/security.md says how deliveries are signed", err=True)
 
@@ -69,6 +74,24 @@ def delete_command(name: str, db: str | None) -> None:
     """Close a webhook for ever."""
     ask(db, lambda it: it.delete_webhook(name), makes_store=True)
     click.echo(f"deleted {visible(name)}")
+
+
+async def _is_registered(operations: Operations, target: WebhookTarget) -> bool:
+    """A webhook may be made before its playbook is registered, so that this is only warned of."""
+    from noetl.base.errors import NotFoundError
+    from noetl.store.catalog import NEWEST
+
+    try:
+        versions = await operations.versions(target.path or "")
+    except NotFoundError:
+        return False
+    wanted = target.version
+    return wanted in (None, NEWEST) or any(wanted in (str(one.version), one.label) for one in versions)
+
+
+def _absent_text(target: WebhookTarget) -> str:
+    version = f" version {visible(target.version)}" if target.version is not None else ""
+    return f'there is no playbook "{visible(target.path or "")}"{version} in the catalogue yet'
 
 
 def _correlation(matches: tuple[str, ...]) -> dict[str, str]:

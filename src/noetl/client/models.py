@@ -35,6 +35,7 @@ class PlaybookInfo(msgspec.Struct, frozen=True, kw_only=True):
     dialect: str = ""
     verdict: str = ""
     diagnostics: list[dict[str, Any]] = []
+    absent_credentials: list[str] = []
 
 
 class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):

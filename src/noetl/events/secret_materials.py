@@ -18,7 +18,8 @@ VALUE = "value"  # the field of a secret that is one text
 # database's name would turn `postgres` into `***` in every result.
 _OPEN = frozenset(
     {"type", "kind", "auth_type", "account_type", "token_type", "scheme", "host", "hostname", "port", "region"}
-    | {"database", "dbname", "db", "schema", "sslmode", "ssl", "user", "username", "login"}
+    | {"database", "dbname", "db", "schema", "sslmode", "ssl", "tls", "starttls", "dialect"}
+    | {"user", "username", "login"}
     | {"scope", "scopes", "audience", "expires_at", "expires_in"}
     | {"auth_uri", "token_uri", "auth_provider_x509_cert_url", "universe_domain"}
 )

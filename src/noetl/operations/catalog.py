@@ -7,12 +7,15 @@ from typing import Any
 
 from noetl.base.clock import rfc3339
 from noetl.base.errors import NotFoundError
+from noetl.base.source import is_template
 from noetl.control.schedule.schedule_store import ScheduleStore
+from noetl.language.reading.shared_checks import nearest
 from noetl.net.net import Net
 from noetl.operations.api_shapes import VersionView
 from noetl.store.catalog import NEWEST, Catalog, CatalogRow, Registration
 from noetl.store.contract import Store
 
+_COMPARED = 1_000  # paths of the catalogue that a misspelt one is compared with
 _SHOWN = 200  # letters of a name that is not there
 
 
@@ -27,6 +30,14 @@ async def register_playbook(
     return row
 
 
+async def absent_notice_credentials(store: Store, net: Net) -> list[str]:
+    """Credentials that the notices under `on` name and that are not stored yet. People are warned and not refused: the
+    credential may well be stored after the playbook."""
+    auths = (where.options.get("auth") for rule in net.notifications for where in rule.notify)
+    names = dict.fromkeys(name for name in auths if isinstance(name, str) and not is_template(name))
+    return [name for name in names if await store.credentials.get(name) is None]
+
+
 async def registered_version(catalog: Catalog, path: str, version: str | int | None = None) -> CatalogRow:
     """The version of this number or label, the newest without. NotFoundError says which of the two is not there."""
     wanted = None if version in (None, NEWEST) else str(version)
@@ -35,14 +46,14 @@ async def registered_version(catalog: Catalog, path: str, version: str | int | N
         return row
     if wanted is not None and await catalog.find(path) is not None:
         raise NotFoundError(f'"{path}" has no version "{_clipped(wanted)}": noetl catalog versions {path} lists them')
-    raise _no_playbook(path)
+    raise await _no_playbook(catalog, path)
 
 
 async def playbook_versions(catalog: Catalog, path: str) -> list[VersionView]:
     """The newest first."""
     rows = await catalog.versions(path)
     if not rows:
-        raise _no_playbook(path)
+        raise await _no_playbook(catalog, path)
     return [version_view(row) for row in rows]
 
 
@@ -74,8 +85,18 @@ def catalog_id(path: str, version: int) -> str:
     return f"{path}@{version}"
 
 
-def _no_playbook(path: str) -> NotFoundError:
-    return NotFoundError(f'there is no playbook "{_clipped(path)}" here')
+async def _no_playbook(catalog: Catalog, path: str) -> NotFoundError:
+    return NotFoundError(f'there is no playbook "{_clipped(path)}" here{await nearest_path_text(catalog, path)}')
+
+
+async def nearest_path_text(catalog: Catalog, path: str) -> str:
+    """What to do about a path that is not there, as the end of a sentence."""
+    known = [row.path for row in await catalog.paths(limit=_COMPARED)]
+    if not known:
+        return ": nothing is registered yet (noetl register FILE)"
+    guess = nearest(_clipped(path), known)
+    meant = f'did you mean "{guess}"? ' if guess else ""
+    return f": {meant}noetl catalog list names what is registered"
 
 
 def _clipped(text: str) -> str:

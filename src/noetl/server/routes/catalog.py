@@ -13,6 +13,7 @@ from noetl.net.encoding import from_json
 from noetl.net.net import Net
 from noetl.operations.api_shapes import CatalogPage, VersionDetail, Versions
 from noetl.operations.catalog import (
+    absent_notice_credentials,
     playbook_source,
     playbook_versions,
     register_playbook,
@@ -50,12 +51,13 @@ class Registering(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 class Registered(VersionDetail, frozen=True, kw_only=True):
     """`created` is false when the newest version had the same content. `migrated`: what is registered is not the text
-    that was sent, but its v10 form."""
+    that was sent, but its v10 form. `absent_credentials` are named by its notices and not stored yet."""
 
     created: bool
     verdict: str
     diagnostics: list[DiagnosticView]
     migrated: bool = False
+    absent_credentials: list[str] = []
 
 
 @router.post("/api/catalog", **shows(Registered, reads=Registering, status=201, summary="Register a playbook"))
@@ -88,6 +90,7 @@ async def register(request: Request) -> Response:
         verdict=found.certificate.verdict,
         diagnostics=all_shown(found.diagnostics),
         migrated=source != asked.source,
+        absent_credentials=await absent_notice_credentials(services.store, found.net),
     )
     return Json(told, 201 if created else 200)
 
