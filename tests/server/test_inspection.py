@@ -9,6 +9,7 @@ import pytest
 
 from noetl.tools.contract import ToolResult
 from tests.playbook_runs import Scripted, broken
+from tests.server.held_executions import until_status
 from tests.server.talking import talking
 
 TWO = """
@@ -144,6 +145,19 @@ async def test_a_token_at_a_timer_tells_when_it_fires_and_what_else_would_move_i
         assert waiting[0]["waits_for"] == 'its timer, at 2099-01-02T03:04:05Z, or message "go" with {"n":1}'
         told = (await talk.get(f"{url}/explain"))["sentences"]
         assert told[-1] == "time moves it next at 2099-01-02T03:04:05Z"
+
+
+async def test_the_step_that_an_execution_failed_at_is_told() -> None:
+    async with talking(tools={"python": Scripted(work=broken("py.exception", "it broke"))}) as talk:
+        await talk.register(
+            "workflow: [{step: start, tool: {kind: noop}, next: {arcs: [{step: fetch}]}}, "
+            "{step: fetch, tool: {name: work, kind: python, code: x}}]"
+        )
+        execution_id = (await talk.start())["execution_id"]
+        await until_status(talk, execution_id, "failed")
+
+        told = (await talk.get(f"/api/executions/{execution_id}/explain"))["sentences"]
+        assert told == ["it is over: failed", "it failed at step fetch with py.exception: it broke"]
 
 
 async def test_times_of_steps_and_their_tasks() -> None:

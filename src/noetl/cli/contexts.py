@@ -71,7 +71,8 @@ def use(name: str | None) -> None:
 
 def no_context(name: str, contexts: Contexts) -> RefusedError:
     known = ", ".join(contexts.known) or "none yet"
-    return RefusedError(f'there is no context "{name}"; there is {known}: noetl context add NAME URL')
+    way_out = "noetl context use --none goes back to the store file" if name == "none" else "noetl context add NAME URL"
+    return RefusedError(f'there is no context "{name}"; there is {known}: {way_out}')
 
 
 def remove(name: str) -> None:

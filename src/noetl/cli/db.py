@@ -175,9 +175,6 @@ def backup_command(file: Path, db: str | None, output: str) -> None:
     """Write a consistent copy of a store with its large results to FILE, while servers go on.
 
     For a store in a file. In PostgreSQL use pg_dump, and copy the results folder after it.
-
-    \b
-    noetl db backup noetl-monday.tar.gz
     """
     from noetl.store.sqlite.backup import back_up
 
@@ -193,11 +190,7 @@ def backup_command(file: Path, db: str | None, output: str) -> None:
 @output_option
 @color_option
 def restore_command(file: Path, db: str | None, output: str) -> None:
-    """Write the store of a backup to a place where there is none yet.
-
-    \b
-    noetl db restore noetl-monday.tar.gz --db restored.db
-    """
+    """Write the store of a backup to a place where there is none yet."""
     from noetl.store.sqlite.backup import restore
 
     _refuse_memory(db)

@@ -16,6 +16,10 @@ db = "noetl.db"
 """
 IGNORED = """noetl.db*
 *.duckdb
+data/
+*.tar.gz
+*.token
+master.key
 .env
 .venv/
 __pycache__/

@@ -44,10 +44,22 @@ def _configured_db() -> str | None:
     return load_settings().settings.db
 
 
+def _checked_db(_: click.Context, __: click.Parameter, given: str | None) -> str | None:
+    from noetl.base.errors import RefusedError
+    from noetl.store.open_store import refuse_mistyped
+
+    try:
+        refuse_mistyped(given)
+    except RefusedError as problem:
+        raise click.BadParameter(str(problem)) from None
+    return given
+
+
 db_option = click.option(
     "--db",
     metavar="STORE",
     default=_configured_db,
+    callback=_checked_db,
     help="Store: a file, or postgresql://…; without it, the file in your data folder.",
 )
 id_argument = click.argument("given", metavar="ID", type=EXECUTION)

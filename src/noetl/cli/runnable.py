@@ -43,11 +43,31 @@ def runnable(
     if version is not None:
         raise Unreadable(f'{name}: no version "{version}" of such a playbook is registered in this store')
     if not is_file:
-        raise Unreadable(f"{name}: there is no such file, and no playbook of this path is registered here")
+        raise Unreadable(
+            f"{name}: there is no such file, and no playbook of this path is registered here{_way_out(name, db)}"
+        )
     checked = accepted(read_source(name), strict=strict, migrates=migrates)
     if checked is None or checked.net is None:
         return None
     return Runnable(checked.net, None if name == STDIN else Path(name), checked.diagnostics)
+
+
+def _way_out(path: str, db: str | None) -> str:
+    """The nearest registered playbook, where there is a store to look into."""
+    if db == _MEMORY or not is_there(db):
+        return ""
+    from noetl.operations.catalog import nearest_path_text
+    from noetl.store.open_store import open_store
+
+    async def looked_up() -> str:
+        store, _ = await open_store(db, reading_will_do=True)
+        try:
+            return await nearest_path_text(store.catalog, path)
+        finally:
+            await store.close()
+
+    with refusals():
+        return asyncio.run(looked_up())
 
 
 def registered(path: str, db: str | None, version: str | None) -> Net | None:

@@ -6,11 +6,12 @@ folder, or an object store or a NATS broker by its URL. Drivers are imported whe
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-from noetl.base.errors import BackendError
+from noetl.base.errors import BackendError, RefusedError
 from noetl.base.settings import default_db, home, load_settings, results_folder
 from noetl.store.contract import Records, ResultStore, Store
 from noetl.store.migrations import Applied
@@ -19,12 +20,22 @@ if TYPE_CHECKING:
     from noetl.store.postgres.store import PostgresStore
 
 MEMORY = ":memory:"
+# postgres//db, postgresql:/db, mysql://db, sqlite:///file
+_NEARLY_ADDRESS = re.compile(r"(?:postgres\w*|pgsql|psql|pg)(?::|//)|[A-Za-z][\w+.-]*://", re.IGNORECASE)
 _POSTGRES = ("postgresql://", "postgres://")
 
 
 def is_database(db: str | Path | None) -> bool:
     """Whether this is the address of a database server, and no file."""
     return isinstance(db, str) and db.startswith(_POSTGRES)
+
+
+def refuse_mistyped(db: str | Path | None) -> None:
+    """RefusedError for what is nearly an address: taken for a file, it would become an empty store of its own."""
+    if not isinstance(db, str) or is_database(db) or not _NEARLY_ADDRESS.match(db):
+        return
+    shown = db.rpartition("@")[2] if "@" in db else db  # what is before it may be a password
+    raise RefusedError(f'"{shown}" is neither a file nor postgresql://user@host/database: a store is one of them')
 
 
 def without_password(db: str) -> str:
@@ -41,6 +52,7 @@ async def open_store(
 ) -> tuple[Store, ResultStore]:
     """The store and its results; None is the user's own file, and the place that belongs to the store. With
     `reading_will_do` a file that may not be written is opened as well, for those who only look."""
+    refuse_mistyped(db)
     if str(db) == MEMORY:
         from noetl.store.memory import MemoryStore
         from noetl.store.results.files import MemoryResults

@@ -97,12 +97,23 @@ def _ended_text(execution: Execution) -> list[str]:
         return []
     told = [f"it is over: {execution.status.value}"]
     if execution.error is not None:
-        told.append(f"it failed of {execution.error.kind}: {execution.error.message}")
+        step = _failed_step(execution)
+        told.append(
+            f"it failed{f' at step {step}' if step else ''} with {execution.error.kind}: {execution.error.message}"
+        )
         cause = execution.error.cause
         while cause is not None:
             told.append(f"because of {cause.kind}: {cause.message}")
             cause = cause.cause
     return told
+
+
+def _failed_step(execution: Execution) -> str | None:
+    """The step whose error ended it, where it is still known."""
+    error = execution.error
+    behind = (error, error.cause) if error is not None else ()
+    ended = ((name, result.error) for name, result in reversed(execution.results.items()))
+    return next((name for name, own in ended if own is not None and own in behind), None)
 
 
 def _waiting_line(token: TokenView) -> str:
