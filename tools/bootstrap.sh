@@ -16,6 +16,7 @@ find_python() {
 }
 
 python=$(find_python)
+echo "make: setting up .venv${1:+ for $1}; the first time this takes a minute or two"
 # `make test PYTHON=python3.13` asks for that one: an environment of another version is made anew.
 version() { "$1" -c 'import sys; print(*sys.version_info[:2])' 2>/dev/null; }
 if [ ! -x .venv/bin/python ] || [ -z "$(version .venv/bin/python)" ] ||

@@ -41,6 +41,7 @@ And see tokens move:
 
 
 def main() -> int:
+    print("A tour of NoETL: it checks, draws, proves and runs a playbook. It takes a minute or so.", flush=True)
     failed = [title for title, arguments, expected in TOUR if not _shown(title, arguments, expected)]
     (ROOT / DATABASE).parent.mkdir(exist_ok=True)
     (ROOT / DATABASE).unlink(missing_ok=True)

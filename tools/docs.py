@@ -55,6 +55,10 @@ as the iteration's binding, then task results of the step, step results, `args`,
 last `loop` is the iteration, or in the arcs of a looped step what the loop came to
 ([results by name](../conventions.md#results-by-name)).
 
+A *site* is a kind of place where a template may stand: *task input* are the inputs and `spec` of a task, *task policy*
+its rules, *arc* the guards and args under `next`. The *dialect* is the form of the language that a file is written in:
+`v10` is today's; `v2-eval` and `v2-case` are [older ones](../migration.md), whose files still run.
+
 """
 
 

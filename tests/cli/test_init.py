@@ -50,6 +50,14 @@ def test_every_template_checks_without_a_warning(template: str, tmp_path: Path) 
     noetl("check", "--strict", str(tmp_path / "p"))
 
 
+def test_tokens_backups_and_data_stay_out_of_the_repository(tmp_path: Path) -> None:
+    noetl("init", str(tmp_path))
+
+    ignored = (tmp_path / ".gitignore").read_text().splitlines()
+
+    assert {"*.token", "master.key", "*.tar.gz", "data/", "noetl.db*"} <= set(ignored)
+
+
 def test_a_playbook_that_another_calls_comes_with_it(tmp_path: Path) -> None:
     noetl("init", str(tmp_path / "shop"), "--template", "nested")
 

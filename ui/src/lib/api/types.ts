@@ -3813,9 +3813,11 @@ export interface components {
         /**
          * Registered
          * @description `created` is false when the newest version had the same content. `migrated`: what is registered is not the text
-         *         that was sent, but its v10 form.
+         *         that was sent, but its v10 form. `absent_credentials` are named by its notices and not stored yet.
          */
         Registered: {
+            /** @default [] */
+            absent_credentials: string[];
             catalog_id: string;
             created: boolean;
             diagnostics: components["schemas"]["DiagnosticView"][];
