@@ -26,7 +26,10 @@ def examples() -> list[Any]:
 
 @pytest.mark.req("DOC-14")
 @pytest.mark.parametrize(("text", "expected"), examples())
-def test_a_playbook_gives_what_the_page_says(text: str, expected: Any, tmp_path: Path) -> None:
+def test_a_playbook_gives_what_the_page_says(
+    text: str, expected: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NOETL_HOME", str(tmp_path / "home"))  # not the store of whoever runs the tests
     playbook = tmp_path / "playbook.yaml"
     playbook.write_text(text)
 
