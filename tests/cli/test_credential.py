@@ -178,7 +178,7 @@ def test_a_credential_that_no_tool_can_try_says_which_can() -> None:
     missing = call("credential", "test", "nowhere")
 
     assert code == missing[0] == 4
-    assert 'type "text" cannot be tried; these can: azure, ' in err
+    assert 'type "text" cannot be tried; these can: amqp, azure, ' in err
     assert 'there is no credential "nowhere"' in missing[2]
 
 
