@@ -52,6 +52,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         finally:
             self._now += time.monotonic() - begun if self._counts_work else 0.0
 
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+        """Without the limit of time that Runner sets from Python 3.12 on: threads end in real time, and here the
+        whole limit would be over at once."""
+        with self.working():
+            await super().shutdown_default_executor()
+
     @contextmanager
     def working(self) -> Iterator[None]:
         """Somebody does what takes real time."""
