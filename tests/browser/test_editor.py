@@ -197,7 +197,7 @@ metadata: { name: words, path: tests/words }
 workflow:
   - step: start
     sleep: 5s
-    tool: { kind: duckdb, command: SELEC 1, table: t, args: { a: 1 }, mode: upsrt }
+    tool: { kind: duckdb, command: SELEC 1, table: t, args: { a: 1 }, mode: upsrt, key: a }
 """
 
 

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 import httpx2
 import pytest
 
+from noetl.events.live_output import MAX_BATCH_BYTES
 from noetl.operations.identity import Role
 from noetl.store.postgres.store import PostgresStore
 from tests.contracts.stores import fresh_url
@@ -87,7 +88,8 @@ async def test_a_body_that_is_too_large_is_refused_by_every_route() -> None:
             if path.startswith("/api/orders/turn"):
                 continue  # a worker's results may be large
             client = await talk.as_role(Role.WORKER) if path.startswith(OF_WORKERS) else talk.client
-            answer = await sent(client, method, path, b'{"a":"' + b"x" * 2_000 + b'"}')
+            size = MAX_BATCH_BYTES if path == "/api/orders/output" else 2_000  # which has a limit of its own
+            answer = await sent(client, method, path, b'{"a":"' + b"x" * size + b'"}')
             assert answer.status_code in (413, 404, 409), (method, path, answer.text)
 
 

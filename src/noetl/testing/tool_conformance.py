@@ -17,6 +17,7 @@ import secrets
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -206,7 +207,10 @@ def _is_listener(task: asyncio.Task[Any]) -> bool:
 
 def _children() -> set[str]:
     """Processes that are children of this one and still run; none where the system does not tell."""
-    found = {pid for file in Path("/proc/self/task").glob("*/children") for pid in file.read_text().split()}
+    found: set[str] = set()
+    for file in Path("/proc/self/task").glob("*/children"):
+        with suppress(OSError):  # a thread that has just ended
+            found.update(file.read_text().split())
     return {pid for pid in found if _program(pid)}
 
 

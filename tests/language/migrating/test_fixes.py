@@ -41,7 +41,10 @@ def test_a_word_of_another_system_leads_to_the_right_key(word: str, way: str) ->
     [
         ("  - step: start\n    tol: { kind: noop }\n", "    tool: { kind: noop }\n"),
         ("  - step: start\n    tool: { kind: htp, url: 'http://a' }\n", "{ kind: http, url"),
-        ("  - step: start\n    tool: { kind: duckdb, table: t, args: { a: 1 }, mode: upsrt }\n", "mode: upsert }"),
+        (
+            "  - step: start\n    tool: { kind: duckdb, table: t, args: { a: 1 }, mode: upsrt, key: a }\n",
+            "mode: upsert, key: a }",
+        ),
         ("  - step: start\n    tool: { kind: duckdb, command: SELEC 1 }\n", "command: SELECT 1 }"),
     ],
 )

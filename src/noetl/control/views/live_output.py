@@ -40,7 +40,7 @@ class LiveTaskRun:
     def __init__(self, of: OutputChunk, step: str, worker_id: str, mask: Mask) -> None:
         self.of, self.step, self.worker_id = of, step, worker_id
         self.lines: deque[OutputLine] = deque()
-        self.total = self.cost = 0
+        self.total = self.size = 0
         self._mask, self._masked = mask, dict[OutputStream, MaskedLines]()
 
     def is_under(self, chunk: OutputChunk, worker_id: str) -> bool:
@@ -55,9 +55,9 @@ class LiveTaskRun:
     def add(self, line: OutputLine) -> None:
         self.lines.append(line)
         self.total += 1
-        self.cost += _LINE_COST + len(line.text)
-        while len(self.lines) > MAX_LINES or self.cost > MAX_CHARACTERS + MAX_LINES * _LINE_COST:
-            self.cost -= _LINE_COST + len(self.lines.popleft().text)
+        self.size += _LINE_COST + len(line.text)
+        while len(self.lines) > MAX_LINES or self.size > MAX_CHARACTERS + MAX_LINES * _LINE_COST:
+            self.size -= _LINE_COST + len(self.lines.popleft().text)
 
 
 class LiveOutput:
@@ -87,12 +87,12 @@ class LiveOutput:
         return run
 
     def add(self, run: LiveTaskRun, chunk: OutputChunk) -> None:
-        before, at = run.cost, self._clock.now()
+        before, at = run.size, self._clock.now()
         run.total += max(chunk.dropped, 0)
         for text in run.masked(chunk):
             self.number += 1
             run.add(OutputLine(self.number, at, chunk.stream, text))
-        self._cost += run.cost - before
+        self._cost += run.size - before
         self._runs.move_to_end(chunk.task_run_id)
         while len(self._runs) > MAX_RUNS or (self._cost > MAX_TOTAL and len(self._runs) > 1):
             self._forget(next(iter(self._runs)))
@@ -125,7 +125,7 @@ class LiveOutput:
     def _forget(self, task_run_id: str) -> None:
         run = self._runs.pop(task_run_id, None)
         if run is not None:
-            self._cost -= run.cost
+            self._cost -= run.size
 
 
 def lines_after(run: LiveTaskRun, number: int) -> list[OutputLine]:
