@@ -43,10 +43,10 @@ def _site(talk: Conversation, name: str) -> CaseSite:
     around = PipelineScope(
         execution_id="x1",
         args=run.args,
-        workload=execution.workload,
+        workload=execution.origin.workload,
         ctx=execution.ctx,
         token={},
-        results=execution.results,
+        results=execution.outputs.results,
         vars_in_ctx=True,
     )
     steps = frozenset(step.name for step in net.transitions)

@@ -100,7 +100,7 @@ class Conversation:
 
     def _compare_results(self) -> None:
         """What the log tells of a step to whoever does not replay it."""
-        for step, result in self.execution.results.items():
+        for step, result in self.execution.outputs.results.items():
             telling = [event for event in self.log if event.step == step and event.event_type in TELLING]
             told = ended_in(telling[-ENOUGH:], step) or carried_in(self.log[0], step)
             assert told is not None, f"nothing tells how {step} ended"
@@ -141,23 +141,23 @@ class Conversation:
 
     def claim(self, name: str, *, worker_id: str | None = None) -> list[Event]:
         run = self.run(name)
-        assert run.order_id is not None, f"{name} is decided in the server"
+        assert run.lease.order_id is not None, f"{name} is decided in the server"
         return self.tell(
             ClaimOrder(
                 at=self.clock.now(),
-                order_id=run.order_id,
+                order_id=run.lease.order_id,
                 worker_id=worker_id or self.worker_id,
-                seen_epoch=run.lease_epoch,
+                seen_epoch=run.lease.lease_epoch,
             )
         )
 
     def report_of(self, name: str, *entries: Entry, epoch: int | None = None, worker_id: str | None = None) -> Report:
         run = self.run(name)
-        assert run.order_id is not None
+        assert run.lease.order_id is not None
         return Report(
-            order_id=run.order_id,
+            order_id=run.lease.order_id,
             execution_id="x1",
-            lease_epoch=run.lease_epoch if epoch is None else epoch,
+            lease_epoch=run.lease.lease_epoch if epoch is None else epoch,
             worker_id=worker_id or self.worker_id,
             entries=tuple(Timed(self.clock.now(), entry) for entry in entries),
         )
@@ -185,13 +185,13 @@ class Conversation:
 
     def done(self, name: str, result: Any = None, **decided: Any) -> list[Event]:
         """Claim a step run and report that its one task gave `result`."""
-        if self.run(name).lease_epoch == 0:
+        if self.run(name).lease.lease_epoch == 0:
             self.claim(name)
         entries = self.task(name, result, **decided)
         return self.report(self.report_of(name, *entries, StepDone(result=TaskResult(result=result))))[1]
 
     def failed(self, name: str, kind: str = "py.exception", message: str = "it broke") -> list[Event]:
-        if self.run(name).lease_epoch == 0:
+        if self.run(name).lease.lease_epoch == 0:
             self.claim(name)
         error = Error(kind=kind, message=message)
         entries = self.task(name, error=error)
@@ -207,7 +207,7 @@ class Conversation:
 
     @property
     def status(self) -> str:
-        return self.execution.status.value if self.execution.status else "running"
+        return self.execution.lifecycle.status.value if self.execution.lifecycle.status else "running"
 
     def ran(self) -> list[str]:
         """Steps in the order their runs were scheduled."""

@@ -183,4 +183,4 @@ async def test_an_execution_that_is_over_is_told_to_whoever_waits_for_it() -> No
 
     execution = await control_plane.executions.ended_execution("x1")
 
-    assert execution.status == "completed"
+    assert execution.lifecycle.status == "completed"

@@ -44,7 +44,7 @@ def test_a_step_run_whose_order_is_lost_fails_with_lease_lost_and_its_arcs_may_t
     talk = Conversation(TAKEN)
     talk.start()
 
-    lost(talk, talk.run("start").order_id or "")
+    lost(talk, talk.run("start").lease.order_id or "")
 
     assert talk.ran() == ["start", "rescue"]
     assert talk.status == "completed"
@@ -56,35 +56,35 @@ def test_a_lost_order_that_nobody_takes_fails_the_execution() -> None:
     talk = Conversation(CHAIN)
     talk.start()
 
-    lost(talk, talk.run("start").order_id or "")
+    lost(talk, talk.run("start").lease.order_id or "")
 
     assert talk.status == "failed"
-    assert talk.execution.error is not None
-    assert talk.execution.error.kind == "lease.lost"
-    assert talk.execution.error.details == {"leases": 5, "outcome_unknown": False}
+    assert talk.execution.lifecycle.error is not None
+    assert talk.execution.lifecycle.error.kind == "lease.lost"
+    assert talk.execution.lifecycle.error.details == {"leases": 5, "outcome_unknown": False}
 
 
 def test_the_error_says_when_the_last_worker_vanished_in_the_middle_of_a_task() -> None:
     talk = Conversation(CHAIN)
     talk.start()
     run = talk.run("start")
-    assert run.order_id is not None
+    assert run.lease.order_id is not None
     talk.claim("start")
     started = talk.task("start")[0]
     assert isinstance(started, TaskStarted)
     talk.report(talk.report_of("start", started))
 
-    talk.tell(LoseOrder(at=talk.clock.now(), order_id=run.order_id, seen_epoch=1))
+    talk.tell(LoseOrder(at=talk.clock.now(), order_id=run.lease.order_id, seen_epoch=1))
 
-    assert talk.execution.error is not None
-    assert talk.execution.error.details is not None
-    assert talk.execution.error.details["outcome_unknown"] is True
+    assert talk.execution.lifecycle.error is not None
+    assert talk.execution.lifecycle.error.details is not None
+    assert talk.execution.lifecycle.error.details["outcome_unknown"] is True
 
 
 def test_of_a_lost_range_every_iteration_fails_once_and_the_others_are_not_touched() -> None:
     talk = Conversation(LOOP.replace("MODE", "best_effort"))
     talk.start()
-    [order_id] = talk.execution.orders
+    [order_id] = talk.execution.order_states.open
 
     lost(talk, order_id)
 
@@ -95,26 +95,26 @@ def test_of_a_lost_range_every_iteration_fails_once_and_the_others_are_not_touch
         ("loop.iteration.failed", 0, True),
     ]
     assert talk.status == "running"
-    assert len(talk.execution.orders) == 1, "the next range is handed out"
+    assert len(talk.execution.order_states.open) == 1, "the next range is handed out"
 
 
 def test_a_lost_range_fails_a_loop_that_is_to_fail_fast() -> None:
     talk = Conversation(LOOP.replace("MODE", "fail_fast"))
     talk.start()
-    [order_id] = talk.execution.orders
+    [order_id] = talk.execution.order_states.open
 
     lost(talk, order_id)
 
     assert talk.status == "failed"
-    assert talk.execution.error is not None
-    assert talk.execution.error.kind == "lease.lost"
+    assert talk.execution.lifecycle.error is not None
+    assert talk.execution.lifecycle.error.kind == "lease.lost"
 
 
 def test_a_lease_that_was_taken_meanwhile_is_not_lost() -> None:
     talk = Conversation(CHAIN)
     talk.start()
     talk.claim("start")
-    order_id = talk.run("start").order_id or ""
+    order_id = talk.run("start").lease.order_id or ""
 
     assert talk.decide(LoseOrder(at=0.0, order_id=order_id, seen_epoch=0)).verdict is ReportResult.FENCED
     talk.pause()

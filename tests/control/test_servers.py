@@ -147,7 +147,7 @@ async def test_memory_holds_no_more_executions_than_it_may(monkeypatch: pytest.M
             answer = await control_plane.turn(control_plane.done(order), capacity=0)
             assert answer.verdicts == (ReportResult.ACCEPTED,)
     assert waiting is not None
-    assert (await waiting).status == "completed"
+    assert (await waiting).lifecycle.status == "completed"
     rows = await control_plane.store.executions()
     assert {row.status for row in rows} == {"completed"}
 
@@ -178,7 +178,7 @@ async def test_the_end_that_another_server_decided_is_told_to_who_waits_here() -
     await sweep(first)
 
     async with asyncio.timeout(60):
-        assert (await waiting).status == "completed"
+        assert (await waiting).lifecycle.status == "completed"
 
 
 async def test_cancelling_a_parent_reaches_children_that_this_server_has_never_seen() -> None:

@@ -80,7 +80,7 @@ async def test_who_is_at_work_on_a_cancelled_execution_is_told_to_stop() -> None
     assert order.order_id in stopped
     assert (await control_plane.turn(control_plane.done(order))).verdicts == (ReportResult.TERMINAL,)
     assert await control_plane.store.orders("x1") == []
-    assert (await control_plane.executions.ended_execution("x1")).status == "cancelled"
+    assert (await control_plane.executions.ended_execution("x1")).lifecycle.status == "cancelled"
 
 
 async def test_an_order_that_ends_by_its_own_report_is_not_stopped() -> None:
@@ -195,4 +195,4 @@ async def test_what_another_process_has_decided_is_noticed_when_a_lease_is_lost(
     assert await first.for_workers.renew("w1", {order.order_id: 1}) == {order.order_id}
 
     async with asyncio.timeout(60):
-        assert (await first.executions.ended_execution("x1")).status == "cancelled"
+        assert (await first.executions.ended_execution("x1")).lifecycle.status == "cancelled"

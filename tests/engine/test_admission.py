@@ -105,6 +105,6 @@ def test_a_template_error_in_admission_ends_the_token_as_failed() -> None:
 
     assert talk.ran() == ["start"]
     assert talk.status == "failed"
-    assert talk.execution.error is not None
-    assert talk.execution.error.kind == "template.error"
-    assert '"gate"' in talk.execution.error.message
+    assert talk.execution.lifecycle.error is not None
+    assert talk.execution.lifecycle.error.kind == "template.error"
+    assert '"gate"' in talk.execution.lifecycle.error.message

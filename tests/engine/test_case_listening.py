@@ -28,7 +28,7 @@ def listening() -> Conversation:
     talk.start()
     talk.claim("ears")
     talk.report(talk.report_of("ears", *case_entries(talk, "ears")))
-    assert talk.run("ears").order_id is None, "no worker is held"
+    assert talk.run("ears").lease.order_id is None, "no worker is held"
     return talk
 
 
@@ -65,7 +65,7 @@ def test_a_cancelled_execution_leaves_no_listener() -> None:
 
     talk.tell(CancelExecution(at=talk.clock.now()))
 
-    assert talk.execution.listeners == {}
+    assert talk.execution.open_waits.listeners == {}
     assert talk.status == "cancelled"
 
 
@@ -108,7 +108,7 @@ def test_who_may_hear_somebody_outside_stays_however_the_rule_is_written(when: s
     """Such an event may be injected whenever somebody likes: the step must not be gone by then."""
     talk = alone(when)
 
-    assert list(talk.execution.listeners) == [talk.run("start").step_run_id]
+    assert list(talk.execution.open_waits.listeners) == [talk.run("start").step_run_id]
     assert talk.status == "running"
 
 
@@ -127,5 +127,5 @@ def test_who_may_hear_somebody_outside_stays_however_the_rule_is_written(when: s
 def test_who_can_hear_the_execution_alone_exits_when_nothing_else_is_live(when: str) -> None:
     talk = alone(when)
 
-    assert talk.execution.listeners == {}
+    assert talk.execution.open_waits.listeners == {}
     assert talk.status == "completed"

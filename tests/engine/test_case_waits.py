@@ -29,7 +29,7 @@ def waiting(name: str, step: str, **payload: Any) -> Waiting:
 @pytest.mark.req("TMR-02", "F-002-J")
 def test_a_timer_of_a_case_step_fires_its_rule_and_no_worker_is_held_meanwhile() -> None:
     talk = waiting("F-002-J", "wait")
-    assert talk.run("wait").order_id is None
+    assert talk.run("wait").lease.order_id is None
 
     assert talk.sleep() == 9_000
 
@@ -85,7 +85,7 @@ def test_the_values_of_a_form_are_the_result_that_rules_read(decision: str, step
     talk.act("complete", roles=("finance_manager",), values={"decision": decision})
 
     assert talk.ran()[-2:] == [step, "end"]
-    assert talk.execution.results["manager_approval"].result == {"decision": decision}
+    assert talk.execution.outputs.results["manager_approval"].result == {"decision": decision}
 
 
 @pytest.mark.req("V2C-13", "MSG-06", "F-002-C")
@@ -95,7 +95,7 @@ def test_an_injected_event_reaches_the_rule_that_waits_for_it_and_others_do_noth
 
     talk.inject("message.received", {"type": "other"})
     talk.inject("something.else", {"type": "approval"})
-    assert talk.run("wait_and_process").order_id is None
+    assert talk.run("wait_and_process").lease.order_id is None
     talk.inject("message.received", {"type": "approval"})
     talk.work("wait_and_process", {"approved": True})
 
@@ -137,7 +137,7 @@ def test_each_event_of_a_gateway_leads_to_its_own_step_and_only_the_first_counts
 ) -> None:
     talk = waiting("F-002-P", "wait_for_response")
     talk.signal("another")
-    assert talk.run("wait_for_response").order_id is None
+    assert talk.run("wait_for_response").lease.order_id is None
 
     talk.inject(name, data)
 
@@ -183,7 +183,7 @@ def test_what_comes_while_a_rule_is_at_work_is_heard_afterwards() -> None:
     talk.wake(3_000)  # its timer fires while the worker is at it
     talk.done("work", 1)
 
-    assert talk.execution.waits == {}
+    assert talk.execution.open_waits.waits == {}
     assert "late" not in talk.ran()
     talk.report(talk.report_of("ears", *case_entries(talk, "ears", "told")))
 
@@ -223,8 +223,8 @@ def test_a_lifetime_covers_listening() -> None:
     talk.work("start")
 
     assert talk.sleep() == 3600
-    assert talk.execution.error is not None
-    assert (talk.status, talk.execution.error.kind) == ("failed", "timeout")
+    assert talk.execution.lifecycle.error is not None
+    assert (talk.status, talk.execution.lifecycle.error.kind) == ("failed", "timeout")
 
 
 @pytest.mark.req("V2C-12", "F-002-H")

@@ -33,8 +33,8 @@ def test_a_paused_execution_gives_no_order_away_and_lets_running_tasks_finish() 
     talk.pause()
 
     b = talk.run("b")
-    assert b.order_id is not None
-    refused = talk.decide(ClaimOrder(at=talk.clock.now(), order_id=b.order_id, worker_id="w2"))
+    assert b.lease.order_id is not None
+    refused = talk.decide(ClaimOrder(at=talk.clock.now(), order_id=b.lease.order_id, worker_id="w2"))
     assert refused.verdict is ReportResult.PAUSED
     assert refused.events == ()
     talk.done("a")
@@ -67,8 +67,11 @@ def test_a_cancelled_execution_closes_every_open_order_and_has_no_boundary_event
     assert len([effect for effect in decision.effects if isinstance(effect, CloseOrder)]) == 2
     assert not {"step.done", "step.failed"} & {event.event_type for event in decision.events}
     assert [event.event_type for event in decision.events][-2:] == ["workflow.finished", "playbook.processed"]
-    assert talk.execution.error is not None
-    assert (talk.execution.error.kind, talk.execution.error.message) == ("cancelled", "no longer needed")
+    assert talk.execution.lifecycle.error is not None
+    assert (talk.execution.lifecycle.error.kind, talk.execution.lifecycle.error.message) == (
+        "cancelled",
+        "no longer needed",
+    )
     for command in (CancelExecution(at=0.0), PauseExecution(at=0.0), ResumeExecution(at=0.0)):
         assert talk.decide(command).verdict is ReportResult.TERMINAL
 
@@ -98,7 +101,7 @@ def test_the_child_of_a_paused_parent_begins_paused() -> None:
     talk.tell(StartExecution(at=talk.clock.now(), net_hash=talk.plan.net_hash, paused=True, depth=2))
 
     assert talk.ran() == []
-    assert talk.execution.depth == 2
+    assert talk.execution.origin.depth == 2
     talk.resume()
     assert talk.running() == ["a#1", "b#1"]
 
@@ -146,4 +149,4 @@ workflow:
 
     assert talk.status == "cancelled"
     assert talk.types().count("loop.scheduled") == before
-    assert talk.execution.orders == {}
+    assert talk.execution.order_states.open == {}

@@ -45,7 +45,7 @@ def test_a_delay_that_cannot_be_rendered_fails_the_routing() -> None:
     talk.start()
 
     assert talk.status == "failed"
-    assert "delay" in str(talk.execution.error)
+    assert "delay" in str(talk.execution.lifecycle.error)
 
 
 @pytest.mark.req("ADV-05", "O-01")
@@ -84,7 +84,7 @@ workflow:
     talk.start()
 
     assert talk.status == "completed"
-    assert talk.execution.alarms.due == {}
+    assert talk.execution.open_waits.due_times.due == {}
 
 
 @pytest.mark.req("ADV-05", "O-16")
@@ -132,7 +132,7 @@ def test_who_was_to_begin_while_nobody_was_there_does_not_begin_together_with_th
 
     assert starts(talk, "call") == [0, 0, 25, 25, 35, 35, 45]
     assert talk.status == "completed"
-    assert talk.execution.paces.keys() <= {"step/call"}
+    assert talk.execution.held.paces.keys() <= {"step/call"}
 
 
 @pytest.mark.req("ADV-05")
@@ -210,7 +210,7 @@ workflow:
     to_the_end(talk)
 
     assert starts(talk, "call") == [0, 0, 10, 100]
-    assert len(talk.execution.paces) <= 2
+    assert len(talk.execution.held.paces) <= 2
 
 
 @pytest.mark.req("ADV-05")
@@ -237,7 +237,7 @@ def test_a_rate_that_is_none_drops_the_token_as_failed(limit: str, said: str) ->
     talk.start()
 
     assert talk.status == "failed"
-    assert said in str(talk.execution.error)
+    assert said in str(talk.execution.lifecycle.error)
 
 
 @pytest.mark.req("ADV-05", "ADV-07")

@@ -30,7 +30,7 @@ def test_completing_a_task_leads_on_with_the_values_of_its_form(decision: str, s
     talk.act("complete", values={"decision": decision}, roles=MANAGER)
 
     assert talk.ran()[-1] == step
-    assert talk.execution.results["manager_approval"].result == {"decision": decision}
+    assert talk.execution.outputs.results["manager_approval"].result == {"decision": decision}
     done = talk.tasks[task_id]
     assert (done.state, done.completed_by, done.result) == ("completed", "ann", {"decision": decision})
 
@@ -202,4 +202,4 @@ def test_a_task_whose_step_goes_another_way_is_withdrawn() -> None:
 
     assert talk.tasks[task_id].state == "withdrawn"
     assert talk.act("complete", task_id=task_id, roles=("a",)).verdict is ReportResult.CONFLICT
-    assert talk.execution.alarms.due == {}
+    assert talk.execution.open_waits.due_times.due == {}

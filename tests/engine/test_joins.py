@@ -80,7 +80,7 @@ def test_a_join_runs_once_when_enough_have_come_and_late_tokens_are_dropped(join
     assert talk.dropped() == [("merge", "late")] * (3 - needed)
     talk.done("merge")
     assert talk.status == "completed"
-    assert talk.execution.forks == {}
+    assert talk.execution.held.forks == {}
 
 
 def test_a_token_of_no_group_passes_a_join_and_is_its_only_input() -> None:
@@ -236,7 +236,7 @@ workflow:
 """
     )
     talk.claim("b")
-    order_id = talk.run("b").order_id
+    order_id = talk.run("b").lease.order_id
     decision = talk.decide(_report(talk, "a"))
 
     assert talk.dropped() == [("b", "cancelled")]
@@ -290,7 +290,7 @@ workflow:
     assert talk.status == "completed"
     assert talk.dropped() == [("b", "ended")]
     assert talk.execution.ctx == {"why": "enough"}
-    assert list(talk.execution.ends) == ["a"]
+    assert list(talk.execution.outputs.ends) == ["a"]
 
 
 @pytest.mark.req("ROUTE-08")

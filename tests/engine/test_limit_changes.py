@@ -64,7 +64,7 @@ def test_a_raised_limit_lets_in_as_many_as_there_is_room_for_at_once(spec: str) 
     ]
     assert end_all(talk) == [3, 3, 3, 2, 1]
     assert talk.status == "completed"
-    assert talk.execution.slots == {}
+    assert talk.execution.held.slots == {}
 
 
 @pytest.mark.req("ADV-07")
@@ -88,7 +88,7 @@ def test_a_limit_that_is_reset_is_that_of_the_playbook_again() -> None:
     change(talk, limit=None)
 
     assert at_work(talk) == 2
-    assert talk.execution.limits == {}
+    assert talk.execution.held.limits == {}
 
 
 def test_each_key_has_the_changed_limit_for_itself() -> None:
@@ -98,7 +98,7 @@ def test_each_key_has_the_changed_limit_for_itself() -> None:
     change(talk, limit=2)
 
     assert at_work(talk) == 4
-    assert {name: len(slot.held) for name, slot in talk.execution.slots.items()} == {'key/"a"': 2, 'key/"b"': 2}
+    assert {name: len(slot.held) for name, slot in talk.execution.held.slots.items()} == {'key/"a"': 2, 'key/"b"': 2}
 
 
 def test_a_step_of_the_same_key_keeps_its_own_limit() -> None:
@@ -296,7 +296,7 @@ def test_what_is_so_already_is_told_and_changes_nothing() -> None:
 
     assert (again.verdict, again.events) == (ReportResult.DUPLICATE, ())
     assert change(talk, rate=StepRate(limit=1, per_s=1)).verdict is ReportResult.ACCEPTED
-    assert talk.execution.limits["work"].limit == 2, "what is left out stays as it is"
+    assert talk.execution.held.limits["work"].limit == 2, "what is left out stays as it is"
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def test_the_second_starts_after_the_first_ended() -> None:
 
     assert finish(talk) == [["work#1"], ["work#2"], ["work#3"]]
     assert talk.status == "completed"
-    assert talk.execution.slots == {}
+    assert talk.execution.held.slots == {}
 
 
 @pytest.mark.req("ADV-07")
@@ -59,8 +59,8 @@ def test_more_runs_than_the_quota_end_the_execution_as_failed() -> None:
     assert talk.ran().count("work") == 2
     assert talk.dropped() == [("work", "quota")]
     assert talk.status == "failed"
-    assert talk.execution.error is not None
-    assert talk.execution.error.message == 'step "work" has had 2 runs, which is its quota'
+    assert talk.execution.lifecycle.error is not None
+    assert talk.execution.lifecycle.error.message == 'step "work" has had 2 runs, which is its quota'
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_key_is_shared_by_all_steps_that_have_it(a: str, b: str, at_once: int)
     assert max(len(running) for running in finish(talk)) == at_once
     assert talk.ran().count("a") == talk.ran().count("b") == 1
     assert talk.status == "completed"
-    assert talk.execution.slots == {}
+    assert talk.execution.held.slots == {}
 
 
 def test_steps_of_one_key_may_differ_in_their_limits() -> None:
@@ -118,7 +118,7 @@ def test_steps_of_one_key_may_differ_in_their_limits() -> None:
     assert [len(running) for running in seen if {"d#1", "e#1"} & set(running)] == [1, 1]
     assert sorted(talk.ran()) == ["a", "b", "c", "d", "e", "f", "start"]
     assert talk.status == "completed"
-    assert talk.execution.slots == {}
+    assert talk.execution.held.slots == {}
 
 
 def test_who_waited_longest_goes_first() -> None:
@@ -154,8 +154,8 @@ def test_a_limit_below_one_fails_the_token_instead_of_holding_it_for_ever() -> N
     talk = begun(fanned('{concurrency: {limit: "{{ 0 }}"}}', keys="a"))
 
     assert talk.status == "failed"
-    assert talk.execution.error is not None
-    assert "concurrency.limit must be a whole number from 1 on, this gave 0" in talk.execution.error.message
+    assert talk.execution.lifecycle.error is not None
+    assert "concurrency.limit must be a whole number from 1 on, this gave 0" in talk.execution.lifecycle.error.message
 
 
 @pytest.mark.req("ADV-05")

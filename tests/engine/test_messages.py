@@ -21,7 +21,7 @@ def test_a_message_gives_its_payload_to_arcs_and_to_the_step() -> None:
     talk.message("response", {"a": 1}, order_id=7, more=True)
 
     assert talk.payloads("token.created")[-1].args == {"body": {"a": 1}}
-    assert talk.execution.results["wait_for_response"].result == {"a": 1}
+    assert talk.execution.outputs.results["wait_for_response"].result == {"a": 1}
 
 
 @pytest.mark.req("MSG-01")
@@ -137,4 +137,4 @@ def test_a_correlation_that_nothing_could_be_found_by_fails_the_step(correlation
     talk.start()
 
     assert talk.status == "failed"
-    assert said in str(talk.execution.error)
+    assert said in str(talk.execution.lifecycle.error)

@@ -59,13 +59,13 @@ def test_refused_reports_are_kept_once_for_each_order_epoch_and_worker(talk: Con
 
 @pytest.mark.req("WRK-03")
 def test_an_order_is_claimed_once_per_epoch(talk: Conversation) -> None:
-    order_id = talk.run("start").order_id
+    order_id = talk.run("start").lease.order_id
     assert order_id is not None
     claim = ClaimOrder(at=talk.clock.now(), order_id=order_id, worker_id="w1")
 
     assert talk.decide(claim).verdict is ReportResult.ACCEPTED
     assert talk.decide(claim).verdict is ReportResult.FENCED
-    assert talk.run("start").lease_epoch == 1
+    assert talk.run("start").lease.lease_epoch == 1
 
 
 def test_another_worker_cannot_report_under_somebodys_lease(talk: Conversation) -> None:
@@ -88,7 +88,7 @@ def test_a_second_lease_begins_after_the_last_recorded_directive(talk: Conversat
 
     position = talk.run("start").position
     assert (position.task, position.iter, position.prev.result if position.prev else None) == ("two", {"k": 5}, 1)
-    assert talk.run("start").lease_epoch == 2
+    assert talk.run("start").lease.lease_epoch == 2
     assert talk.types().count("step.started") == 1
 
 

@@ -94,7 +94,7 @@ def test_a_failure_taken_by_an_arc_leaves_the_execution_completed() -> None:
     talk.done("a")
 
     assert talk.status == "completed"
-    assert talk.execution.error is None
+    assert talk.execution.lifecycle.error is None
 
 
 @pytest.mark.req("ROUTE-08")
@@ -206,8 +206,8 @@ workflow:
 
     assert talk.ran() == ["a"] * 20
     assert talk.status == "failed"
-    assert talk.execution.error is not None
-    assert talk.execution.error.kind == "execution.budget"
+    assert talk.execution.lifecycle.error is not None
+    assert talk.execution.lifecycle.error.kind == "execution.budget"
 
 
 @pytest.mark.req("ROUTE-10")
@@ -220,9 +220,9 @@ def test_more_tokens_at_once_than_there_may_be_step_runs_are_not_made() -> None:
 
     assert talk.types().count("token.created") == 1
     assert talk.status == "failed"
-    assert talk.execution.error is not None
-    assert talk.execution.error.kind == "execution.budget"
-    assert 'the arcs of step "start" make 100000 tokens' in talk.execution.error.message
+    assert talk.execution.lifecycle.error is not None
+    assert talk.execution.lifecycle.error.kind == "execution.budget"
+    assert 'the arcs of step "start" make 100000 tokens' in talk.execution.lifecycle.error.message
 
 
 @pytest.mark.req("TPL-09")
@@ -235,9 +235,9 @@ def test_a_template_error_in_an_arc_fails_the_execution_and_names_the_arc(arc: s
 
     assert talk.ran() == ["start"]
     assert talk.status == "failed"
-    assert talk.execution.error is not None
-    assert talk.execution.error.kind == "template.error"
-    assert 'arc 0 of step "start" to "a"' in talk.execution.error.message
+    assert talk.execution.lifecycle.error is not None
+    assert talk.execution.lifecycle.error.kind == "template.error"
+    assert 'arc 0 of step "start" to "a"' in talk.execution.lifecycle.error.message
 
 
 def test_the_steps_own_set_ctx_is_written_before_its_arcs_are_evaluated() -> None:

@@ -76,14 +76,14 @@ def test_two_noops_end_the_step_done_and_leave_prev_alone() -> None:
 def test_a_noop_that_asks_for_the_worker_gets_an_order() -> None:
     talk = one_step("{kind: noop, spec: {place: worker}}")
 
-    assert talk.run("start").order_id is not None
+    assert talk.run("start").lease.order_id is not None
     assert talk.status == "running"
 
 
 def test_a_noop_whose_policy_retries_is_the_workers() -> None:
     talk = one_step([noop("a", {"do": "retry", "attempts": 2})])
 
-    assert talk.run("start").order_id is not None
+    assert talk.run("start").lease.order_id is not None
 
 
 @pytest.mark.req("PIPE-03", "POL-10", "POL-12")

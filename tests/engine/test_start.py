@@ -41,7 +41,7 @@ def test_the_payload_is_laid_over_the_workload_and_nothing_changes_it_later() ->
 
     [started] = talk.payloads("workflow.started")
     assert started.workload == {"a": {"x": 1, "y": 3}, "l": []}
-    assert talk.execution.workload == started.workload
+    assert talk.execution.origin.workload == started.workload
     assert [type(event.payload) for event in talk.log].count(WorkflowStarted) == 1
 
 

@@ -32,7 +32,7 @@ def test_an_alternative_stops_the_body_and_sends_the_token_another_way() -> None
     talk = timed(PYTHON, ALTERNATIVE)
     talk.start()
     talk.claim("start")
-    order_id = talk.run("start").order_id
+    order_id = talk.run("start").lease.order_id
     late = talk.report_of("start", *talk.task("start", 1))
 
     talk.clock.advance(300)
@@ -106,7 +106,7 @@ def test_it_counts_from_the_start_of_the_step_and_ends_with_it() -> None:
 
     talk.done("start", 1)
 
-    assert talk.execution.alarms.due == {}
+    assert talk.execution.open_waits.due_times.due == {}
 
 
 @pytest.mark.req("TMR-05", "TMR-02")
@@ -117,19 +117,19 @@ def test_it_covers_the_waits_of_the_step() -> None:
     assert talk.sleep() == 300
 
     assert talk.ran() == ["start", "other"]
-    assert (talk.execution.waits, talk.execution.alarms.due, talk.open_waits) == ({}, {}, {})
+    assert (talk.execution.open_waits.waits, talk.execution.open_waits.due_times.due, talk.open_waits) == ({}, {}, {})
 
 
 @pytest.mark.req("TMR-05", "LOOP-05")
 def test_it_covers_a_loop() -> None:
     talk = timed("loop: {in: [1, 2], iterator: x, spec: {mode: parallel}}\n    " + PYTHON, ALTERNATIVE)
     talk.start()
-    [order_id, *_] = talk.execution.orders
+    [order_id, *_] = talk.execution.order_states.open
     talk.tell(ClaimOrder(at=talk.clock.now(), order_id=order_id, worker_id="w1"))
     talk.sleep()
 
     assert talk.ran() == ["start", "other"]
-    assert talk.execution.orders == {}
+    assert talk.execution.order_states.open == {}
 
 
 @pytest.mark.req("TMR-05", "TPL-09")
@@ -138,7 +138,7 @@ def test_a_duration_that_cannot_be_rendered_fails_the_token() -> None:
     talk.start()
 
     assert talk.status == "failed"
-    assert "timeout.duration" in str(talk.execution.error)
+    assert "timeout.duration" in str(talk.execution.lifecycle.error)
 
 
 @pytest.mark.req("TMR-05", "TMR-06")
@@ -170,7 +170,7 @@ workflow:
     talk.clock.advance(60)
 
     talk.claim("work")
-    assert talk.run("work").lease_epoch == 1
+    assert talk.run("work").lease.lease_epoch == 1
     talk.wake()
 
     assert talk.ran()[-1] == "end"

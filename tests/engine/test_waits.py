@@ -75,14 +75,14 @@ workflow:
 """
     )
     talk.start()
-    first, second = talk.execution.waits
+    first, second = talk.execution.open_waits.waits
 
     decision = talk.cancel_timer("t")
     assert decision.verdict is ReportResult.CONFLICT
     assert first in (decision.detail or "")
     assert talk.cancel_timer(second).verdict is ReportResult.ACCEPTED
 
-    assert list(talk.execution.waits) == [first]
+    assert list(talk.execution.open_waits.waits) == [first]
 
 
 @pytest.mark.req("TMR-03")
@@ -128,8 +128,8 @@ def test_a_block_that_cannot_be_rendered_fails_the_step(timer: str, said: str) -
     talk.start()
 
     assert talk.status == "failed"
-    assert talk.execution.error is not None
-    assert said in talk.execution.error.message
+    assert talk.execution.lifecycle.error is not None
+    assert said in talk.execution.lifecycle.error.message
 
 
 @pytest.mark.req("ADV-02", "TMR-02", "TMR-04", "MSG-01")
@@ -153,7 +153,7 @@ def test_the_first_wait_wins_and_the_others_are_withdrawn(winner: str) -> None:
     assert talk.status == "completed"
     withdrawn = [one.withdrawn for one in talk.payloads("timer.cancelled")]
     assert withdrawn == ([] if winner == "timer" else [True])
-    assert (talk.execution.waits, talk.execution.alarms.due) == ({}, {})
+    assert (talk.execution.open_waits.waits, talk.execution.open_waits.due_times.due) == ({}, {})
 
 
 @pytest.mark.req("TMR-02", "TPL-07")
@@ -172,7 +172,7 @@ workflow:
     assert talk.execution.wake_at is None
     talk.done("start", {"after": 30})
 
-    assert talk.run("start").order_id is None, "no worker is held"
+    assert talk.run("start").lease.order_id is None, "no worker is held"
     assert talk.sleep() == 30
     assert talk.payloads("token.created")[-1].args == {"was": 30, "name": "start"}
 
@@ -219,7 +219,7 @@ workflow:
     talk.cancel()
 
     assert talk.status == "cancelled"
-    assert (talk.execution.waits, talk.execution.alarms.due, talk.open_waits) == ({}, {}, {})
+    assert (talk.execution.open_waits.waits, talk.execution.open_waits.due_times.due, talk.open_waits) == ({}, {}, {})
     assert talk.tasks[task_id].state == "withdrawn"
     assert talk.payloads("timer.cancelled")[0].withdrawn
 
@@ -238,5 +238,5 @@ def test_a_lifetime_covers_the_wait(lifecycle: str, after: float, kind: str | No
     assert talk.sleep() == after
 
     assert talk.status == ("completed" if kind is None else "failed")
-    assert (talk.execution.error.kind if talk.execution.error else None) == kind
-    assert talk.execution.alarms.due == {}
+    assert (talk.execution.lifecycle.error.kind if talk.execution.lifecycle.error else None) == kind
+    assert talk.execution.open_waits.due_times.due == {}

@@ -26,7 +26,7 @@ def test_a_handler_runs_beside_the_wait() -> None:
     talk.start()
 
     talk.inject("audit.required")
-    assert len(talk.execution.orders) == 1
+    assert len(talk.execution.order_states.open) == 1
     talk.message("m")
 
     assert talk.payloads("next.selected")[0].event == "message.received"
@@ -40,6 +40,6 @@ def test_an_interrupting_handler_withdraws_the_waits() -> None:
 
     talk.inject("audit.required")
 
-    assert (talk.execution.waits, talk.execution.alarms.due, talk.open_waits) == ({}, {}, {})
+    assert (talk.execution.open_waits.waits, talk.execution.open_waits.due_times.due, talk.open_waits) == ({}, {}, {})
     assert talk.tasks[task_id].state == "withdrawn"
     assert talk.payloads("timer.cancelled")[0].withdrawn

@@ -79,7 +79,7 @@ class Play:
         self.talk.wake(self.dice.choice([0, 1, 3, 10]))
 
     def message(self) -> None:
-        waits = [one for one in self.talk.execution.waits.values() if one.kind is WaitKind.MESSAGE]
+        waits = [one for one in self.talk.execution.open_waits.waits.values() if one.kind is WaitKind.MESSAGE]
         if len(waits) == 1:
             self.talk.message(waits[0].name, {"n": 1}, message_id=self.fresh())
 
@@ -99,14 +99,14 @@ class Play:
             self.talk.act(self.dice.choice(["claim", "release", "complete"]), task_id=task_id, roles=("r",))
 
     def hold(self) -> None:
-        self.talk.resume() if self.talk.execution.paused else self.talk.pause()
+        self.talk.resume() if self.talk.execution.lifecycle.paused else self.talk.pause()
 
     def work(self) -> None:
         for name in self.talk.running():
             run = self.talk.run(name)
-            if run.order_id is None:
+            if run.lease.order_id is None:
                 continue
-            if run.lease_epoch == 0:
+            if run.lease.lease_epoch == 0:
                 self.talk.claim(name)
             elif self.talk.plan.step(run.step).case is not None:
                 self.talk.report(self.talk.report_of(name, *case_entries(self.talk, name, 1)))
@@ -127,14 +127,19 @@ def test_whatever_happens_an_execution_comes_to_its_end_and_leaves_nothing(text:
         if talk.status != "running":
             break
         play.turn()
-    if talk.execution.paused:
+    if talk.execution.lifecycle.paused:
         talk.resume()
     for _ in range(60):
         play.work()
         talk.wake(10)
 
     execution = talk.execution
-    assert talk.status != "running", (talk.running(), execution.waits)
-    assert (execution.waits, execution.delayed, execution.alarms.due, talk.open_waits) == ({}, {}, {}, {})
-    assert not any(task.is_open for task in execution.tasks.values())
-    assert (execution.runs, execution.tokens, execution.orders) == ({}, {}, {})
+    assert talk.status != "running", (talk.running(), execution.open_waits.waits)
+    assert (
+        execution.open_waits.waits,
+        execution.held.delayed,
+        execution.open_waits.due_times.due,
+        talk.open_waits,
+    ) == ({}, {}, {}, {})
+    assert not any(task.is_open for task in execution.open_waits.human_tasks.values())
+    assert (execution.runs, execution.tokens, execution.order_states.open) == ({}, {}, {})

@@ -46,9 +46,9 @@ class Waiting(Conversation):
                     del self.open_waits[effect.wait_id]
                 case ChangeTask():
                     self.tasks[effect.task.task_id] = effect.task
-        awaited = {one.wait_id for one in self.execution.waits.values() if one.kind in ("message", "signal")}
+        awaited = {one.wait_id for one in self.execution.open_waits.waits.values() if one.kind in ("message", "signal")}
         assert set(self.open_waits) == awaited
-        assert self.tasks == self.execution.tasks, "the work list and the state agree"
+        assert self.tasks == self.execution.open_waits.human_tasks, "the work list and the state agree"
         return decision
 
     def wake(self, after: float = 0.0) -> list[Event]:
@@ -67,7 +67,7 @@ class Waiting(Conversation):
     def wait(self, kind: WaitKind, step: str | None = None) -> Wait:
         [found] = [
             one
-            for one in self.execution.waits.values()
+            for one in self.execution.open_waits.waits.values()
             if one.kind is kind and step in (None, self.execution.runs[one.step_run_id].step)
         ]
         return found

@@ -14,8 +14,8 @@ def compare_projection(projection: Projection, execution: Execution) -> None:
     """After whole commands: in the middle of one, events that belong together have not all been told."""
     runs = {run_id: run for run_id, run in execution.runs.items() if run.side_run is None}
     held = {token_id: token.held for token_id, token in execution.tokens.items() if token.held is not None}
-    waits = {wait_id: (wait.kind.value, wait.opened_at) for wait_id, wait in execution.waits.items()}
-    saga = execution.saga
+    waits = {wait_id: (wait.kind.value, wait.opened_at) for wait_id, wait in execution.open_waits.waits.items()}
+    saga = execution.side_work.saga
 
     assert projection.status == _status(execution)
     assert projection.places == {token_id: token.step for token_id, token in execution.tokens.items()}
@@ -25,7 +25,7 @@ def compare_projection(projection: Projection, execution: Execution) -> None:
     assert set(projection.steps) == {run_id for run_id, run in runs.items() if run.ended is None}
     assert {key: one.reason for key, one in projection.held.items() if one.awaited is None} == held
     assert {key: (one.reason, one.since) for key, one in projection.held.items() if one.awaited is not None} == waits
-    assert set(projection.side_runs) == set(execution.side_runs)
+    assert set(projection.side_runs) == set(execution.side_work.step_runs)
     assert list(projection.pending) == list(saga.todo if saga is not None else ())
     assert list(projection.undoable) == list(saga.registered if saga is not None else ())
     for run_id, view in {**projection.steps, **projection.side_runs}.items():
@@ -40,10 +40,12 @@ def compare_history(history: StateHistory, execution: Execution) -> None:
     steps = {one.step: one for one in history.steps(history.seq)}
 
     assert {step: one.tokens for step, one in steps.items() if one.tokens} == before
-    if execution.status is None:
+    if execution.lifecycle.status is None:
         running = Counter(run.step for run in runs.values())
         assert {step: one.running for step, one in steps.items() if one.running} == running
-    assert history.undoable(history.seq) == len(execution.saga.registered if execution.saga is not None else ())
+    assert history.undoable(history.seq) == len(
+        execution.side_work.saga.registered if execution.side_work.saga is not None else ()
+    )
     for run_id, run in runs.items():
         if run.loop is not None:
             frame, counts = run.loop.frames[()], history.loops[run_id, ()].counts(history.seq)
@@ -51,11 +53,11 @@ def compare_history(history: StateHistory, execution: Execution) -> None:
 
 
 def _status(execution: Execution) -> str:
-    if execution.status is not None:
-        return execution.status.value
-    if execution.paused:
+    if execution.lifecycle.status is not None:
+        return execution.lifecycle.status.value
+    if execution.lifecycle.paused:
         return "paused"
-    return "cancelling" if execution.cancelled is not None else "running"
+    return "cancelling" if execution.lifecycle.cancelled is not None else "running"
 
 
 def _compare_run(view: StepRunView, run: StepRun) -> None:

@@ -23,7 +23,7 @@ FOLDER = Path(__file__).parent / "logs"
 def told_by(events: list[Event]) -> dict[str, Any]:
     """What follows from a log: its rows, and how it ended."""
     execution = replayed(events[0].execution_id, events[0].trace_id, events)
-    about = {"ctx": execution.ctx, "error": execution.error, "rows": derived_rows(events)}
+    about = {"ctx": execution.ctx, "error": execution.lifecycle.error, "rows": derived_rows(events)}
     return dict(json.loads(msgspec.json.encode(about)))
 
 

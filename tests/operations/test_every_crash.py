@@ -58,7 +58,7 @@ def tool() -> Scripted:
 async def test_stopping_after_any_commit_leads_to_the_same_end() -> None:
     whole = Recording()
     undisturbed = await drive(NET, whole, tool(), resumed=False)
-    assert undisturbed.ends["end"].result == {"sum": 24 + 1 + 101 + 1}
+    assert undisturbed.outputs.ends["end"].result == {"sum": 24 + 1 + 101 + 1}
 
     for length in range(1, len(whole.commits)):
         store = MemoryStore()
@@ -70,8 +70,8 @@ async def test_stopping_after_any_commit_leads_to_the_same_end() -> None:
 
         execution = await drive(NET, store, scripted, resumed=True)
 
-        assert execution.status == undisturbed.status
+        assert execution.lifecycle.status == undisturbed.lifecycle.status
         assert execution.ctx == undisturbed.ctx
-        assert execution.ends == undisturbed.ends
-        assert execution.results == undisturbed.results
+        assert execution.outputs.ends == undisturbed.outputs.ends
+        assert execution.outputs.results == undisturbed.outputs.results
         assert len(by_tools) + len(scripted.calls) == TASK_RUNS, "no recorded task runs again, and none is left out"

@@ -92,9 +92,9 @@ async def told(store: MemoryStore) -> dict[str, Any]:
 async def test_stopping_after_any_commit_leads_to_the_same_end() -> None:
     whole = Recording()
     undisturbed = await drive_with_child(whole, tool(), resumed=False)
-    assert undisturbed.status == "completed"
+    assert undisturbed.lifecycle.status == "completed"
     assert undisturbed.ctx == {"n": 1, "inputs": {"a": {"sum": 42}, "b": 7}}
-    assert undisturbed.results["merge"].result == 4
+    assert undisturbed.outputs.results["merge"].result == 4
     everything = await told(whole)
     assert len(everything) == 3
 
@@ -105,8 +105,10 @@ async def test_stopping_after_any_commit_leads_to_the_same_end() -> None:
 
         execution = await drive_with_child(store, tool(), resumed=True)
 
-        assert (execution.status, execution.ctx) == (undisturbed.status, undisturbed.ctx), f"after commit {length}"
-        assert execution.results["merge"].result == 4
+        assert (execution.lifecycle.status, execution.ctx) == (undisturbed.lifecycle.status, undisturbed.ctx), (
+            f"after commit {length}"
+        )
+        assert execution.outputs.results["merge"].result == 4
         assert await told(store) == everything
-        assert execution.forks == {}
-        assert execution.slots == {}
+        assert execution.held.forks == {}
+        assert execution.held.slots == {}

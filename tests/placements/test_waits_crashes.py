@@ -43,7 +43,9 @@ async def _stopped_everywhere(backend: str, folder: Path, net: Net, say: Speak) 
 
             execution = await drive(store, net, say, resumed=True)
 
-            assert (execution.status, execution.ctx) == (undisturbed.status, undisturbed.ctx), length
-            assert [*execution.ends] == [*undisturbed.ends], length
-            assert execution.runs_of == undisturbed.runs_of, length
+            assert (execution.lifecycle.status, execution.ctx) == (undisturbed.lifecycle.status, undisturbed.ctx), (
+                length
+            )
+            assert [*execution.outputs.ends] == [*undisturbed.outputs.ends], length
+            assert execution.runs_by_step == undisturbed.runs_by_step, length
             check_log(await store.events("x1"), dialect=net.dialect, interrupted=True)

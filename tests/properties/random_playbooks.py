@@ -51,7 +51,7 @@ def act(talk: Conversation, choose: st.DataObject) -> None:
     """One move of a worker: claim, report a task or an end, lose a lease."""
     name = choose.draw(st.sampled_from(sorted(name for name, run in talk.names.items() if run in open_runs(talk))))
     run = talk.run(name)
-    if run.lease_epoch == 0 or choose.draw(st.integers(0, 6)) == 0:
+    if run.lease.lease_epoch == 0 or choose.draw(st.integers(0, 6)) == 0:
         talk.claim(name)
         return
     following = "t1" if run.position.task == "t0" and len(talk.plan.step(run.step).tasks) > 1 else None
@@ -67,7 +67,7 @@ def act(talk: Conversation, choose: st.DataObject) -> None:
 
 
 def open_runs(talk: Conversation) -> set[str]:
-    return set(talk.execution.orders.values())
+    return set(talk.execution.order_states.open.values())
 
 
 def as_yaml(text: str) -> str:

@@ -61,19 +61,19 @@ def tree_of_game(state: State) -> Tree:
 def tree_of_engine(execution: Execution) -> Tree:
     tokens = []
     for token in execution.tokens.values():
-        groups = tuple(fork.fork_id for fork in around(execution.forks, token.fork))[::-1]
+        groups = tuple(fork.fork_id for fork in around(execution.held.forks, token.fork))[::-1]
         tokens.append((groups, token.step, token.held == "join"))
-    fired = {(fork.fork_id, step) for fork in execution.forks.values() for step in fork.joined}
+    fired = {(fork.fork_id, step) for fork in execution.held.forks.values() for step in fork.joined}
     return tree_of(tokens, fired)
 
 
 def check_counts(execution: Execution) -> None:
     """What is counted as tokens move is what a look at every token gives."""
-    for fork in execution.forks.values():
+    for fork in execution.held.forks.values():
         inside = [
             token
             for token in execution.tokens.values()
-            if fork.fork_id in {one.fork_id for one in around(execution.forks, token.fork)}
+            if fork.fork_id in {one.fork_id for one in around(execution.held.forks, token.fork)}
         ]
         assert inside, "a group without tokens is gone"
         waiting = [token for token in inside if token.held == "join" and token.fork == fork.fork_id]
@@ -84,8 +84,8 @@ def check_counts(execution: Execution) -> None:
             if token not in waiting:
                 out[token.step] = out.get(token.step, 0) + 1
         assert fork.out == out
-    assert execution.blocked.keys() == {
-        step for fork in execution.forks.values() for step, blocks in fork.joined.items() if blocks
+    assert execution.held.blocked.keys() == {
+        step for fork in execution.held.forks.values() for step, blocks in fork.joined.items() if blocks
     }
 
 
@@ -150,4 +150,4 @@ def test_a_net_that_is_proved_sound_runs_to_its_end_in_any_order(seed: int, size
     assert "join.unfilled" not in talk.types()
     if not talk.execution.runs:  # a cycle whose guard stays true is cut off above
         assert talk.status == "completed"
-        assert talk.execution.forks == {}
+        assert talk.execution.held.forks == {}

@@ -302,4 +302,4 @@ async def test_a_large_file_is_written_beside_what_a_server_does(tmp_path: Path)
         results.free.set()
         await held
         async with conducting(store, results) as other:
-            assert len((await other.executions.execution("x1")).execution.workload["large"]) == 3_000_000
+            assert len((await other.executions.execution("x1")).execution.origin.workload["large"]) == 3_000_000

@@ -118,8 +118,8 @@ async def test_the_text_of_an_error_is_cut_by_the_server_as_well() -> None:
 
     assert max(sizes(await stored(control_plane))) < 65_536
     execution = await control_plane.executions.ended_execution("x1")
-    assert execution.error is not None
-    assert execution.error.message.endswith("… (cut, 5000000 characters)")
+    assert execution.lifecycle.error is not None
+    assert execution.lifecycle.error.message.endswith("… (cut, 5000000 characters)")
 
 
 @pytest.mark.req("RES-03", "EVT-07")

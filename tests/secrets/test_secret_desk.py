@@ -26,9 +26,9 @@ def claimed() -> tuple[Conversation, Ask]:
     conversation.start()
     conversation.claim("start")
     run = conversation.run("start")
-    assert run.order_id is not None
+    assert run.lease.order_id is not None
     return conversation, Ask(
-        execution_id="x1", order_id=run.order_id, lease_epoch=run.lease_epoch, worker_id="w1", name="api"
+        execution_id="x1", order_id=run.lease.order_id, lease_epoch=run.lease.lease_epoch, worker_id="w1", name="api"
     )
 
 

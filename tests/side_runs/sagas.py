@@ -57,5 +57,5 @@ def undoing() -> Conversation:
     talk.done("start", {"id": 1})
     talk.done("charge", {"id": 2})
     talk.tell(CancelExecution(at=talk.clock.now(), compensate=True))
-    [talk.names["undo#1"]] = talk.execution.side_runs
+    [talk.names["undo#1"]] = talk.execution.side_work.step_runs
     return talk

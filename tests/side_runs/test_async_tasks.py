@@ -97,8 +97,8 @@ async def test_stopping_after_any_commit_runs_the_work_to_its_end() -> None:
 
         done = payloads(await store.events("x1"), AsyncDone)
         assert [one.result.result for one in done] == ["inserted"], length
-        assert execution.status == "completed"
-        assert execution.side_runs == {}
+        assert execution.lifecycle.status == "completed"
+        assert execution.side_work.step_runs == {}
 
 
 CASE = """

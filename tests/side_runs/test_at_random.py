@@ -83,15 +83,21 @@ class Chaos:
             self._work(self.random.choice(runs), lose=self.random.random() < 0.2)
 
     def _with_orders(self) -> list[StepRun]:
-        return [run for run in self.talk.execution.runs.values() if run.order_id in self.talk.execution.orders]
+        return [
+            run
+            for run in self.talk.execution.runs.values()
+            if run.lease.order_id in self.talk.execution.order_states.open
+        ]
 
     def _work(self, run: StepRun, *, lose: bool) -> None:
         """Claim the order, or go on with it; a lost worker tells nothing more."""
         talk = self.talk
-        assert run.order_id is not None
-        if run.lease_epoch == 0 or lose:
+        assert run.lease.order_id is not None
+        if run.lease.lease_epoch == 0 or lose:
             worker = f"w{self.random.randrange(3)}"
-            claim = ClaimOrder(at=talk.clock.now(), order_id=run.order_id, worker_id=worker, seen_epoch=run.lease_epoch)
+            claim = ClaimOrder(
+                at=talk.clock.now(), order_id=run.lease.order_id, worker_id=worker, seen_epoch=run.lease.lease_epoch
+            )
             talk.tell(claim)
             return
         talk.names["now#1"] = run.step_run_id
@@ -115,20 +121,20 @@ class Chaos:
 
     def _report(self, run: StepRun, entries: list[Entry]) -> None:
         talk = self.talk
-        assert run.order_id is not None
-        assert run.worker_id is not None
+        assert run.lease.order_id is not None
+        assert run.lease.worker_id is not None
         report = Report(
-            order_id=run.order_id,
+            order_id=run.lease.order_id,
             execution_id="x1",
-            lease_epoch=run.lease_epoch,
-            worker_id=run.worker_id,
+            lease_epoch=run.lease.lease_epoch,
+            worker_id=run.lease.worker_id,
             entries=tuple(Timed(talk.clock.now(), entry) for entry in entries),
         )
         verdict, _ = talk.report(report)
         assert verdict in (ReportResult.ACCEPTED, ReportResult.DUPLICATE)
         if self.random.random() < 0.3:  # the worker did not hear of it, and tells again
             again = talk.decide(RecordReport(at=talk.clock.now(), report=report))
-            assert again.verdict is not ReportResult.ACCEPTED or talk.execution.run_of(run.order_id) is not None
+            assert again.verdict is not ReportResult.ACCEPTED or talk.execution.run_of(run.lease.order_id) is not None
 
 
 @pytest.mark.req("SAGA-03", "ADV-01", "TOOL-12", "EVT-07")
@@ -138,10 +144,16 @@ def test_whatever_happens_it_ends_and_leaves_nothing(seed: int) -> None:
     chaos.run()
 
     execution, log = chaos.talk.execution, chaos.talk.log
-    assert execution.status is not None
-    for left in (execution.tokens, execution.runs, execution.side_runs, execution.orders, execution.agenda):
+    assert execution.lifecycle.status is not None
+    for left in (
+        execution.tokens,
+        execution.runs,
+        execution.side_work.step_runs,
+        execution.order_states.open,
+        execution.agenda,
+    ):
         assert left == {}
-    assert (execution.handling, execution.summons) == ({}, {})
+    assert (execution.side_work.handlers, execution.side_work.pending_handlers) == ({}, {})
     ends = Counter(
         event.payload.registration_id
         for event in log

@@ -97,14 +97,14 @@ def conversation() -> Conversation:
 
 def under_way(talk: Conversation) -> str:
     """Name the compensation that is being run."""
-    [run_id] = talk.execution.side_runs
+    [run_id] = talk.execution.side_work.step_runs
     talk.names["undo#1"] = run_id
     return "undo"
 
 
 def undone(talk: Conversation, result: Any = None) -> None:
     name = under_way(talk)
-    if talk.run(name).lease_epoch == 0:
+    if talk.run(name).lease.lease_epoch == 0:
         talk.claim(name)
     talk.report(talk.report_of(name, *talk.task(name, result), StepDone(result=TaskResult(result=result))))
 
@@ -152,8 +152,8 @@ def test_a_registration_is_used_once_whatever_triggers_again() -> None:
     talk = conversation()
     undone(talk)
     undone(talk)
-    assert talk.execution.saga is not None
-    assert talk.execution.saga.registered == {}
+    assert talk.execution.side_work.saga is not None
+    assert talk.execution.side_work.saga.registered == {}
     talk.tell(CancelExecution(at=talk.clock.now(), compensate=True))
 
     assert ended(talk.log) == [("done", "charge"), ("done", "start")]
@@ -250,8 +250,8 @@ def test_a_second_cancel_stops_the_compensation_too() -> None:
 
     assert ended(talk.log) == [("unknown", "charge")]
     assert talk.status == "cancelled"
-    assert talk.execution.saga is not None
-    assert [one.step for one in talk.execution.saga.registered.values()] == ["start"], "it stays as it is"
+    assert talk.execution.side_work.saga is not None
+    assert [one.step for one in talk.execution.side_work.saga.registered.values()] == ["start"], "it stays as it is"
 
 
 @pytest.mark.req("SRV-07", "SAGA-02")
@@ -260,11 +260,11 @@ def test_while_paused_no_further_compensation_begins() -> None:
     talk.claim(under_way(talk))
     talk.pause()
     talk.report(talk.report_of("undo", *talk.task("undo"), StepDone()))
-    assert talk.execution.side_runs == {}
+    assert talk.execution.side_work.step_runs == {}
 
     talk.resume()
 
-    assert [talk.execution.runs[one].step for one in talk.execution.side_runs] == ["start"]
+    assert [talk.execution.runs[one].step for one in talk.execution.side_work.step_runs] == ["start"]
 
 
 @pytest.mark.req("SAGA-03")
@@ -286,7 +286,7 @@ def test_one_that_loses_worker_after_worker_is_given_up() -> None:
     undone(talk)
     talk.claim(under_way(talk))
 
-    order_id = talk.run("undo").order_id
+    order_id = talk.run("undo").lease.order_id
     assert order_id is not None
     talk.tell(LoseOrder(at=talk.clock.now(), order_id=order_id, seen_epoch=1))
 

@@ -18,7 +18,7 @@ INTERRUPTING = TEXT.replace("interrupting: false", "interrupting: true")
 def inject(talk: Conversation, who: str = "ann", name: str = "audit.required") -> list[str]:
     """Inject the event; the handlers that run then, by the name of their task."""
     talk.tell(InjectEvent(at=talk.clock.now(), name=name, data={"who": who}))
-    handlers = {talk.execution.runs[one].position.task or "": one for one in talk.execution.side_runs}
+    handlers = {talk.execution.runs[one].position.task or "": one for one in talk.execution.side_work.step_runs}
     for task, run_id in handlers.items():
         talk.names[f"{task}#1"] = run_id
     return list(handlers)
@@ -40,7 +40,7 @@ def test_a_handler_runs_beside_the_body_whose_result_is_its_own() -> None:
     talk.done("start", 1)
 
     assert talk.ran() == ["start", "done"]
-    assert talk.execution.results["start"].result == 1
+    assert talk.execution.outputs.results["start"].result == 1
     assert talk.status == "completed"
     assert [one.handler for one in talk.payloads("handler.done")] == [0]
     assert [one.handler for one in talk.payloads("handler.skipped")] == [1], "its condition does not hold"
@@ -52,9 +52,9 @@ def test_each_handler_of_the_event_runs_and_each_event_runs_it_again() -> None:
 
     assert inject(talk, "bob") == ["audit", "warn"]
     inject(talk, "bob")
-    assert len(talk.execution.side_runs) == 4
+    assert len(talk.execution.side_work.step_runs) == 4
     assert inject(talk, name="something.else")
-    assert len(talk.execution.side_runs) == 4
+    assert len(talk.execution.side_work.step_runs) == 4
 
 
 @pytest.mark.req("ADV-01")
@@ -124,7 +124,7 @@ workflow:
     talk.claim("long")
     talk.done("short")
 
-    [side_run] = talk.execution.side_runs
+    [side_run] = talk.execution.side_work.step_runs
     assert talk.execution.runs[side_run].position.task == "audit"
 
 
@@ -149,7 +149,7 @@ def test_a_second_event_does_not_interrupt_again() -> None:
     inject(talk)
     inject(talk)
 
-    assert len(talk.execution.side_runs) == 1
+    assert len(talk.execution.side_work.step_runs) == 1
 
 
 @pytest.mark.req("ADV-01")
@@ -160,7 +160,7 @@ def test_cancelling_stops_handlers_with_the_rest() -> None:
 
     talk.cancel()
 
-    assert talk.execution.side_runs == {}
+    assert talk.execution.side_work.step_runs == {}
     assert talk.payloads("handler.failed")[0].stopped
     assert talk.status == "cancelled"
 
@@ -173,7 +173,7 @@ def test_while_paused_events_are_kept_for_handlers() -> None:
 
     talk.resume()
 
-    assert len(talk.execution.side_runs) == 1
+    assert len(talk.execution.side_work.step_runs) == 1
 
 
 @pytest.mark.req("ADV-01")
@@ -193,7 +193,7 @@ workflow:
     )
     talk.start()
     inject(talk)
-    assert len(talk.execution.orders) == 1
+    assert len(talk.execution.order_states.open) == 1
 
     handled(talk, "audit")
 
@@ -222,6 +222,6 @@ workflow:
     handled(talk, "audit")
 
     assert talk.ran() == ["start", "end"]
-    assert talk.execution.waits == {}
-    assert talk.execution.alarms.nearest is None
+    assert talk.execution.open_waits.waits == {}
+    assert talk.execution.open_waits.due_times.nearest is None
     assert talk.status == "completed"

@@ -48,7 +48,7 @@ def wake(talk: Conversation) -> None:
 
 def end_side_run(talk: Conversation) -> None:
     """Claim the compensation that is under way, and report that it has ended."""
-    [run_id] = talk.execution.side_runs
+    [run_id] = talk.execution.side_work.step_runs
     talk.names["side_run#1"] = run_id
     talk.done("side_run")
 
@@ -169,8 +169,8 @@ def test_a_worker_cancels_it_with_the_credential_it_was_submitted_with() -> None
 def test_it_needs_a_worker_that_runs_the_kind() -> None:
     talk = submitted()
     talk.cancel()
-    [run_id] = talk.execution.side_runs
-    order_id = talk.execution.runs[run_id].order_id
+    [run_id] = talk.execution.side_work.step_runs
+    order_id = talk.execution.runs[run_id].lease.order_id
     assert order_id is not None
 
     assert needs_of(talk.plan, talk.execution, order_id) == {"quantum"}

@@ -75,7 +75,7 @@ async def test_what_a_child_has_registered_is_undone_in_reverse_before_what_came
 
     execution = await driven(store, scripted)
 
-    assert execution.status == "failed"
+    assert execution.lifecycle.status == "failed"
     assert undone(scripted) == UNDONE
     rows = {row.execution_id: row for row in await store.executions()}
     assert sorted(row.status for row in rows.values()) == ["completed", "completed", "failed"]
@@ -94,7 +94,7 @@ async def test_a_child_that_cannot_be_undone_is_a_failed_compensation() -> None:
     names = [(event.event_type, event.step) for event in await store.events("x1")]
     assert ("compensation.failed", "nested") in names
     assert ("compensation.done", "start") in names
-    assert execution.status == "failed"
+    assert execution.lifecycle.status == "failed"
 
 
 @pytest.mark.req("SAGA-01")
@@ -123,7 +123,7 @@ async def test_stopping_after_any_commit_undoes_the_same_things_in_the_same_orde
 
         execution = await driven(store, tool(), resumed=True)
 
-        assert execution.status == "failed", length
+        assert execution.lifecycle.status == "failed", length
         rows = await store.executions()
         assert sorted(row.status for row in rows) == ["completed", "completed", "failed"], length
         done = [

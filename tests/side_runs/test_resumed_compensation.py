@@ -41,7 +41,7 @@ def half_undone(**written: Any) -> Conversation:
     talk.done("start")
     talk.done("later")
     talk.tell(CancelExecution(at=talk.clock.now(), compensate=True))
-    [talk.names["undo#1"]] = talk.execution.side_runs
+    [talk.names["undo#1"]] = talk.execution.side_work.step_runs
     talk.claim("undo")
     talk.report(talk.report_of("undo", *talk.task("undo", set_ctx=written, next="second")))
     return talk
@@ -49,7 +49,7 @@ def half_undone(**written: Any) -> Conversation:
 
 def taken_up(talk: Conversation) -> Order:
     talk.claim("undo", worker_id="w2")
-    order_id = talk.run("undo").order_id
+    order_id = talk.run("undo").lease.order_id
     assert order_id is not None
     return order_for(talk.plan, talk.execution, order_id)
 

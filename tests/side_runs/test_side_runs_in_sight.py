@@ -20,16 +20,16 @@ from tests.side_runs.sagas import ORDER, undoing
 
 def orders(talk: Conversation) -> list[OrderRow]:
     """As the store would have them; leases last for 30 seconds."""
-    runs = [talk.execution.runs[run_id] for run_id in talk.execution.orders.values()]
+    runs = [talk.execution.runs[run_id] for run_id in talk.execution.order_states.open.values()]
     return [
         OrderRow(
-            order_id=run.order_id or "",
+            order_id=run.lease.order_id or "",
             execution_id="x1",
             step_run_id=run.step_run_id,
-            state=OrderState.LEASED if run.lease_epoch else OrderState.READY,
-            lease_owner=run.worker_id,
-            lease_epoch=run.lease_epoch,
-            lease_until=talk.clock.now() + 30 if run.lease_epoch else None,
+            state=OrderState.LEASED if run.lease.lease_epoch else OrderState.READY,
+            lease_owner=run.lease.worker_id,
+            lease_epoch=run.lease.lease_epoch,
+            lease_until=talk.clock.now() + 30 if run.lease.lease_epoch else None,
         )
         for run in runs
     ]

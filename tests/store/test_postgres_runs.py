@@ -225,7 +225,7 @@ async def test_a_run_stopped_after_any_of_its_commits_is_taken_up_and_ends(text:
         stored = Counter(names(await store.events("x1")))
         await store.close()
 
-        assert ended.status == "completed"
+        assert ended.lifecycle.status == "completed"
         repeated = {kind for _, kind in stored - whole}
         assert repeated <= {"task.started", "step.started", "token.claimed", "loop.iteration.started"}, kept
         assert not whole - stored, kept

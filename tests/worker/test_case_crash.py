@@ -66,7 +66,7 @@ def tool() -> Scripted:
 async def test_a_case_run_stopped_after_any_commit_leads_to_the_same_end() -> None:
     whole, first = Recording(), tool()
     undisturbed = await drive(NET, whole, first, resumed=False)
-    assert undisturbed.status == "completed"
+    assert undisturbed.lifecycle.status == "completed"
     assert undisturbed.ctx == {"entered": 1, "count": 1, "sum": 60}
     assert [name for name, _ in first.calls] == [
         *("start_task", "start_retry_1_sink", "start_task", "start_task", "start_retry_1_sink"),
@@ -83,8 +83,8 @@ async def test_a_case_run_stopped_after_any_commit_leads_to_the_same_end() -> No
 
         execution = await drive(NET, store, scripted, resumed=True)
 
-        assert (execution.status, execution.ctx) == (undisturbed.status, undisturbed.ctx), length
-        assert execution.results == undisturbed.results
+        assert (execution.lifecycle.status, execution.ctx) == (undisturbed.lifecycle.status, undisturbed.ctx), length
+        assert execution.outputs.results == undisturbed.outputs.results
         assert len(recorded) + len(scripted.calls) == len(first.calls), "no recorded task runs again"
 
 

@@ -49,7 +49,7 @@ def tool() -> Scripted:
 async def test_stopping_after_any_commit_leads_to_the_same_end(kind: str) -> None:
     net, whole = net_of(PLAYBOOK % LOOPS[kind]), Recording()
     undisturbed = await drive(net, whole, tool(), resumed=False)
-    assert undisturbed.ends["end"].result == {"got": [103, 106, 109, 112], "ctx": 4}
+    assert undisturbed.outputs.ends["end"].result == {"got": [103, 106, 109, 112], "ctx": 4}
 
     for length in range(1, len(whole.commits)):
         store = MemoryStore()
@@ -60,10 +60,10 @@ async def test_stopping_after_any_commit_leads_to_the_same_end(kind: str) -> Non
 
         execution = await drive(net, store, scripted, resumed=True)
 
-        assert (execution.status, execution.ctx, execution.ends) == (
-            undisturbed.status,
+        assert (execution.lifecycle.status, execution.ctx, execution.outputs.ends) == (
+            undisturbed.lifecycle.status,
             undisturbed.ctx,
-            undisturbed.ends,
+            undisturbed.outputs.ends,
         )
         again = {inputs["args"]["x"] for _, inputs in scripted.calls}
         done = {payload.result.result for payload in recorded if isinstance(payload, IterationDone)}

@@ -204,7 +204,7 @@ async def test_a_large_result_is_fetched_before_the_order_that_names_it_begins(m
         async with working(server, tool), asyncio.timeout(60):
             ended = await server.executions.ended_execution(execution_id)
 
-    assert (ended.status, ended.results["then"].result) == ("completed", len(large))
+    assert (ended.lifecycle.status, ended.outputs.results["then"].result) == ("completed", len(large))
 
 
 async def test_of_many_large_results_those_are_fetched_that_can_be_at_hand_together(
@@ -248,7 +248,7 @@ async def test_a_paused_execution_begins_no_further_task_until_it_is_resumed(mon
 
     assert before == ["a"]
     assert [name for name, _ in tool.calls] == ["a", "b", "c"]
-    assert ended.status == "completed"
+    assert ended.lifecycle.status == "completed"
 
 
 @pytest.mark.parametrize(

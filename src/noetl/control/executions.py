@@ -157,7 +157,9 @@ class Executions:
 
     def open_children(self) -> list[str]:
         """The nested executions that are still running here."""
-        return [one for one in self._loaded if (e := self._loaded[one].execution).is_open and e.parent_execution_id]
+        return [
+            one for one in self._loaded if (e := self._loaded[one].execution).is_open and e.origin.parent_execution_id
+        ]
 
     def release(self, execution_id: str) -> None:
         """Keep an execution that is over in memory no longer."""
@@ -171,7 +173,7 @@ class Executions:
         outside, who may have recorded it himself."""
         executions = (self._loaded[one].execution for one in self._loaded)
         return self._decisions.is_contended or any(
-            e.holds or (e.is_open and (e.waits or e.listeners)) for e in executions
+            e.holds or (e.is_open and (e.open_waits.waits or e.open_waits.listeners)) for e in executions
         )
 
     async def catch_up(self) -> None:

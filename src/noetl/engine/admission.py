@@ -61,7 +61,7 @@ def admit(plan: Plan, execution: Execution, token: Token, at: float) -> Decision
     step = plan.step(token.step)
     if token.failure is not None:
         return _failed_join(draft, token, token.failure, about)
-    if execution.step_runs >= plan.max_step_runs:
+    if execution.step_run_count >= plan.max_step_runs:
         message = f"this execution has had {plan.max_step_runs} step runs, which is its limit"
         return _dropped(draft, token, about, "budget", Error(kind="execution.budget", message=message))
     scope = admission_scope(plan, execution, token)
@@ -73,7 +73,7 @@ def admit(plan: Plan, execution: Execution, token: Token, at: float) -> Decision
             return denied(draft, token, ruling.rule)
         if error := over_quota(execution, step):
             return _dropped(draft, token, about, "quota", error)
-        wanted = execution.limits.get(token.step)
+        wanted = execution.held.limits.get(token.step)
         places = places_of(step, token, scope, at, wanted)
         if (decision := turned_away(draft, execution, token, places, about)) is not None:
             return decision

@@ -54,4 +54,4 @@ def defer(
         parent_id=event_id,
         on_behalf=True,
     )
-    draft.add_effect(DispatchStep(order_id, run_id, pool=run.pool))
+    draft.add_effect(DispatchStep(order_id, run_id, pool=run.lease.pool))

@@ -21,15 +21,15 @@ Hearing = CaseStarted | CaseWaiting | CaseHeard
 def keep_for_listeners(execution: Execution, event: Event) -> None:
     """Events that come while a listener is busy, or the execution paused, wait for it; else it is told at once."""
     heard = heard_as(event)
-    for run_id in execution.listeners if heard is not None else ():
+    for run_id in execution.open_waits.listeners if heard is not None else ():
         run = execution.runs[run_id]
-        if heard is not None and hears(run_id, event) and (execution.paused or not is_free(run)):
-            run.heard = (*run.heard, heard)
+        if heard is not None and hears(run_id, event) and (execution.lifecycle.paused or not is_free(run)):
+            run.case.heard = (*run.case.heard, heard)
 
 
 def is_free(run: StepRun) -> bool:
     """Whether it can be told of an event at once: no worker is at it, and nothing is kept for it that came before."""
-    return run.order_id is None and not run.heard
+    return run.lease.order_id is None and not run.case.heard
 
 
 def follow(execution: Execution, event: Event, payload: Hearing) -> None:
@@ -53,35 +53,35 @@ def _started(execution: Execution, run: StepRun, payload: CaseStarted) -> None:
 
 def note_listening(execution: Execution, run: StepRun) -> None:
     if run.position.case is not None and run.position.case.listens:
-        execution.listeners[run.step_run_id] = None
+        execution.open_waits.listeners[run.step_run_id] = None
 
 
 def _waiting(execution: Execution, run: StepRun) -> None:
-    assert run.order_id is not None
-    del execution.orders[run.order_id]
-    execution.closed[run.order_id] = run.lease_epoch
-    run.order_id, run.worker_id, run.lease_epoch = None, None, 0
+    assert run.lease.order_id is not None
+    del execution.order_states.open[run.lease.order_id]
+    execution.order_states.closed[run.lease.order_id] = run.lease.lease_epoch
+    run.lease.order_id, run.lease.worker_id, run.lease.lease_epoch = None, None, 0
     watch_lifetime(execution, run)
-    if run.position.case is not None and run.position.case.arms and not run.armed:
+    if run.position.case is not None and run.position.case.arms and not run.step_waits.armed:
         execution.agenda[run.step_run_id] = Due.ARM
-    if run.heard:
+    if run.case.heard:
         execution.agenda.setdefault(run.step_run_id, Due.HEAR)
     ask_listeners(execution)
 
 
 def ask_listeners(execution: Execution) -> None:
     """Whoever waits hears first what was kept for it."""
-    for run_id in execution.listeners:
-        if execution.runs[run_id].heard and execution.runs[run_id].order_id is None:
+    for run_id in execution.open_waits.listeners:
+        if execution.runs[run_id].case.heard and execution.runs[run_id].lease.order_id is None:
             execution.agenda.setdefault(run_id, Due.HEAR)
 
 
 def _apply_heard(execution: Execution, run: StepRun, payload: CaseHeard) -> None:
-    run.position, run.heard = entered(run.position, payload.decision), payload.later
+    run.position, run.case.heard = entered(run.position, payload.decision), payload.later
     execution.agenda.pop(run.step_run_id, None)
     if payload.order_id is not None:
-        run.order_id = payload.order_id
-        execution.orders[payload.order_id] = run.step_run_id
+        run.lease.order_id = payload.order_id
+        execution.order_states.open[payload.order_id] = run.step_run_id
 
 
 def taken_in(run: StepRun, error: Error | None) -> tuple[Taken, ...]:

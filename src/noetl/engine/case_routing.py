@@ -37,7 +37,7 @@ def sets_own_vars(step: Transition) -> bool:
 def decided_by_rules(plan: Plan, run: StepRun) -> tuple[Fired, ...]:
     """The tokens of the transitions that rules took; those of several iterations once each, in their order (V2C-23)."""
     once: dict[tuple[int, int, str], Taken] = {}
-    for one in run.taken:
+    for one in run.case.taken:
         once.setdefault((one.rule, one.action, one.step), one)
     for one in once.values():
         if not plan.has_step(one.step):

@@ -84,7 +84,7 @@ def _note(
             step=run.step,
             task=compensation.tasks[0].name,
             idempotent=compensation.idempotent,
-            pool=run.pool,
+            pool=run.lease.pool,
             **read,
             **parts,
         )
@@ -100,7 +100,7 @@ def _note(
             idempotent=True,
             child=child,
             path=path,
-            pool=run.pool,
+            pool=run.lease.pool,
         )
         draft.add(registration, run=run, event_id=registration_id)
 
@@ -111,7 +111,7 @@ def _read(execution: Execution, ctx: dict[str, Any], tasks: Any) -> dict[str, An
     words = frozenset(re.findall(r"\w+", text))
     whole = _WHOLE.search(text) is not None
     seen = {key: value for key, value in ctx.items() if whole or key in words}
-    return {"ctx": seen, "results": {name: one for name, one in execution.results.items() if name in words}}
+    return {"ctx": seen, "results": {name: one for name, one in execution.outputs.results.items() if name in words}}
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -128,7 +128,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 def to_undo(execution: Execution, draft: Draft) -> tuple[str, ...]:
     """Everything registered and not yet asked for, the last one first."""
-    known = [*execution.saga.registered] if execution.saga is not None else []
+    known = [*execution.side_work.saga.registered] if execution.side_work.saga is not None else []
     known += [one.payload.registration_id for one in draft.events if isinstance(one.payload, CompensationRegistered)]
     return tuple(reversed(known))
 
@@ -138,12 +138,12 @@ def request(draft: Draft, execution: Execution, cause: str, **about: Any) -> boo
     todo = to_undo(execution, draft)
     if todo:
         draft.add(CompensationRequested(cause=cause, registrations=todo), **about)
-    return bool(todo) or (execution.saga is not None and execution.saga.is_busy)
+    return bool(todo) or (execution.side_work.saga is not None and execution.side_work.saga.is_busy)
 
 
 def compensate(execution: Execution, at: float) -> Decision:
     """Hand out the next thing to undo."""
-    saga = execution.saga
+    saga = execution.side_work.saga
     assert saga is not None
     registration = next(iter(saga.todo.values()))
     run_id = derived("compensation", execution.execution_id, registration.registration_id)
@@ -157,12 +157,12 @@ def compensate(execution: Execution, at: float) -> Decision:
 
 def before_the_end(plan: Plan, execution: Execution, at: float) -> Decision | None:
     """What is still to be done in an execution without tokens; None when nothing is, and it may end."""
-    saga = execution.saga
-    if execution.side_runs or (saga is not None and saga.is_busy):
+    saga = execution.side_work.saga
+    if execution.side_work.step_runs or (saga is not None and saga.is_busy):
         return Decision()  # somebody is at it, or it is paused
-    if execution.cancelled is not None:
+    if execution.lifecycle.cancelled is not None:
         return end_jobs(plan, execution, at)
-    if not plan.net.executor.auto_compensate or execution.error is None:
+    if not plan.net.executor.auto_compensate or execution.lifecycle.error is None:
         return None
     draft = Draft(execution, at, derived("auto", execution.execution_id, execution.seq))
     return draft.decision() if request(draft, execution, "auto", parent_id=execution.last_event_id) else None

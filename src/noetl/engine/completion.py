@@ -24,22 +24,22 @@ def finish(execution: Execution, at: float) -> Decision:
 
 
 def _ending(execution: Execution) -> tuple[Final, Error | None]:
-    if execution.cancelled is not None:
-        return Final.CANCELLED, Error(kind="cancelled", message=execution.cancelled)
-    error = execution.error or (execution.saga.error if execution.saga is not None else None)
+    if execution.lifecycle.cancelled is not None:
+        return Final.CANCELLED, Error(kind="cancelled", message=execution.lifecycle.cancelled)
+    error = execution.failure
     return (Final.COMPLETED if error is None else Final.FAILED), error
 
 
 def _result_of(execution: Execution) -> tuple[str, ...]:
-    end = execution.ends.get(END)
+    end = execution.outputs.ends.get(END)
     if end is not None and (end.result is not None or end.ref is not None):
         return (END,)
-    return tuple(execution.ends)
+    return tuple(execution.outputs.ends)
 
 
 def final_result(execution: Execution, payload_of: Callable[[TaskResult], Any]) -> Any:
     """The execution's own result: the terminal step's payload, or a mapping of steps when several tokens ended."""
     names = _result_of(execution)
     if len(names) == 1:
-        return payload_of(execution.ends[names[0]])
-    return {name: payload_of(execution.ends[name]) for name in names} or None
+        return payload_of(execution.outputs.ends[names[0]])
+    return {name: payload_of(execution.outputs.ends[name]) for name in names} or None

@@ -17,17 +17,17 @@ def enter(execution: Execution, token: Token, *, opened_in: str | None) -> None:
     """A token appears. Its group is opened with the first of them, inside the group of the token it comes from."""
     if token.fork is None:
         return
-    if token.fork not in execution.forks:
-        execution.forks[token.fork] = Fork(fork_id=token.fork, around=opened_in)
+    if token.fork not in execution.held.forks:
+        execution.held.forks[token.fork] = Fork(fork_id=token.fork, around=opened_in)
     # Counted in every group around it: an outer join waits for tokens of inner groups too.
-    for fork in around(execution.forks, token.fork):
+    for fork in around(execution.held.forks, token.fork):
         count(fork.out, token.step, 1)
 
 
 def leave(execution: Execution, token: Token) -> None:
     """A token is gone, from wherever it was."""
     _let_go(execution, token)
-    chain = list(around(execution.forks, token.fork))
+    chain = list(around(execution.held.forks, token.fork))
     for position, fork in enumerate(chain):
         # A token that waits at a join of its own group is not among those on their way there.
         if position == 0 and token.held == JOIN:
@@ -51,31 +51,31 @@ def hold(execution: Execution, payload: TokenHeld, now: float) -> None:
     token.held = payload.reason
     if payload.reason == JOIN:
         assert token.fork is not None
-        fork = execution.forks[token.fork]
+        fork = execution.held.forks[token.fork]
         count(fork.out, token.step, -1)
         fork.waiting.setdefault(token.step, {})[token.token_id] = None
     elif payload.reason == PARK:
-        execution.parked[token.token_id] = None
+        execution.held.parked[token.token_id] = None
     elif payload.reason == COMPENSATION:
-        assert execution.saga is not None
-        execution.saga.waiting[token.token_id] = None
+        assert execution.side_work.saga is not None
+        execution.side_work.saga.waiting[token.token_id] = None
         token.not_before = payload.until or 0.0
     elif payload.until is not None:
-        execution.delayed[token.token_id] = None
-        execution.alarms.set(DueTime.RELEASE, token.token_id, payload.until)
+        execution.held.delayed[token.token_id] = None
+        execution.open_waits.due_times.set(DueTime.RELEASE, token.token_id, payload.until)
         if payload.rate is not None:
             token.pace = payload.rate.name
             _pace(execution, payload.rate, now).give(payload.until)
     elif payload.slot is not None:
         token.slot = payload.slot
-        execution.slots.setdefault(payload.slot, Slot()).queue[token.token_id] = None
+        execution.held.slots.setdefault(payload.slot, Slot()).queue[token.token_id] = None
 
 
 def _turn_back(execution: Execution, token: Token) -> None:
     """It was called up and found no room. It waits on, before all others: had it to queue again, and the next one been
     called instead, two of them could call each other for ever."""
     assert token.slot is not None
-    slot = execution.slots[token.slot]
+    slot = execution.held.slots[token.slot]
     del slot.called[token.token_id]
     slot.front[token.token_id] = None
     execution.agenda.pop(token.token_id, None)
@@ -87,7 +87,7 @@ def release(execution: Execution, payload: TokenReleased, now: float) -> None:
     called up because its limit was changed."""
     token = execution.tokens[payload.token_id]
     if token.held == LIMIT and token.slot is not None:
-        execution.slots[token.slot].call(token.token_id)
+        execution.held.slots[token.slot].call(token.token_id)
         token.held = None
         execution.agenda[token.token_id] = Due.ADMIT
         return
@@ -96,17 +96,17 @@ def release(execution: Execution, payload: TokenReleased, now: float) -> None:
     if was_enqueued:
         execution.agenda[token.token_id] = Due.ADMIT
         if token.pace is not None:
-            execution.paces.setdefault(token.pace, Pace()).begin(now)
+            execution.held.paces.setdefault(token.pace, Pace()).begin(now)
 
 
 def change(execution: Execution, step: str, payload: LimitChanged) -> None:
     """The limits of a step are others from now on; who waits for them is told by events of its own."""
     if payload.limit is None and payload.rate is None:
-        execution.limits.pop(step, None)
+        execution.held.limits.pop(step, None)
     else:
-        execution.limits[step] = StepLimits(limit=payload.limit, rate=payload.rate)
+        execution.held.limits[step] = StepLimits(limit=payload.limit, rate=payload.rate)
     for name, moments in payload.begun.items():
-        execution.paces[name].begun = list(moments)
+        execution.held.paces[name].begun = list(moments)
 
 
 def begin(execution: Execution, rate: RateLimit, now: float) -> None:
@@ -116,20 +116,20 @@ def begin(execution: Execution, rate: RateLimit, now: float) -> None:
 
 def _pace(execution: Execution, rate: RateLimit, now: float) -> Pace:
     """The moments of a rate. Those of which nothing counts any more are forgotten, the oldest first."""
-    given = execution.paces.pop(rate.name, None) or Pace()
+    given = execution.held.paces.pop(rate.name, None) or Pace()
     given.counted_s = max(given.counted_s, rate.per_s, rate.counted_s)
-    execution.paces[rate.name] = given
-    name, oldest = next(iter(execution.paces.items()))
+    execution.held.paces[rate.name] = given
+    name, oldest = next(iter(execution.held.paces.items()))
     # One per call keeps this constant in cost, and still faster than entries can be added.
     if oldest is not given and oldest.is_over(now):
-        del execution.paces[name]
+        del execution.held.paces[name]
     return given
 
 
 def merge_tokens(execution: Execution, payload: JoinFilled | JoinUnfilled) -> None:
     """One token goes on for all that came; it belongs to the group around, which counts it already."""
     came = [execution.tokens[token_id] for token_id in payload.tokens]
-    token, fork = execution.tokens[payload.token_id], execution.forks[payload.fork]
+    token, fork = execution.tokens[payload.token_id], execution.held.forks[payload.fork]
     token.inputs = [one.as_input() for one in came]
     args = came[0].args
     for one in came[1:]:
@@ -139,7 +139,7 @@ def merge_tokens(execution: Execution, payload: JoinFilled | JoinUnfilled) -> No
     blocks = isinstance(payload, JoinFilled) and payload.blocks
     fork.joined[token.step] = blocks
     if blocks:
-        count(execution.blocked, token.step, 1)
+        count(execution.held.blocked, token.step, 1)
     if isinstance(payload, JoinUnfilled):
         token.failure = payload.error
     _close_if_empty(execution, fork)
@@ -151,23 +151,26 @@ def take(execution: Execution, token: Token, slots: tuple[str, ...]) -> None:
     _let_go(execution, token, keeping=slots)
     token.slots = slots
     for name in slots:
-        execution.slots.setdefault(name, Slot()).held[token.token_id] = None
+        execution.held.slots.setdefault(name, Slot()).held[token.token_id] = None
 
 
 def _let_go(execution: Execution, token: Token, *, keeping: tuple[str, ...] = ()) -> None:
     """Wherever the token waited or was called to, it does so no more; what it held goes to the next."""
-    execution.parked.pop(token.token_id, None)
-    if token.token_id in execution.delayed:
-        del execution.delayed[token.token_id]
-        if token.pace in execution.paces and (DueTime.RELEASE, token.token_id) in execution.alarms.due:
-            moment, _ = execution.alarms.due[DueTime.RELEASE, token.token_id]
+    execution.held.parked.pop(token.token_id, None)
+    if token.token_id in execution.held.delayed:
+        del execution.held.delayed[token.token_id]
+        if (
+            token.pace in execution.held.paces
+            and (DueTime.RELEASE, token.token_id) in execution.open_waits.due_times.due
+        ):
+            moment, _ = execution.open_waits.due_times.due[DueTime.RELEASE, token.token_id]
             # It never ran: the moment it was given under the rate is free for another token.
-            execution.paces[token.pace].take_back(moment)
-        execution.alarms.cancel(DueTime.RELEASE, token.token_id)
-    if token.held == COMPENSATION and execution.saga is not None:
-        execution.saga.waiting.pop(token.token_id, None)
+            execution.held.paces[token.pace].take_back(moment)
+        execution.open_waits.due_times.cancel(DueTime.RELEASE, token.token_id)
+    if token.held == COMPENSATION and execution.side_work.saga is not None:
+        execution.side_work.saga.waiting.pop(token.token_id, None)
     if token.slot is not None:
-        slot = execution.slots[token.slot]
+        slot = execution.held.slots[token.slot]
         slot.queue.pop(token.token_id, None)
         slot.front.pop(token.token_id, None)
         if token.token_id in slot.called:
@@ -178,7 +181,7 @@ def _let_go(execution: Execution, token: Token, *, keeping: tuple[str, ...] = ()
         _forget_if_empty(execution, token.slot)
         token.slot = None
     for name in token.slots:
-        del execution.slots[name].held[token.token_id]
+        del execution.held.slots[name].held[token.token_id]
         _call_next(execution, name)
         _forget_if_empty(execution, name)
     token.slots = ()
@@ -187,7 +190,7 @@ def _let_go(execution: Execution, token: Token, *, keeping: tuple[str, ...] = ()
 
 
 def _call_next(execution: Execution, name: str) -> None:
-    waiting = execution.slots[name].call_next()
+    waiting = execution.held.slots[name].call_next()
     if waiting is None:
         return
     execution.tokens[waiting].held = None
@@ -195,8 +198,8 @@ def _call_next(execution: Execution, name: str) -> None:
 
 
 def _forget_if_empty(execution: Execution, name: str) -> None:
-    if execution.slots[name].is_empty:
-        del execution.slots[name]
+    if execution.held.slots[name].is_empty:
+        del execution.held.slots[name]
 
 
 def _arrived_no_more(fork: Fork, token: Token) -> None:
@@ -207,7 +210,7 @@ def _arrived_no_more(fork: Fork, token: Token) -> None:
 
 
 def _close_if_empty(execution: Execution, fork: Fork) -> None:
-    if fork.is_empty and execution.forks.pop(fork.fork_id, None) is not None:
+    if fork.is_empty and execution.held.forks.pop(fork.fork_id, None) is not None:
         for step, blocks in fork.joined.items():
             if blocks:
-                count(execution.blocked, step, -1)
+                count(execution.held.blocked, step, -1)

@@ -22,15 +22,15 @@ def control(execution: Execution, command: PauseExecution | ResumeExecution | Ca
     parent_id = execution.last_event_id
     match command:
         case PauseExecution():
-            if execution.paused:
+            if execution.lifecycle.paused:
                 return Decision(verdict=ReportResult.DUPLICATE)
             draft.add(PlaybookPaused(reason=command.reason), parent_id=parent_id)
         case ResumeExecution():
-            if not execution.paused:
+            if not execution.lifecycle.paused:
                 return Decision(verdict=ReportResult.DUPLICATE)
             draft.add(PlaybookResumed(reason=command.reason), parent_id=parent_id)
         case CancelExecution():
-            if execution.cancelled is not None and command.compensate:
+            if execution.lifecycle.cancelled is not None and command.compensate:
                 return Decision(verdict=ReportResult.DUPLICATE)
             draft.add(PlaybookCancelled(reason=command.reason, compensate=command.compensate), parent_id=parent_id)
             _cancel(draft, execution, command)
@@ -43,7 +43,7 @@ def _cancel(draft: Draft, execution: Execution, command: CancelExecution) -> Non
     if command.compensate:
         stop_side_runs(draft, execution, (SideRunKind.ASYNC, SideRunKind.HANDLER), command.reason)
         request(draft, execution, "cancel", parent_id=execution.last_event_id)
-        if execution.paused:  # else nothing would be undone, and the execution would not end, before a resume
+        if execution.lifecycle.paused:  # else nothing would be undone, and the execution would not end, before a resume
             draft.add(PlaybookResumed(reason=command.reason), parent_id=execution.last_event_id)
     else:
         stop_side_runs(draft, execution, tuple(SideRunKind), command.reason)

@@ -129,22 +129,22 @@ def _to_rest(plan: Plan, execution: Execution, command: Command) -> Decision:
 def _proceed(plan: Plan, execution: Execution, at: float, *, fires: bool) -> Decision:
     if not execution.is_open or execution.seq == 0:
         return NOTHING
-    if execution.error is not None and execution.tokens and plan.net.executor.fail_fast:
+    if execution.lifecycle.error is not None and execution.tokens and plan.net.executor.fail_fast:
         return _stop_others(execution, at)
     item = next(iter(execution.agenda.items()), None)
-    if item is not None and execution.paused and item[1] in _HELD_WHILE_PAUSED:
+    if item is not None and execution.lifecycle.paused and item[1] in _HELD_WHILE_PAUSED:
         item = next((one for one in execution.agenda.items() if one[1] not in _HELD_WHILE_PAUSED), None)
     if item is not None:
         return _do(plan, execution, *item, at)
-    nearest = execution.alarms.nearest
-    if nearest is not None and nearest[0] <= at and fires and not execution.paused:
+    nearest = execution.open_waits.due_times.nearest
+    if nearest is not None and nearest[0] <= at and fires and not execution.lifecycle.paused:
         return fire(plan, execution, nearest, at)
     if not execution.tokens:
         pending = before_the_end(plan, execution, at)
         return finish(execution, at) if pending is None else pending
-    if execution.paused or execution.delayed or execution.waits:
+    if execution.lifecycle.paused or execution.held.delayed or execution.open_waits.waits:
         return NOTHING  # something will come
-    if execution.listeners and only_listeners(execution):
+    if execution.open_waits.listeners and only_listeners(execution):
         return stop_listening(plan, execution, at)
     is_stuck = not execution.runs and not execution.agenda
     return unstuck(plan, execution, at) if is_stuck else NOTHING
@@ -167,7 +167,7 @@ def _do(plan: Plan, execution: Execution, key: str, due: Due, at: float) -> Deci
             return drive(plan, execution, execution.runs[key], at)
         case Due.HEAR:
             run = execution.runs[key]
-            return deliver_events(plan, execution, run, run.heard, at, kept=True)
+            return deliver_events(plan, execution, run, run.case.heard, at, kept=True)
         case Due.HANDLE:
             return handle(plan, execution, key, at)
         case Due.COMPENSATE:

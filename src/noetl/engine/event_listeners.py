@@ -41,7 +41,7 @@ def deliver_events(
 def stop_listening(plan: Plan, execution: Execution, at: float) -> Decision:
     """Everybody listens and nobody speaks: the first of them goes on to its exit. Those that wait for somebody outside
     stay: time, messages, signals and injected events may come whenever they like (MSG-06)."""
-    listening = (execution.runs[run_id] for run_id in execution.listeners)
+    listening = (execution.runs[run_id] for run_id in execution.open_waits.listeners)
     run = next((one for one in listening if not _waits_for_outside(plan, one)), None)
     if run is None:
         return Decision()
@@ -52,8 +52,8 @@ def stop_listening(plan: Plan, execution: Execution, at: float) -> Decision:
 
 def only_listeners(execution: Execution) -> bool:
     """Whether all that is left are step runs that wait for events of others."""
-    return bool(execution.listeners) and all(
-        run_id in execution.listeners and run.order_id is None and run.ended is None
+    return bool(execution.open_waits.listeners) and all(
+        run_id in execution.open_waits.listeners and run.lease.order_id is None and run.ended is None
         for run_id, run in execution.runs.items()
     )
 

@@ -41,9 +41,9 @@ def evolve(execution: Execution, event: Event) -> None:
     """Apply `event`, which must be the next one. O(1), whatever came before."""
     if event.seq != execution.seq + 1:
         raise LookupError(f"event {event.seq} cannot follow event {execution.seq} of {execution.execution_id}")
-    if execution.listeners:
+    if execution.open_waits.listeners:
         cases.keep_for_listeners(execution, event)
-    if execution.handling:
+    if execution.side_work.handlers:
         side_runs.keep_for_handlers(execution, event)
     payload = event.payload
     HANDLERS[type(payload)](execution, event, payload)
@@ -84,47 +84,47 @@ def _follow(execution: Execution, event: Event, payload: _Whole) -> None:
         case ExecutionRequested():
             _requested(execution, event, payload)
         case WorkflowStarted():
-            execution.workload, execution.started_at = payload.workload, event.ts
+            execution.origin.workload, execution.origin.started_at = payload.workload, event.ts
         case PlaybookLate():
-            execution.alarms.cancel(DueTime.LATE, late_key(payload.after_s))
+            execution.open_waits.due_times.cancel(DueTime.LATE, late_key(payload.after_s))
         case CtxPatched():
             # A new mapping: templates gave the old one away as it was (`args: {was: "{{ ctx }}"}`), and it stays so.
             execution.ctx = written(execution.ctx, payload.patch)
             execution.written_by.update(dict.fromkeys(payload.patch, event.event_id))
-            if event.step_run_id in execution.side_runs:
+            if event.step_run_id in execution.side_work.step_runs:
                 side_runs.wrote(execution, event.step_run_id, payload.patch)
         case LimitChanged():
             concurrency_limits.change(execution, event.step or "", payload)
         case PlaybookPaused() | PlaybookResumed():
-            execution.paused = isinstance(payload, PlaybookPaused)
+            execution.lifecycle.paused = isinstance(payload, PlaybookPaused)
             cases.ask_listeners(execution)
         case PlaybookCancelled():
-            execution.cancelled = payload.reason
+            execution.lifecycle.cancelled = payload.reason
             side_runs.cancelled(execution, payload)
         case Emitted():
             if payload.key is not None:
-                execution.known[payload.key] = None
+                execution.open_waits.known_keys[payload.key] = None
         case ReportRefused():
-            execution.refused.add((payload.order_id, payload.lease_epoch, payload.worker_id))
+            execution.order_states.refused.add((payload.order_id, payload.lease_epoch, payload.worker_id))
         case PlaybookProcessed():
-            execution.status, execution.finished_at = payload.status, event.ts
+            execution.lifecycle.status, execution.lifecycle.finished_at = payload.status, event.ts
             tokens.note_failure(execution, payload.error)  # of a request that was refused; else it is noted already
         case _:
             assert_never(payload)
 
 
 def _requested(execution: Execution, event: Event, payload: ExecutionRequested) -> None:
-    execution.path, execution.version = payload.path, payload.version
-    execution.net_hash, execution.request = payload.net_hash, payload.payload
-    execution.parent_execution_id, execution.depth = payload.parent_execution_id, payload.depth
-    execution.parent_step_run_id, execution.compensates = payload.parent_step_run_id, payload.compensates
+    execution.origin.path, execution.origin.version = payload.path, payload.version
+    execution.origin.net_hash, execution.origin.request = payload.net_hash, payload.payload
+    execution.origin.parent_execution_id, execution.origin.depth = payload.parent_execution_id, payload.depth
+    execution.origin.parent_step_run_id, execution.origin.compensates = payload.parent_step_run_id, payload.compensates
     for after_s in payload.late_after_s:
-        execution.alarms.set(DueTime.LATE, late_key(after_s), event.ts + after_s)
+        execution.open_waits.due_times.set(DueTime.LATE, late_key(after_s), event.ts + after_s)
     if (carried := payload.carried) is not None:
         execution.ctx = dict(carried.ctx)
         execution.written_by = dict.fromkeys(carried.ctx, event.event_id)
-        execution.results = {one.step: one.result for one in carried.results}
-        execution.kept = carried.kept
+        execution.outputs.results = {one.step: one.result for one in carried.results}
+        execution.outputs.kept_iterations = carried.kept
 
 
 def _follow_side_run(execution: Execution, event: Event, payload: side_runs.Own) -> None:

@@ -64,48 +64,65 @@ class Token(msgspec.Struct, kw_only=True):
         return {"from": self.source.step if self.source else None, "args": self.args}
 
 
+class StepLease(msgspec.Struct, kw_only=True):
+    """Who runs a step run without a loop. The ranges of a looped one have leases of their own (`Range`)."""
+
+    order_id: str | None = None  # None: decided in the server
+    worker_id: str | None = None  # None: nobody has claimed it
+    lease_epoch: int = 0  # raised by each claim; a report with an earlier one is refused
+    pool: str | None = None  # which workers may claim it
+
+
+class StepTiming(msgspec.Struct, kw_only=True):
+    started_at: float | None = None  # when its first task began
+    timeout_s: float | None = None  # of the whole step run, from its start
+    deadline_s: float | None = None  # of the execution, as it was left when the step was scheduled
+    boundary_s: float | None = None  # of the timeout that the server watches
+
+
+class StepWaits(msgspec.Struct, kw_only=True):
+    armed: bool = False  # its wait blocks have been armed
+    open: dict[WaitKind, str] = {}  # wait ids by their kind; a plain pipeline's `ended` waits until one of them ends it
+
+
+class CaseProgress(msgspec.Struct, kw_only=True):
+    """What only rules of v2-case use."""
+
+    taken: tuple[Taken, ...] = ()  # the transitions that rules took
+    heard: tuple[OwnEvent, ...] = ()  # events kept for rules that listen, until their worker is done
+
+
+class SharedVars(msgspec.Struct, kw_only=True):
+    """What only v2-eval uses."""
+
+    own: dict[str, Any] = {}  # the `vars` of this step run (V2E-05)
+    shared: dict[str, list[tuple[tuple[int, ...], Any]]] = {}  # by path of the iteration (V2E-07)
+
+
 class StepRun(msgspec.Struct, kw_only=True):
-    """One consumption of a token. `order_id` None: decided in the server. `in_task`: its task has been started and not
-    processed; `told` are the events that its worker has told of that task. `ended` is set until its arcs are settled. A
-    looped step run has its orders and positions in `loop`. `vars` and `shared`, with the path of who contributed, are
-    of v2-eval (V2E-05, V2E-07). `taken` are the transitions that rules of v2-case took; `heard` are events kept for
-    rules that listen until their worker is done. `armed`: its wait blocks have been armed; `waits` are those still
-    open, by their kind; a plain pipeline's `ended` is then its `step.done`, until one of them ends it. An
-    `side_run` runs
-    beside the tokens and consumes none; `ctx` is then the one it had captured, with what it has written since, where it
-    has one of its own. `children` are nested executions that can be compensated (design.md §8). `bare`: its step has no
-    task to run. `keeps_tasks`: a template reads the results of its tasks through the step (TPL-07)."""
+    """One consumption of a token, or a side run, which consumes none."""
 
     step_run_id: str
     token_id: str
     step: str
     args: dict[str, Any]
     token_meta: dict[str, Any]
-    event_id: str
-    position: Position
-    order_id: str | None = None
-    worker_id: str | None = None
-    lease_epoch: int = 0
-    in_task: bool = False
-    told: tuple[str, ...] = ()
-    started_at: float | None = None
-    timeout_s: float | None = None
-    deadline_s: float | None = None
-    boundary_s: float | None = None
-    pool: str | None = None
-    ended: Boundary | None = None
-    loop: LoopRun | None = None
-    taken: tuple[Taken, ...] = ()
-    heard: tuple[OwnEvent, ...] = ()
-    armed: bool = False
-    waits: dict[WaitKind, str] = {}
-    side_run: SideRun | None = None
-    ctx: dict[str, Any] | None = None
-    children: tuple[str, ...] = ()
-    bare: bool = False
-    keeps_tasks: bool = False
-    vars: dict[str, Any] = {}
-    shared: dict[str, list[tuple[tuple[int, ...], Any]]] = {}
+    event_id: str  # of its `step.scheduled`
+    position: Position  # the task that is next, or runs
+    lease: StepLease = msgspec.field(default_factory=StepLease)
+    timing: StepTiming = msgspec.field(default_factory=StepTiming)
+    in_task: bool = False  # the task at `position` has been started and not processed
+    task_events: tuple[str, ...] = ()  # ids of the events that its worker has reported of that task
+    ended: Boundary | None = None  # set until its arcs are settled
+    loop: LoopRun | None = None  # a looped step run has its orders and positions there
+    step_waits: StepWaits = msgspec.field(default_factory=StepWaits)
+    side_run: SideRun | None = None  # it runs beside the tokens
+    ctx: dict[str, Any] | None = None  # of a side run: the one it captured, with what it has written since
+    children: tuple[str, ...] = ()  # nested executions that can be compensated (design.md §8)
+    bare: bool = False  # its step has no task to run
+    keeps_tasks: bool = False  # a template reads the results of its tasks through the step (TPL-07)
+    case: CaseProgress = msgspec.field(default_factory=CaseProgress)
+    eval_vars: SharedVars = msgspec.field(default_factory=SharedVars)
 
 
 WITHDRAWN = -1  # the epoch of an order that was closed before it ended
@@ -125,92 +142,134 @@ class Due(StrEnum):
     ENQUEUE = "enqueue"  # a token has waited until everything was undone
 
 
-class Execution(msgspec.Struct, kw_only=True):
-    """State after event `seq`. `agenda` maps token and step run ids to what is due, in the order it came due.
+class Origin(msgspec.Struct, kw_only=True):
+    """What the execution was started as. Its first events set it; nothing changes it later."""
 
-    `orders` leads from an open order to its step run; `closed` keeps the epoch under which an order ended, to tell
-    a repeated report from a fenced one (WITHDRAWN: nobody wants it any more). `written_by` names the event that last
-    wrote a key of `ctx` (SCOPE-07). `forks`, `parked`, `slots` and `blocked` say where tokens are held: `blocked`
-    counts, by join, the groups that keep others from meeting there. `limits` are those set by an
-    operator. `runs_of` counts the runs of each step, `deduped` has the moment each key of an arc was last enqueued.
-    `listeners` are step runs whose rules see events of others (V2C-13). `waits` are the open ones, `tasks` all human
-    tasks there have been, `delayed` the tokens held until a moment, `paces` the moments given under each rate. `known`
-    are the keys of what came from outside. `refused` are the reports that were kept as refused: order, epoch, worker.
-    `side_runs` are the step runs without a token, `handling` those with handlers and the events these wait for,
-    `summons` the events that came for them; `saga` is there once something can be undone.
-    """
+    path: str = ""
+    version: str | None = None
+    net_hash: str = ""
+    request: dict[str, Any] = {}  # who asked, and what for
+    workload: dict[str, Any] = {}
+    started_at: float | None = None
+    parent_execution_id: str | None = None  # of a nested execution
+    parent_step_run_id: str | None = None
+    depth: int = 0  # how many parents are above it
+    compensates: str | None = None  # the execution that this one undoes
+
+
+class Lifecycle(msgspec.Struct, kw_only=True):
+    """Whether it goes on, and how it ended."""
+
+    paused: bool = False
+    cancelled: str | None = None  # the reason, once somebody has cancelled it
+    error: Error | None = None
+    status: Final | None = None  # None while it is open
+    finished_at: float | None = None
+
+    @property
+    def state(self) -> str:
+        """As lists of executions show it."""
+        if self.status is not None:
+            return self.status.value
+        return "paused" if self.paused else "running"
+
+
+class OrderStates(msgspec.Struct, kw_only=True):
+    """Open orders, and what must be known of closed ones to refuse late reports."""
+
+    open: dict[str, str] = {}  # order to step run
+    closed: dict[str, int] = {}  # the epoch under which an order ended: a report with it is a repeated one
+    refused: set[tuple[str, int, str]] = set()  # order, epoch and worker of reports that were kept as refused
+
+
+class Outputs(msgspec.Struct, kw_only=True):
+    results: dict[str, TaskResult] = {}  # what templates read: by step, and by task where one is read
+    ends: dict[str, TaskResult] = {}  # of steps that nothing follows: the result of the execution
+    kept_iterations: KeptIterations | None = None  # of a rerun, until the loop that they are of begins
+
+
+class HeldTokens(msgspec.Struct, kw_only=True):
+    """Where tokens are held, and by what."""
+
+    forks: dict[str, Fork] = {}  # groups whose tokens meet at joins (O-01)
+    blocked: dict[str, int] = {}  # by join: how many groups keep others from meeting there
+    parked: dict[str, None] = {}  # tokens whose admission was denied until `ctx` changes
+    slots: dict[str, Slot] = {}  # places under a limit of concurrency
+    limits: dict[str, StepLimits] = {}  # those set by an operator
+    delayed: dict[str, None] = {}  # tokens held until a moment
+    paces: dict[str, Pace] = {}  # the moments given under each rate
+    deduped: dict[str, float] = {}  # when each key of an arc was last enqueued
+
+
+class OpenWaits(msgspec.Struct, kw_only=True):
+    """What must come from outside, or with time."""
+
+    due_times: DueTimes = msgspec.field(default_factory=DueTimes)
+    waits: dict[str, Wait] = {}
+    human_tasks: dict[str, OpenHumanTask] = {}  # all there have been, so that a late answer is told from a wrong one
+    listeners: dict[str, None] = {}  # step runs whose rules see events of others (V2C-13)
+    known_keys: dict[str, None] = {}  # of what came from outside, so that it counts once
+
+
+class SideWork(msgspec.Struct, kw_only=True):
+    """What runs beside the tokens."""
+
+    step_runs: dict[str, None] = {}  # those without a token
+    handlers: dict[str, tuple[str, ...]] = {}  # by step run: the events that its handlers wait for
+    pending_handlers: dict[str, PendingHandler] = {}  # events that came for them
+    saga: Saga | None = None  # there once something can be undone
+
+
+class Execution(msgspec.Struct, kw_only=True):
+    """State after event `seq`."""
 
     execution_id: str
     trace_id: str
     seq: int = 0
     last_event_id: str | None = None
-    path: str = ""
-    version: str | None = None
-    net_hash: str = ""
-    request: dict[str, Any] = {}
-    started_at: float | None = None
-    workload: dict[str, Any] = {}
+    origin: Origin = msgspec.field(default_factory=Origin)
+    lifecycle: Lifecycle = msgspec.field(default_factory=Lifecycle)
     ctx: dict[str, Any] = {}
-    written_by: dict[str, str] = {}
+    written_by: dict[str, str] = {}  # the event that last wrote a key of `ctx` (SCOPE-07)
     tokens: dict[str, Token] = {}
     runs: dict[str, StepRun] = {}
-    agenda: dict[str, Due] = {}
-    orders: dict[str, str] = {}
-    closed: dict[str, int] = {}
-    results: dict[str, TaskResult] = {}
-    kept: KeptIterations | None = None  # until the loop that they are of begins
-    ends: dict[str, TaskResult] = {}
-    step_runs: int = 0
-    runs_of: dict[str, int] = {}
-    forks: dict[str, Fork] = {}
-    parked: dict[str, None] = {}
-    listeners: dict[str, None] = {}
-    slots: dict[str, Slot] = {}
-    limits: dict[str, StepLimits] = {}
-    blocked: dict[str, int] = {}
-    deduped: dict[str, float] = {}
-    alarms: DueTimes = msgspec.field(default_factory=DueTimes)
-    waits: dict[str, Wait] = {}
-    tasks: dict[str, OpenHumanTask] = {}
-    delayed: dict[str, None] = {}
-    paces: dict[str, Pace] = {}
-    known: dict[str, None] = {}
-    refused: set[tuple[str, int, str]] = set()
-    side_runs: dict[str, None] = {}
-    handling: dict[str, tuple[str, ...]] = {}
-    summons: dict[str, PendingHandler] = {}
-    saga: Saga | None = None
-    parent_execution_id: str | None = None
-    parent_step_run_id: str | None = None
-    depth: int = 0
-    compensates: str | None = None
-    paused: bool = False
-    cancelled: str | None = None
-    error: Error | None = None
-    status: Final | None = None
-    finished_at: float | None = None
+    step_run_count: int = 0
+    runs_by_step: dict[str, int] = {}
+    agenda: dict[str, Due] = {}  # what is due, by token or step run, in the order it came due
+    order_states: OrderStates = msgspec.field(default_factory=OrderStates)
+    outputs: Outputs = msgspec.field(default_factory=Outputs)
+    held: HeldTokens = msgspec.field(default_factory=HeldTokens)
+    open_waits: OpenWaits = msgspec.field(default_factory=OpenWaits)
+    side_work: SideWork = msgspec.field(default_factory=SideWork)
 
     @property
     def is_open(self) -> bool:
-        return self.status is None
+        return self.lifecycle.status is None
+
+    @property
+    def failure(self) -> Error | None:
+        """Why it fails: its own error, or the one that made it undo what it had done."""
+        saga = self.side_work.saga
+        return self.lifecycle.error or (saga.error if saga is not None else None)
 
     @property
     def holds(self) -> bool:
         """Whether it is paused, and waits for somebody outside."""
-        return self.paused and self.is_open
+        return self.lifecycle.paused and self.is_open
 
     @property
     def wake_at(self) -> float | None:
         """The next moment at which time alone moves it; none while it is paused (O-16)."""
-        if self.paused or self.status is not None or not self.alarms.heap:
-            return None
-        return self.alarms.heap[0][0]
+        due = self.open_waits.due_times.heap
+        return due[0][0] if due and self.is_open and not self.lifecycle.paused else None
 
     def run_of(self, order_id: str) -> StepRun | None:
-        step_run_id = self.orders.get(order_id)
+        step_run_id = self.order_states.open.get(order_id)
         return self.runs[step_run_id] if step_run_id is not None else None
 
-    def lease_of(self, order_id: str) -> StepRun | Range | None:
+    def lease_of(self, order_id: str) -> StepLease | Range | None:
         """Who holds an open order, under which epoch: the step run itself, or a range of its loop."""
         run = self.run_of(order_id)
-        return run.loop.ranges[order_id] if run is not None and run.loop is not None else run
+        if run is None:
+            return None
+        return run.lease if run.loop is None else run.loop.ranges[order_id]

@@ -52,7 +52,7 @@ def end_jobs(plan: Plan, execution: Execution, at: float) -> Decision | None:
     if not asked:
         return None
     draft.add(CompensationRequested(cause="end", registrations=tuple(asked)), parent_id=parent_id)
-    if execution.paused:  # else they would go on, and so would it, until somebody resumes it
+    if execution.lifecycle.paused:  # else they would go on, and so would it, until somebody resumes it
         draft.add(PlaybookResumed(reason="the jobs that it leaves behind are cancelled"), parent_id=parent_id)
     return draft.decision()
 
@@ -63,8 +63,8 @@ def open_jobs(plan: Plan, execution: Execution) -> dict[str, str]:
     found: dict[str, str] = {}
     # Steps that only ask about a job have the kind of the one that submitted it: they know that it is over.
     kinds = {task.kind for step in plan.net.transitions for task in pipeline_of(step) if task.submits_job}
-    over = set(execution.saga.jobs) if execution.saga is not None else set()
-    for name, result in execution.results.items():
+    over = set(execution.side_work.saga.jobs) if execution.side_work.saga is not None else set()
+    for name, result in execution.outputs.results.items():
         step = plan.step(name)
         if not any(task.kind in kinds for task in pipeline_of(step)):
             continue
@@ -78,7 +78,7 @@ def open_jobs(plan: Plan, execution: Execution) -> dict[str, str]:
 
 def _is_undone(execution: Execution, step: Transition) -> bool:
     """Whether the author's own compensation of the step has been asked for."""
-    known = execution.saga.registered.values() if execution.saga is not None else ()
+    known = execution.side_work.saga.registered.values() if execution.side_work.saga is not None else ()
     return step.compensation is not None and not any(one.step == step.name for one in known)
 
 
@@ -98,6 +98,6 @@ def _credential_ctx(task: Task, ctx: dict[str, Any]) -> dict[str, Any]:
 
 def _pool(plan: Plan, execution: Execution, step: Transition, at: float) -> str | None:
     try:
-        return pool_of(plan, step, Scope({"workload": execution.workload, "ctx": execution.ctx}), at)
+        return pool_of(plan, step, Scope({"workload": execution.origin.workload, "ctx": execution.ctx}), at)
     except TemplateError:
         return None  # it followed from what its token had with it

@@ -34,13 +34,13 @@ def handled_events(step: Transition) -> tuple[str, ...]:
 
 def handle(plan: Plan, execution: Execution, key: str, at: float) -> Decision:
     """An event has come for a handler: begin its tasks, unless its condition says no."""
-    summons = execution.summons[key]
+    summons = execution.side_work.pending_handlers[key]
     owner = execution.runs[summons.owner]
     handlers = plan.step(owner.step).handlers
     assert handlers is not None
     handler = handlers.handlers[summons.handler]
     run_id = derived("handler", key)
-    is_over = owner.ended is not None and not owner.waits  # its arcs are about to be settled
+    is_over = owner.ended is not None and not owner.step_waits.open  # its arcs are about to be settled
     draft = Draft(execution, at, run_id)
     about: dict[str, Any] = {"step": owner.step, "step_run_id": run_id, "parent_id": execution.last_event_id}
     try:
@@ -67,7 +67,7 @@ def handle(plan: Plan, execution: Execution, key: str, at: float) -> Decision:
         ),
         **about,
     )
-    draft.add_effect(DispatchStep(order_id, run_id, pool=owner.pool))
+    draft.add_effect(DispatchStep(order_id, run_id, pool=owner.lease.pool))
     return draft.decision()
 
 
@@ -75,12 +75,12 @@ def _scope(plan: Plan, execution: Execution, owner: StepRun, event: OwnEvent) ->
     namespaces = {
         "args": owner.args,
         "ctx": execution.ctx,
-        "workload": execution.workload,
+        "workload": execution.origin.workload,
         "event": event_names(event),
         "execution_id": execution.execution_id,
         "token": {"args": owner.args, **token_of(execution, owner)},
     }
-    return Scope(namespaces, steps=Views(execution.results, plan.load), known=plan.names)
+    return Scope(namespaces, steps=Views(execution.outputs.results, plan.load), known=plan.names)
 
 
 def _broken(owner: StepRun, handler: Handler, problem: TemplateError | ToolError) -> Error:

@@ -53,7 +53,7 @@ def give_up(plan: Plan, execution: Execution, fork: Fork, steps: list[str], at: 
 def _can_fire(plan: Plan, execution: Execution, fork: Fork, step: str) -> bool:
     rule = _rule(plan, step)
     # A blocking discriminator has fired and is not reset yet: later tokens of the group wait.
-    if rule.rest == "block" and step in execution.blocked:
+    if rule.rest == "block" and step in execution.held.blocked:
         return False
     match rule.mode:
         case JoinMode.ALL:

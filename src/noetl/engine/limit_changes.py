@@ -36,7 +36,7 @@ def change_limit(plan: Plan, execution: Execution, command: ChangeLimit) -> Deci
         return Decision(verdict=ReportResult.TERMINAL, detail="this execution is over")
     if not plan.has_step(command.step):
         return Decision(verdict=ReportResult.NOT_FOUND, detail=f'its playbook has no step "{command.step}"')
-    before = execution.limits.get(command.step) or StepLimits()
+    before = execution.held.limits.get(command.step) or StepLimits()
     after = StepLimits(
         limit=before.limit if command.limit is msgspec.UNSET else command.limit,
         rate=before.rate if command.rate is msgspec.UNSET else command.rate,
@@ -52,7 +52,7 @@ def change_limit(plan: Plan, execution: Execution, command: ChangeLimit) -> Deci
     if after.limit != before.limit:
         _call_up(draft, plan, execution, command.step, after)
     for name, moments in begun.items():
-        pace_all(draft, plan, execution, name, list(moments), {**execution.limits, command.step: after})
+        pace_all(draft, plan, execution, name, list(moments), {**execution.held.limits, command.step: after})
     return draft.decision()
 
 
@@ -72,7 +72,7 @@ def _call_up(draft: Draft, plan: Plan, execution: Execution, step: str, wanted: 
     waiting = [one for one in execution.tokens.values() if one.step == step and one.held == LIMIT and one.slot]
     firsts = {one.slot: one for one in reversed(waiting) if one.slot is not None}
     for name, first in firsts.items():
-        slot = execution.slots[name]
+        slot = execution.held.slots[name]
         room = _room(plan, execution, first, name, wanted, draft.at)
         free = None if room is None else max(0, room - len(slot.held) - len(slot.called))
         for token_id in islice(chain(slot.front, slot.queue), free):
@@ -96,7 +96,7 @@ def _begun(execution: Execution, step: str, at: float) -> dict[str, tuple[float,
     names = {one.pace for one in execution.tokens.values() if one.step == step and one.held == RATE and one.pace}
     found: dict[str, tuple[float, ...]] = {}
     for name in sorted(names):
-        given = execution.paces.get(name)
+        given = execution.held.paces.get(name)
         if given is not None:
             found[name] = tuple(one for one in given.begun if at < one + given.counted_s)
     return found

@@ -72,7 +72,7 @@ def limit_value(what: str, value: Any) -> int:
 def over_quota(execution: Execution, step: Transition) -> Error | None:
     """Why this step may not run again, if it may not."""
     most = step.quotas.get("max_runs")
-    if most is None or execution.runs_of.get(step.name, 0) < limit_value("quotas.max_runs", most):
+    if most is None or execution.runs_by_step.get(step.name, 0) < limit_value("quotas.max_runs", most):
         return None
     return Error(kind="execution.budget", message=f'step "{step.name}" has had {most} runs, which is its quota')
 
@@ -82,7 +82,7 @@ def turned_away(
 ) -> Decision | None:
     """What becomes of a token that finds no place; None when it has them all."""
     for place in places:
-        slot = execution.slots.get(place.slot) or Slot()
+        slot = execution.held.slots.get(place.slot) or Slot()
         if slot.has_room(token.token_id, place.limit):
             continue
         match place.on_limit:

@@ -30,7 +30,7 @@ def lose(execution: Execution, command: LoseOrder) -> Decision:
     run, lease = execution.run_of(command.order_id), execution.lease_of(command.order_id)
     if run is None or lease is None or lease.lease_epoch != command.seen_epoch:
         return Decision(verdict=ReportResult.FENCED)
-    if execution.paused:
+    if execution.lifecycle.paused:
         return Decision(
             verdict=ReportResult.PAUSED
         )  # nothing is lost by waiting, and its end would start something new

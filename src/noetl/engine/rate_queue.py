@@ -28,15 +28,15 @@ _LATE_S = 0.25  # so late is time itself now and then; to give all who wait new 
 
 def paced_anew(plan: Plan, execution: Execution, token: Token, at: float) -> Draft | None:
     """New moments for all who wait under the rate of `token`, which is among them; None when it may begin now."""
-    rate = _rate(plan, execution, token, execution.limits, at)
-    given = execution.paces.get(token.pace or "")
+    rate = _rate(plan, execution, token, execution.held.limits, at)
+    given = execution.held.paces.get(token.pace or "")
     if rate is None or given is None:
         return None
     early_s = moment_after(Pace(begun=given.begun), rate, at) - at
     if early_s <= min(rate.per_s / 2, max(_LATE_S, rate.per_s / 10)):
         return None
     draft = Draft(execution, at, derived(token.event_id, "paced", execution.seq))
-    pace_all(draft, plan, execution, token.pace or "", given.begun, execution.limits)
+    pace_all(draft, plan, execution, token.pace or "", given.begun, execution.held.limits)
     return draft
 
 
@@ -65,7 +65,7 @@ def pace_all(
 def waiting(execution: Execution, name: str) -> list[tuple[float, Token]]:
     """Who waits under a rate, and until when, the first one first."""
     found = [
-        (*execution.alarms.due[DueTime.RELEASE, one.token_id], one)
+        (*execution.open_waits.due_times.due[DueTime.RELEASE, one.token_id], one)
         for one in execution.tokens.values()
         if one.held == RATE and one.pace == name
     ]

@@ -69,7 +69,7 @@ def slowed_down(
     """The token held until its moment; None when it may go on now."""
     if rate is None:
         return None
-    moment = moment_after(execution.paces.get(rate.name), rate, draft.at)
+    moment = moment_after(execution.held.paces.get(rate.name), rate, draft.at)
     if moment <= draft.at:
         return None
     event_id = derived(token.event_id, TokenHeld.event_type, execution.seq)

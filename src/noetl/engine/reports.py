@@ -47,7 +47,7 @@ def claim(execution: Execution, command: ClaimOrder) -> Decision:
     # Compare and set on the epoch: of two servers that offer the same order only one can claim it.
     if run is None or lease is None or lease.lease_epoch != command.seen_epoch:
         return Decision(verdict=ReportResult.FENCED)
-    if execution.paused:
+    if execution.lifecycle.paused:
         return Decision(verdict=ReportResult.PAUSED)  # nothing new is dispatched (SRV-07)
     if run.side_run is not None:
         return claim_side_run(execution, run, command)
@@ -59,17 +59,17 @@ def claim(execution: Execution, command: ClaimOrder) -> Decision:
         run=run,
         parent_id=run.event_id,
     )
-    if run.started_at is None:
+    if run.timing.started_at is None:
         draft.add(StepStarted(worker_id=command.worker_id), run=run, parent_id=run.event_id)
     priority = execution.tokens[run.token_id].priority
-    draft.add_effect(LeaseOrder(command.order_id, run.step_run_id, command.worker_id, epoch, priority, run.pool))
+    draft.add_effect(LeaseOrder(command.order_id, run.step_run_id, command.worker_id, epoch, priority, run.lease.pool))
     return draft.decision()
 
 
 def record(plan: Plan, execution: Execution, command: RecordReport) -> Decision:
     report = command.report
     run = execution.run_of(report.order_id)
-    closed = execution.closed.get(report.order_id) if run is None else None
+    closed = execution.order_states.closed.get(report.order_id) if run is None else None
     # Before all refusals: the worker only missed the answer, and must not be told that it lost its lease.
     if closed == report.lease_epoch:
         return Decision(verdict=ReportResult.DUPLICATE)  # also of the report that ended the execution
@@ -95,7 +95,7 @@ def _refused(execution: Execution, command: RecordReport, run: StepRun | None, c
     worker that goes on, or repeats itself, is told so each time; the log says it once."""
     report, verdict = command.report, ReportResult.FENCED if claimed is None else ReportResult.REFUSED
     # A worker that does not stop would otherwise fill the log with refusals.
-    if (report.order_id, report.lease_epoch, report.worker_id) in execution.refused:
+    if (report.order_id, report.lease_epoch, report.worker_id) in execution.order_states.refused:
         return Decision(verdict=verdict)
     cause = derived("refused", report.order_id, report.lease_epoch, report.worker_id)
     draft = Draft(execution, command.at, cause)
@@ -134,7 +134,7 @@ def _entered(
             if (entry.visit, entry.attempt) != (position.visit, position.attempt):
                 return position  # a repeat of what is recorded (EVT-06)
             event_id = _entry_id(report, run, entry.task_run_id, told_apart(entry))
-            if event_id in run.told:
+            if event_id in run.task_events:
                 return position
             about["task_run_id"] = entry.task_run_id
             recorded = without_notes(entry) if isinstance(entry, TaskProcessed) else entry
@@ -157,7 +157,7 @@ def _entered(
             return entered(position, entry.decision)
         case CaseWaiting():
             draft.add(entry, run=run, event_id=_entry_id(report, run, run.step_run_id, entry.event_type), **about)
-            draft.add_effect(CloseOrder(report.order_id, run.step_run_id, run.lease_epoch))
+            draft.add_effect(CloseOrder(report.order_id, run.step_run_id, run.lease.lease_epoch))
         case StepDone() | StepFailed():
             event_id = _entry_id(report, run, run.step_run_id, entry.event_type)
             if run.side_run is not None:
@@ -165,7 +165,7 @@ def _entered(
             else:
                 close_waits(draft, execution, run)  # a rule led on before any of its own waits came (V2C-13)
                 draft.add(entry, run=run, event_id=event_id, **about)
-            draft.add_effect(CloseOrder(report.order_id, run.step_run_id, run.lease_epoch))
+            draft.add_effect(CloseOrder(report.order_id, run.step_run_id, run.lease.lease_epoch))
     return position
 
 

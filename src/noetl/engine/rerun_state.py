@@ -53,4 +53,6 @@ def rerun_state(execution_id: str, trace_id: str, events: list[Event], net: Net,
 
 def _results(before: Execution, net: Net) -> tuple[CarriedResult, ...]:
     known = {one.name for one in net.transitions}
-    return tuple(CarriedResult(step=name, result=result) for name, result in before.results.items() if name in known)
+    return tuple(
+        CarriedResult(step=name, result=result) for name, result in before.outputs.results.items() if name in known
+    )

@@ -37,10 +37,10 @@ class StepVars:
     def value(self) -> dict[str, Any]:
         if self._folded is None:
             self._folded = with_shared(
-                self._run.vars,
+                self._run.eval_vars.own,
                 {
                     key: [shared_of(value) for _, value in sorted(given, key=lambda one: one[0])]
-                    for key, given in self._run.shared.items()
+                    for key, given in self._run.eval_vars.shared.items()
                 },
             )
         return self._folded
@@ -161,7 +161,7 @@ class _Payload:
 
 
 def admission_scope(plan: Plan, execution: Execution, token: Token) -> Scope:
-    steps = Views(execution.results, plan.load)
+    steps = Views(execution.outputs.results, plan.load)
     return Scope(admission_names(plan, execution, token), steps=steps, known=plan.names)
 
 
@@ -171,7 +171,7 @@ def admission_names(plan: Plan, execution: Execution, token: Token) -> dict[str,
         **own,
         "args": token.args,
         "ctx": execution.ctx,
-        "workload": execution.workload,
+        "workload": execution.origin.workload,
         "event": event_of(token.source, plan.load),
         "execution_id": execution.execution_id,
         "token": {"args": token.args, "inputs": token.inputs, "meta": {}},
@@ -191,7 +191,7 @@ def arc_scope(
     namespaces: dict[str, Any] = {
         "args": run.args,
         "ctx": execution.ctx if ctx is None else ctx,
-        "workload": execution.workload,
+        "workload": execution.origin.workload,
         "event": event_of(boundary, plan.load),
         "execution_id": execution.execution_id,
     }
@@ -200,7 +200,7 @@ def arc_scope(
     elif plan.net.dialect == V2_CASE:
         namespaces.update(vars=namespaces["ctx"], **boundary_names(boundary.result, boundary.error, plan.load))
     loop = loop_data(boundary.loop, plan.load) if boundary.loop is not None else None
-    return Scope(namespaces, steps=Views(execution.results, plan.load), loop=loop, known=plan.names)
+    return Scope(namespaces, steps=Views(execution.outputs.results, plan.load), loop=loop, known=plan.names)
 
 
 def wait_scope(plan: Plan, execution: Execution, run: StepRun) -> Scope:
@@ -208,7 +208,7 @@ def wait_scope(plan: Plan, execution: Execution, run: StepRun) -> Scope:
     names = admission_names(plan, execution, execution.tokens[run.token_id])
     names.update(args=run.args, token={"args": run.args, **token_of(execution, run)})
     tasks = Views(run.position.results, plan.load)
-    return Scope(names, tasks=tasks, steps=Views(execution.results, plan.load), known=plan.names)
+    return Scope(names, tasks=tasks, steps=Views(execution.outputs.results, plan.load), known=plan.names)
 
 
 def surroundings_of(plan: Plan, execution: Execution, run: StepRun) -> PipelineScope:
@@ -216,12 +216,12 @@ def surroundings_of(plan: Plan, execution: Execution, run: StepRun) -> PipelineS
     return PipelineScope(
         execution_id=execution.execution_id,
         args=run.args,
-        workload=execution.workload,
+        workload=execution.origin.workload,
         ctx=execution.ctx,
         token=token_of(execution, run),
-        results=execution.results,
+        results=execution.outputs.results,
         load=plan.load,
-        vars=run.vars if plan.net.dialect == V2_EVAL else None,
+        vars=run.eval_vars.own if plan.net.dialect == V2_EVAL else None,
         vars_in_ctx=plan.net.dialect == V2_CASE,
         known=plan.names,
     )

@@ -39,7 +39,7 @@ class Unsettled:
 
     def apply(self, execution: Execution, event: Event) -> None:
         """Let the event change the state, and note what it may have set free."""
-        if execution.listeners:
+        if execution.open_waits.listeners:
             self._note_listeners(execution, event)
         if type(event.payload) in _NOTED:
             self._apply_noted(execution, event)
@@ -52,28 +52,28 @@ class Unsettled:
             self._parked = True
         # Before the event is applied: afterwards the token may be gone, and its groups with it.
         token = execution.tokens.get(payload.token_id) if isinstance(payload, _MOVING) else None
-        touched = list(around(execution.forks, token.fork)) if token is not None else []
+        touched = list(around(execution.held.forks, token.fork)) if token is not None else []
         evolve(execution, event)
         # The other way round: its group may be opened by this very event.
         if isinstance(payload, TokenCreated):
-            touched = list(around(execution.forks, payload.fork))
+            touched = list(around(execution.held.forks, payload.fork))
         for fork in touched:
             self._forks[fork.fork_id] = None
             # The group has closed. Joins of other groups may have waited for that.
-            if fork.fork_id not in execution.forks:
+            if fork.fork_id not in execution.held.forks:
                 self._unblock(execution, fork)
 
     def _unblock(self, execution: Execution, closed: Fork) -> None:
         """Whoever was kept from meeting by a group that is gone now."""
         freed = [step for step, blocks in closed.joined.items() if blocks]
         if freed:
-            waiting = (fork for fork in execution.forks.values() if any(step in fork.waiting for step in freed))
+            waiting = (fork for fork in execution.held.forks.values() if any(step in fork.waiting for step in freed))
             self._forks.update((fork.fork_id, None) for fork in waiting)
 
     def _note_listeners(self, execution: Execution, event: Event) -> None:
         """Step runs that wait for events hear this one; for those that are busy the state keeps it (V2C-13)."""
-        heard = heard_as(event) if not execution.paused else None
-        for run_id in execution.listeners if heard is not None else ():
+        heard = heard_as(event) if not execution.lifecycle.paused else None
+        for run_id in execution.open_waits.listeners if heard is not None else ():
             if heard is not None and hears(run_id, event) and is_free(execution.runs[run_id]):
                 self._heard.setdefault(run_id, []).append(heard)
 
@@ -85,14 +85,14 @@ class Unsettled:
         # proofs of `noetl check` assume.
         while self._forks:
             fork_id = next(iter(self._forks))
-            fork = execution.forks.get(fork_id)
+            fork = execution.held.forks.get(fork_id)
             decision = settle(plan, execution, fork, at) if fork is not None and fork.waiting else Decision()
             if decision.events:
                 return decision
             del self._forks[fork_id]
         # A change of ctx or a resumption may let any parked token in. They are judged again in the order they came.
-        if self._parked and not execution.paused:
-            for token_id in list(execution.parked):
+        if self._parked and not execution.lifecycle.paused:
+            for token_id in list(execution.held.parked):
                 decision = admit(plan, execution, execution.tokens[token_id], at)
                 if decision.events:
                     return decision
@@ -112,12 +112,12 @@ class Unsettled:
 def unstuck(plan: Plan, execution: Execution, at: float) -> Decision:
     """Tokens are held and nothing else is live, so nothing can come that they wait for: parked ones are denied
     (O-03), first where that lets others of their group meet; joins that still hold tokens cannot fill (O-01)."""
-    if execution.parked:
-        tokens = [execution.tokens[token_id] for token_id in execution.parked]
+    if execution.held.parked:
+        tokens = [execution.tokens[token_id] for token_id in execution.held.parked]
         token = next(
-            (one for one in tokens if any(fork.waiting for fork in around(execution.forks, one.fork))), tokens[0]
+            (one for one in tokens if any(fork.waiting for fork in around(execution.held.forks, one.fork))), tokens[0]
         )
         return denied(Draft(execution, at, derived(token.event_id, "unstuck")), token, None)
     # The innermost group first: what its failure sets free may fill the join of the group around it.
-    fork = next(fork for fork in reversed(execution.forks.values()) if fork.waiting)
+    fork = next(fork for fork in reversed(execution.held.forks.values()) if fork.waiting)
     return give_up(plan, execution, fork, list(fork.waiting)[:1], at)

@@ -10,7 +10,7 @@ import msgspec
 from noetl.engine import case_evolution as cases
 from noetl.engine import concurrency_limits
 from noetl.engine.due_times import DueTime
-from noetl.engine.execution import WITHDRAWN, Boundary, Due, Execution, StepRun
+from noetl.engine.execution import WITHDRAWN, Boundary, Due, Execution, StepLease, StepRun, StepTiming
 from noetl.engine.loops import evolution as loops
 from noetl.engine.pipeline import lifetimes
 from noetl.engine.pipeline.patches import written
@@ -88,16 +88,13 @@ def _scheduled(execution: Execution, event: Event, payload: StepScheduled) -> No
         token_meta=payload.token_meta,
         event_id=event.event_id,
         position=Position(task=payload.task),
-        order_id=payload.order_id,
-        timeout_s=payload.timeout_s,
-        deadline_s=payload.deadline_s,
-        boundary_s=payload.boundary_s,
-        pool=payload.pool,
+        lease=StepLease(order_id=payload.order_id, pool=payload.pool),
+        timing=StepTiming(timeout_s=payload.timeout_s, deadline_s=payload.deadline_s, boundary_s=payload.boundary_s),
         bare=payload.task is None and not payload.looped,
         keeps_tasks=payload.keeps_tasks,
     )
-    execution.step_runs += 1
-    execution.runs_of[event.step] = execution.runs_of.get(event.step, 0) + 1
+    execution.step_run_count += 1
+    execution.runs_by_step[event.step] = execution.runs_by_step.get(event.step, 0) + 1
     execution.agenda.pop(payload.token_id, None)  # a parked one is admitted without having been due
     token = execution.tokens[payload.token_id]
     if payload.joins and not token.inputs:
@@ -106,24 +103,24 @@ def _scheduled(execution: Execution, event: Event, payload: StepScheduled) -> No
     if payload.rate is not None:
         concurrency_limits.begin(execution, payload.rate, event.ts)
     if payload.handles:
-        execution.handling[step_run_id] = payload.handles
+        execution.side_work.handlers[step_run_id] = payload.handles
     if payload.looped:
         return  # what follows is its loop's business
     if payload.order_id is None:
         execution.agenda[step_run_id] = Due.RUN
     else:
-        execution.orders[payload.order_id] = step_run_id
+        execution.order_states.open[payload.order_id] = step_run_id
 
 
 def _started(execution: Execution, run: StepRun, at: float) -> None:
-    run.started_at = at
-    if run.boundary_s is not None:
-        execution.alarms.set(DueTime.TIMEOUT, run.step_run_id, at + run.boundary_s)
+    run.timing.started_at = at
+    if run.timing.boundary_s is not None:
+        execution.open_waits.due_times.set(DueTime.TIMEOUT, run.step_run_id, at + run.timing.boundary_s)
 
 
 def _timed_out(execution: Execution, event: Event, payload: StepTimeout) -> None:
     """Only an alternative ends the step run here; a failure has an event of its own (TMR-05)."""
-    execution.alarms.cancel(DueTime.TIMEOUT, run_id_in(event))
+    execution.open_waits.due_times.cancel(DueTime.TIMEOUT, run_id_in(event))
     if payload.action == "alternative":
         error = lifetimes.timed_out(event.step or "")
         ended(execution, event, TaskResult(status=Status.ERROR, error=error), error)
@@ -134,14 +131,14 @@ def _claimed(execution: Execution, run: StepRun, payload: TokenClaimed) -> None:
         loops.claimed(run.loop, payload.order_id, payload.worker_id, payload.lease_epoch)
         _ask_for_loop(execution, run)
     else:
-        run.worker_id, run.lease_epoch = payload.worker_id, payload.lease_epoch
+        run.lease.worker_id, run.lease.lease_epoch = payload.worker_id, payload.lease_epoch
 
 
 def _note_task_event(run: StepRun, payload: Telling, event_id: str) -> None:
     """Kept until the task is processed: a report of it that comes again is known by them (EVT-06)."""
     begins = isinstance(payload, TaskStarted)
     if run.loop is None:
-        run.told = (*run.told, event_id)
+        run.task_events = (*run.task_events, event_id)
         run.in_task = run.in_task or begins
     else:
         loops.note_task_event(run.loop, payload.path, event_id, begins=begins)
@@ -149,16 +146,16 @@ def _note_task_event(run: StepRun, payload: Telling, event_id: str) -> None:
 
 def _processed(execution: Execution, run: StepRun, payload: TaskProcessed, at: float) -> None:
     if run.loop is None:
-        run.position, run.in_task, run.told = after(run.position, payload, at), False, ()
+        run.position, run.in_task, run.task_events = after(run.position, payload, at), False, ()
         cases.note_listening(execution, run)
     else:
         loops.processed(run.loop, payload, at)
     if side_runs.CHILD in payload.outcome.helpers:
         side_runs.note_child(run, payload)
     if payload.decision.set_vars:
-        run.vars = written(run.vars, payload.decision.set_vars)
+        run.eval_vars.own = written(run.eval_vars.own, payload.decision.set_vars)
     for key, value in payload.decision.set_shared.items():
-        run.shared.setdefault(key, []).append((payload.path, value))
+        run.eval_vars.shared.setdefault(key, []).append((payload.path, value))
 
 
 def _looped(execution: Execution, run: StepRun, event: Event, payload: Looping) -> None:
@@ -168,7 +165,7 @@ def _looped(execution: Execution, run: StepRun, event: Event, payload: Looping) 
     match payload:
         case LoopScheduled():
             loops.scheduled(run.loop, payload)
-            execution.orders[payload.order_id] = run.step_run_id
+            execution.order_states.open[payload.order_id] = run.step_run_id
         case IterationStarted():
             loops.begun(run.loop, payload, run.position)
         case IterationDone() | IterationFailed():
@@ -176,7 +173,7 @@ def _looped(execution: Execution, run: StepRun, event: Event, payload: Looping) 
                 close(execution, span.order_id, span.lease_epoch)
         case LoopKept():
             loops.keep_iterations(run.loop, payload)
-            execution.kept = None
+            execution.outputs.kept_iterations = None
         case LoopCut():
             for one in loops.cut(run.loop, payload):
                 close(execution, one.order_id, WITHDRAWN)
@@ -192,8 +189,8 @@ def _ask_for_loop(execution: Execution, run: StepRun) -> None:
 
 
 def close(execution: Execution, order_id: str, epoch: int) -> None:
-    del execution.orders[order_id]
-    execution.closed[order_id] = epoch
+    del execution.order_states.open[order_id]
+    execution.order_states.closed[order_id] = epoch
 
 
 def ended(execution: Execution, event: Event, result: TaskResult, error: Error | None) -> None:
@@ -208,13 +205,15 @@ def ended(execution: Execution, event: Event, result: TaskResult, error: Error |
         error=error,
         loop=event.payload if isinstance(event.payload, LoopDone) else None,
     )
-    run.taken = cases.taken_in(run, error)
-    execution.listeners.pop(run.step_run_id, None)
-    execution.results[run.step] = result
+    run.case.taken = cases.taken_in(run, error)
+    execution.open_waits.listeners.pop(run.step_run_id, None)
+    execution.outputs.results[run.step] = result
     execution.agenda[run.step_run_id] = Due.ROUTE
-    if run.order_id in execution.orders:  # one that the server ends is nobody's report: who works on it is told
-        close(execution, run.order_id, run.lease_epoch if event.source is EventSource.WORKER else WITHDRAWN)
-    if run.waits:
+    if (
+        run.lease.order_id in execution.order_states.open
+    ):  # one that the server ends is nobody's report: who works on it is told
+        close(execution, run.lease.order_id, run.lease.lease_epoch if event.source is EventSource.WORKER else WITHDRAWN)
+    if run.step_waits.open:
         waits.close_all(execution, run, event.ts)
     if run.loop is not None:
         for order_id in run.loop.ranges:

@@ -33,5 +33,5 @@ def stop(draft: Draft, execution: Execution, run: StepRun) -> None:
     if run.ended is None:
         close_orders(draft, run)
     close_waits(draft, execution, run)
-    if execution.side_runs:
+    if execution.side_work.step_runs:
         stop_handlers(draft, execution, run.step_run_id)

@@ -131,7 +131,7 @@ def _enqueue(
 ) -> None:
     draft.add(TokenEnqueued(token_id=token_id), **about)
     if fork is not None and plan.step(target).join is not None:
-        known = execution.forks.get(fork)  # none: the group is opened by this very firing
+        known = execution.held.forks.get(fork)  # none: the group is opened by this very firing
         if known is not None and target in known.joined:
             draft.add(TokenDropped(token_id=token_id, reason="late"), **about)
         else:
@@ -145,5 +145,5 @@ def _is_repeat(execution: Execution, fired: Fired, seen: set[str], at: float) ->
     if fired.dedupe in seen:
         return True
     seen.add(fired.dedupe)
-    before = execution.deduped.get(fired.dedupe)
+    before = execution.held.deduped.get(fired.dedupe)
     return before is not None and (fired.window_s is None or at - before < fired.window_s)

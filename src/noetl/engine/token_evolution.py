@@ -59,17 +59,19 @@ def _created(execution: Execution, event: Event, payload: TokenCreated) -> None:
     )
     concurrency_limits.enter(execution, token, opened_in=execution.tokens[parent.token_id].fork if parent else None)
     if payload.dedupe is not None:
-        execution.deduped[payload.dedupe] = event.ts
+        execution.held.deduped[payload.dedupe] = event.ts
 
 
 def _dropped(execution: Execution, event: Event, payload: TokenDropped) -> None:
     """From wherever it was: on its way, held, or with a step run that nobody wants any more."""
     run = execution.runs.pop(steps.run_id_in(event), None)
     if run is not None:
-        execution.listeners.pop(run.step_run_id, None)
+        execution.open_waits.listeners.pop(run.step_run_id, None)
         side_runs.forget_handlers(execution, run.step_run_id)
         execution.agenda.pop(run.step_run_id, None)
-        for order_id in run.loop.ranges if run.loop else (run.order_id,) if run.order_id and not run.ended else ():
+        for order_id in (
+            run.loop.ranges if run.loop else (run.lease.order_id,) if run.lease.order_id and not run.ended else ()
+        ):
             steps.close(execution, order_id, WITHDRAWN)
         waits.forget(execution, run, event.ts)
     execution.agenda.pop(payload.token_id, None)
@@ -78,8 +80,8 @@ def _dropped(execution: Execution, event: Event, payload: TokenDropped) -> None:
 
 
 def note_failure(execution: Execution, error: Error | None) -> None:
-    if execution.error is None:  # the execution ends with the first one (ROUTE-08)
-        execution.error = error
+    if execution.lifecycle.error is None:  # the execution ends with the first one (ROUTE-08)
+        execution.lifecycle.error = error
 
 
 def _selected(execution: Execution, event: Event, payload: NextSelected) -> None:
@@ -87,18 +89,20 @@ def _selected(execution: Execution, event: Event, payload: NextSelected) -> None
         note_failure(execution, payload.error)
     elif payload.ended == "done":
         for step in _result_steps(execution, execution.runs[steps.run_id_in(event)]):
-            execution.ends.pop(step, None)  # the last finished one comes last (O-08)
-            execution.ends[step] = execution.results[step]
+            execution.outputs.ends.pop(step, None)  # the last finished one comes last (O-08)
+            execution.outputs.ends[step] = execution.outputs.results[step]
 
 
 def _result_steps(execution: Execution, run: StepRun) -> list[str]:
     """Whose results the end of a token leaves: its last step's. A terminal place has none of its own (DOC-11, C-40),
     so whatever led to it speaks, if that had something to say."""
     token = execution.tokens[run.token_id]
-    if not run.bare or run.armed or _has_value(execution.results[run.step]):
+    if not run.bare or run.step_waits.armed or _has_value(execution.outputs.results[run.step]):
         return [run.step]
     sources = [str(one["from"]) for one in token.inputs] or [token.source.step if token.source else ""]
-    return [step for step in sources if step in execution.results and _has_value(execution.results[step])] or [run.step]
+    return [
+        step for step in sources if step in execution.outputs.results and _has_value(execution.outputs.results[step])
+    ] or [run.step]
 
 
 def _has_value(result: TaskResult) -> bool:

@@ -19,18 +19,18 @@ from noetl.events.tokens import TokenDropped
 def withdraw(draft: Draft, execution: Execution, tokens: Iterable[Token], reason: str = "cancelled") -> None:
     for token in tokens:
         step_run_id = run_id_of(token.token_id)
-        if (run := execution.runs.get(step_run_id)) is not None and run.waits:
+        if (run := execution.runs.get(step_run_id)) is not None and run.step_waits.open:
             close_waits(draft, execution, run)
         draft.add(TokenDropped(token_id=token.token_id, reason=reason), step=token.step, step_run_id=step_run_id)
         if run is not None and run.ended is None:
             close_orders(draft, run)
-        if execution.side_runs:
+        if execution.side_work.step_runs:
             stop_handlers(draft, execution, step_run_id)
 
 
 def close_orders(draft: Draft, run: StepRun) -> None:
     """Nobody needs to run the body of this step run any more."""
-    for lease in run.loop.ranges.values() if run.loop else (run,):
+    for lease in run.loop.ranges.values() if run.loop else (run.lease,):
         if lease.order_id is not None:
             draft.add_effect(CloseOrder(lease.order_id, run.step_run_id, lease.lease_epoch))
 
@@ -51,5 +51,6 @@ def rest_of(execution: Execution, fork_id: str, met: Iterable[str]) -> list[Toke
     return [
         token
         for token in execution.tokens.values()
-        if token.token_id not in gone and any(fork.fork_id == fork_id for fork in around(execution.forks, token.fork))
+        if token.token_id not in gone
+        and any(fork.fork_id == fork_id for fork in around(execution.held.forks, token.fork))
     ]

@@ -342,14 +342,14 @@ def _first(several: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 def _run_result(execution: Execution, load: Load) -> RunResult:
-    assert execution.status is not None, "only an execution that is over is told"
-    finished = execution.finished_at or 0.0
-    started = execution.started_at or finished
+    assert execution.lifecycle.status is not None, "only an execution that is over is told"
+    finished = execution.lifecycle.finished_at or 0.0
+    started = execution.origin.started_at or finished
     return RunResult(
         execution_id=execution.execution_id,
-        status=execution.status,
+        status=execution.lifecycle.status,
         result=final_result(execution, lambda result: payload_of(result, load)),
-        error=execution.error,
+        error=execution.lifecycle.error,
         ctx=execution.ctx,
         events=execution.seq,
         duration_s=round(finished - started, 6),

@@ -42,7 +42,7 @@ async def live_tokens(store: Store, execution: Execution) -> list[TokenView]:
 
 async def live_side_runs(store: Store, execution: Execution, now: float) -> list[SideRunView]:
     """What runs beside the tokens, the oldest first, and what is to be undone after that."""
-    if not execution.side_runs and execution.saga is None:
+    if not execution.side_work.step_runs and execution.side_work.saga is None:
         return []
     return side_run_views.side_runs_of(execution, await store.orders(execution.execution_id), now)
 
@@ -55,7 +55,7 @@ async def explanation_of(
     return Explanation(
         execution_id=row.execution_id,
         status=row.status,
-        stuck=execution.is_open and (bool(obstacles) or execution.paused),
+        stuck=execution.is_open and (bool(obstacles) or execution.lifecycle.paused),
         sentences=[*sentences_of(execution, tokens, side_runs), *obstacles],
         tokens=tokens,
         side_runs=side_runs,

@@ -75,9 +75,9 @@ def _limit_view(group: LimitGroup, limit: int | None) -> PlaybookLimitView:
 def step_limits(net: Net, execution: Execution) -> list[StepLimitView]:
     """Of the steps that have a limit or a rate, written or set, in the playbook's order."""
     return [
-        _step(step, execution, execution.limits.get(step.name) or StepLimits())
+        _step(step, execution, execution.held.limits.get(step.name) or StepLimits())
         for step in net.transitions
-        if step.concurrency or step.rate or "max_concurrent" in step.quotas or step.name in execution.limits
+        if step.concurrency or step.rate or "max_concurrent" in step.quotas or step.name in execution.held.limits
     ]
 
 

@@ -114,6 +114,6 @@ async def obstacles_of(services: Services, execution: Execution) -> list[str]:
     waiting = [row for row in await services.store.orders(execution.execution_id) if row.state is OrderState.READY]
     if not waiting:
         return []
-    plan, crews = await services.executions.plan(execution.net_hash), await crews_of(services)
+    plan, crews = await services.executions.plan(execution.origin.net_hash), await crews_of(services)
     found = {crews.of(row.pool).obstacle(needs_of(plan, execution, row.order_id)) for row in waiting}
     return sorted(why for why in found if why is not None)

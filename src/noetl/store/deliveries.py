@@ -42,12 +42,12 @@ def outside_rows(execution_id: str, effects: Sequence[Effect]) -> Rows:
 
 def waits_of(execution: Execution) -> list[WaitRow]:
     """The rows of its open waits."""
-    waits = (wait for wait in execution.waits.values() if wait.kind in KINDS)
+    waits = (wait for wait in execution.open_waits.waits.values() if wait.kind in KINDS)
     return [wait_row(execution.execution_id, wait) for wait in waits]
 
 
 def tasks_of(execution: Execution) -> list[TaskRow]:
-    return [task_row(execution.execution_id, task) for task in execution.tasks.values()]
+    return [task_row(execution.execution_id, task) for task in execution.open_waits.human_tasks.values()]
 
 
 def wait_row(execution_id: str, wait: OpenWait | Wait) -> WaitRow:

@@ -38,17 +38,16 @@ def derived_rows(events: Sequence[Event]) -> Derived:
     assert isinstance(requested, ExecutionRequested), "every stream begins with its request (SRV-01)"
     trace_id = requested.trace_id or first.trace_id
     execution = replayed(first.execution_id, trace_id, list(events))
-    status = execution.status.value if execution.status else "paused" if execution.paused else "running"
     row = ExecutionRow(
         execution_id=first.execution_id,
         trace_id=trace_id,
         path=requested.path,
         name=evaluated_name(events) or requested.path,
         net_hash=requested.net_hash,
-        status=status,
+        status=execution.lifecycle.state,
         last_seq=execution.seq,
         created_at=first.ts,
-        finished_at=execution.finished_at,
+        finished_at=execution.lifecycle.finished_at,
         parent_execution_id=requested.parent_execution_id,
         wake_at=execution.wake_at,
     )
@@ -66,7 +65,7 @@ def _orders(execution: Execution, events: Sequence[Event]) -> list[OrderRow]:
         order_id = getattr(event.payload, "order_id", None)
         if order_id is not None and event.step_run_id is not None:
             made.setdefault(order_id, event.step_run_id)
-    return [_order(execution, *one) for one in made.items() if one[0] in execution.orders]
+    return [_order(execution, *one) for one in made.items() if one[0] in execution.order_states.open]
 
 
 def _order(execution: Execution, order_id: str, step_run_id: str) -> OrderRow:
@@ -75,7 +74,7 @@ def _order(execution: Execution, order_id: str, step_run_id: str) -> OrderRow:
     assert run is not None, "an open order has its step run"
     assert lease is not None
     priority = execution.tokens[run.token_id].priority if run.side_run is None else 0
-    row = msgspec.structs.replace(row, pool=run.pool or DEFAULT_POOL, priority=priority)
+    row = msgspec.structs.replace(row, pool=run.lease.pool or DEFAULT_POOL, priority=priority)
     if lease.lease_epoch == 0:
         return row
     leased = {"lease_owner": lease.worker_id, "lease_epoch": lease.lease_epoch, "lease_until": _RUN_OUT}

@@ -196,8 +196,8 @@ def test_a_pool_that_is_no_name_fails_the_step_at_its_admission(pool: str, found
     talk.start()
 
     assert talk.status == "failed"
-    assert talk.execution.error is not None
-    assert f"expected the name of a pool, found {found}" in talk.execution.error.message
+    assert talk.execution.lifecycle.error is not None
+    assert f"expected the name of a pool, found {found}" in talk.execution.lifecycle.error.message
 
 
 @pytest.mark.parametrize(

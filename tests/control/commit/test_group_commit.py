@@ -337,7 +337,7 @@ async def test_who_waits_for_the_end_of_an_execution_is_not_lost_when_somebody_b
     await control_plane.executions.cancel("x1", "enough")
 
     async with asyncio.timeout(60):
-        assert (await waiting).status == "cancelled"
+        assert (await waiting).lifecycle.status == "cancelled"
 
 
 async def test_a_start_that_goes_away_leaves_those_who_came_with_it() -> None:

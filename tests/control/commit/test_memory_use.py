@@ -82,7 +82,7 @@ async def test_a_server_keeps_hardly_anything_of_executions_that_are_over(monkey
 
     assert len(hot) <= 5
     again = await control_plane.executions.execution("x0")
-    assert again.execution.status == "completed", "the log has it"
+    assert again.execution.lifecycle.status == "completed", "the log has it"
     assert hot._kept is not None
     assert hot._kept.bytes == sum(hot._kept._weights.values())
 

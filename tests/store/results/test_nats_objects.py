@@ -210,7 +210,7 @@ async def test_a_broker_that_is_restarted_costs_nothing_but_time(tmp_path: Path)
     assert (await control.for_workers.turn(large)).verdicts == (ReportResult.ACCEPTED,)
 
     other = assemble(store, results, MemoryWakeups(), ManualClock(), sharing=SharedExecutions())
-    assert (await other.executions.execution("x1")).execution.workload["large"] == LARGE
+    assert (await other.executions.execution("x1")).execution.origin.workload["large"] == LARGE
     await control.close()
     await other.close()
     await asyncio.to_thread(results.close)

@@ -192,7 +192,7 @@ class Claims:
     def _take(self, ready: Ready, turn: Turn, batch: CommitBatch, claimed: list[Order]) -> ReportResult:
         loaded = self._decisions.loaded[ready.execution_id]
         # Another server may have paused it after this one offered the order.
-        if loaded.execution.paused:
+        if loaded.execution.lifecycle.paused:
             self._decisions.ready.lay_aside(ready)  # nothing new is dispatched (SRV-07)
             return ReportResult.PAUSED
         command = ClaimOrder(

@@ -23,7 +23,7 @@ def needs_of(plan: Plan, execution: Execution, order_id: str) -> frozenset[str]:
     run = execution.run_of(order_id)
     if run is None:
         return frozenset()
-    undone = execution.saga.under_way if execution.saga is not None else None
+    undone = execution.side_work.saga.under_way if execution.side_work.saga is not None else None
     if run.side_run is not None and undone is not None and run.side_run.of == undone.registration_id and undone.job_id:
         return frozenset({undone.task})
     return kinds_for(plan, run.step, run.side_run)

@@ -56,7 +56,9 @@ class Turns:
         )
 
     def _is_paused(self, execution_id: str) -> bool:
-        return execution_id in self._decisions.loaded and self._decisions.loaded[execution_id].execution.paused
+        return (
+            execution_id in self._decisions.loaded and self._decisions.loaded[execution_id].execution.lifecycle.paused
+        )
 
     async def _record(self, report: Report, batch: CommitBatch) -> Decision:
         await self._decisions.load(report.execution_id)

@@ -179,7 +179,7 @@ class Decisions:
             case CancelChildren():
                 command = CancelExecution(at=now, reason=effect.reason, compensate=effect.compensate)
                 if effect.compensate:
-                    children = [one for one in children if self.loaded[one].execution.compensates is None]
+                    children = [one for one in children if self.loaded[one].execution.origin.compensates is None]
             case CancelCalled():
                 command = CancelExecution(at=now, reason=effect.reason)
                 children = self._awaited.left_by(effect.step_run_id)

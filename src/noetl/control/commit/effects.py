@@ -96,7 +96,7 @@ class Effects:
 
     def note_read(self, execution: Execution) -> None:
         """Another process may have moved this execution: it was read from the log."""
-        if not execution.paused:
+        if not execution.lifecycle.paused:
             self._ready.offer_aside(execution.execution_id)
         self._tell_resumed(execution)
         self.note_taken_up(execution)

@@ -128,7 +128,7 @@ class LoadedExecutions:
         if row is None:
             raise RefusedError(f"there is no execution {execution_id} in this store")
         execution, base, weight = await self._read(row, loaded)
-        plan = await self.plans.get(execution.net_hash)
+        plan = await self.plans.get(execution.origin.net_hash)
         # The same object: callers already wait for this end, and a new one would never wake them.
         ended = loaded.ended if loaded else Ending()
         self._stale.discard(execution_id)
@@ -136,7 +136,7 @@ class LoadedExecutions:
         if not execution.is_open:
             ended.set()
         loaded = LoadedExecution(plan, execution, row.created_at, execution.seq, ended, now, base)
-        return self._keep(loaded, execution.parent_execution_id, weight)
+        return self._keep(loaded, execution.origin.parent_execution_id, weight)
 
     async def _read(self, row: ExecutionRow, loaded: LoadedExecution | None) -> tuple[Execution, Snapshot | None, int]:
         """The execution as the log has it, and by how much it has grown: by the tail, where there is a base to go on
@@ -254,7 +254,7 @@ class LoadedExecutions:
             self._kept.drop(execution_id)
         self._stale.discard(execution_id)
         self._contended.discard(execution_id)
-        if loaded is not None and (parent := loaded.execution.parent_execution_id) is not None:
+        if loaded is not None and (parent := loaded.execution.origin.parent_execution_id) is not None:
             self._children.get(parent, {}).pop(execution_id, None)
         self._children.pop(execution_id, None)
 

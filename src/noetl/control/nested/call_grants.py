@@ -20,7 +20,7 @@ from noetl.control.claiming.order_needs import tasks_for
 from noetl.control.results.claimed_ctx import ctx_of, events_until_claim, steps_ended_since
 from noetl.control.results.result_cache import ResultCache
 from noetl.control.secrets.scopes import SecretScopes
-from noetl.engine.execution import Execution, StepRun
+from noetl.engine.execution import Execution, StepLease, StepRun
 from noetl.engine.loops.state import Range
 from noetl.engine.pipeline.pipeline_scope import Load
 from noetl.engine.pipeline.progress import task_run_id
@@ -92,7 +92,7 @@ def stands_at(call: PlaybookCall, plan: Plan, execution: Execution) -> bool:
     return any(True for _ in _calling(call, plan, run, lease))
 
 
-def _calling(call: PlaybookCall, plan: Plan, run: StepRun, lease: StepRun | Range) -> Iterator[tuple[Task, Path]]:
+def _calling(call: PlaybookCall, plan: Plan, run: StepRun, lease: StepLease | Range) -> Iterator[tuple[Task, Path]]:
     """The tasks that may be the one whose run asks."""
     step = plan.step(run.step)
     for position, path in _standing(run, lease):
@@ -109,7 +109,7 @@ def _calling(call: PlaybookCall, plan: Plan, run: StepRun, lease: StepRun | Rang
             yield from ((hook, path) for hook_id, hook in _hooks(run_id, task) if hook_id == call.task_run_id)
 
 
-def _standing(run: StepRun, lease: StepRun | Range) -> Iterator[tuple[Position, Path]]:
+def _standing(run: StepRun, lease: StepLease | Range) -> Iterator[tuple[Position, Path]]:
     if not isinstance(lease, Range) or run.loop is None:
         yield run.position, ()
         return
@@ -126,7 +126,7 @@ def _hooks(run_id: str, task: Task) -> Iterator[tuple[str, Task]]:
 
 
 def _check_undone(call: PlaybookCall, execution: Execution, run: StepRun) -> None:
-    undone = execution.saga.under_way if execution.saga is not None else None
+    undone = execution.side_work.saga.under_way if execution.side_work.saga is not None else None
     is_undone = undone is not None and run.side_run is not None and run.side_run.kind is SideRunKind.COMPENSATION
     if not is_undone or undone is None or undone.child != call.compensates:
         raise refused(f"{call.compensates} was not undone: the order is not for that")

@@ -127,7 +127,10 @@ class NestedCalls:
         if not await self._executions.is_known(child_id):
             return False
         child = (await self._executions.execution(child_id)).execution
-        return child.parent_execution_id == parent.execution_id and child.parent_step_run_id not in parent.runs
+        return (
+            child.origin.parent_execution_id == parent.execution_id
+            and child.origin.parent_step_run_id not in parent.runs
+        )
 
     async def _begin(self, call: PlaybookCall, parent: LoadedExecution, child_id: str) -> None:
         """Begin the child, unless it has begun: then it is driven already, or taken up here."""
@@ -143,11 +146,11 @@ class NestedCalls:
             await self._begin_undoing(call, parent, child_id)
             return
         execution = parent.execution
-        depth = execution.depth + 1
+        depth = execution.origin.depth + 1
         if depth > (most := int(parent.plan.net.executor.limits.get("max_depth", MAX_DEPTH))):
             raise _refused(f'"{call.path}" would be nested {depth} deep, and {most} is the limit')
         try:
-            net = await self._library.find(call.path, call.version, beside=execution.net_hash)
+            net = await self._library.find(call.path, call.version, beside=execution.origin.net_hash)
         except RefusedError as problem:
             raise _refused(str(problem)) from problem
         await self._executions.begin(
@@ -159,7 +162,7 @@ class NestedCalls:
                 parent_execution_id=call.execution_id,
                 parent_step_run_id=call.step_run_id,
                 depth=depth,
-                paused=execution.paused,
+                paused=execution.lifecycle.paused,
                 refused=await self._secret_release.refusal(net, call.payload),
             )
         )
@@ -168,9 +171,9 @@ class NestedCalls:
         """What the child has registered and not undone itself. ToolError where it is not a child of the caller."""
         assert call.compensates is not None
         child = (await self._executions.execution(call.compensates)).execution
-        if child.parent_execution_id != call.execution_id:
+        if child.origin.parent_execution_id != call.execution_id:
             raise _refused(f"{call.compensates} is no child of {call.execution_id}")
-        return tuple(child.saga.registered.values()) if child.saga is not None else ()
+        return tuple(child.side_work.saga.registered.values()) if child.side_work.saga is not None else ()
 
     async def _begin_undoing(self, call: PlaybookCall, parent: LoadedExecution, undoing_id: str) -> None:
         """Begin the execution that undoes a child: of the child's net, with the child's request (design.md §8)."""
@@ -182,11 +185,11 @@ class NestedCalls:
                 net=child.plan.net,
                 execution_id=undoing_id,
                 trace_id=parent.execution.trace_id,
-                payload=child.execution.request,
+                payload=child.execution.origin.request,
                 parent_execution_id=call.execution_id,
                 parent_step_run_id=call.step_run_id,
-                depth=child.execution.depth,
-                paused=parent.execution.paused,
+                depth=child.execution.origin.depth,
+                paused=parent.execution.lifecycle.paused,
                 compensates=call.compensates,
                 registrations=registrations,
             )
@@ -194,23 +197,23 @@ class NestedCalls:
         self._executions.release(call.compensates)
 
     async def _call_result(self, execution: Execution, call: PlaybookCall) -> PlaybookCallResult:
-        assert execution.status is not None
+        assert execution.lifecycle.status is not None
         return PlaybookCallResult(
             execution_id=execution.execution_id,
-            status=execution.status.value,
+            status=execution.lifecycle.status.value,
             data=await self._data(execution, call.return_step),
-            error=execution.error or (execution.saga.error if execution.saga is not None else None),
-            compensable=execution.saga is not None and bool(execution.saga.registered),
+            error=execution.failure,
+            compensable=execution.side_work.saga is not None and bool(execution.side_work.saga.registered),
         )
 
     async def _data(self, execution: Execution, return_step: str | None) -> Any:
         read = self._executions.values.read
         if return_step is None:
             return await read(lambda load: final_result(execution, lambda result: payload_of(result, load)))
-        net = await self._executions.net(execution.net_hash)
+        net = await self._executions.net(execution.origin.net_hash)
         if all(step.name != return_step for step in net.transitions):
-            raise _refused(f'return_step "{return_step}" is no step of "{execution.path}"')
-        result = execution.results.get(return_step)
+            raise _refused(f'return_step "{return_step}" is no step of "{execution.origin.path}"')
+        result = execution.outputs.results.get(return_step)
         return await read(lambda load: payload_of(result, load)) if result is not None else None
 
 

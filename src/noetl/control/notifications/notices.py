@@ -54,7 +54,7 @@ class NoticeWriter:
         self, net: Net, execution: Execution, events: Sequence[Event], *, created_at: float
     ) -> tuple[NoticeRow, ...]:
         """Those of a commit; most have none."""
-        if (not net.notifications and not self._rules.known) or execution.compensates is not None:
+        if (not net.notifications and not self._rules.known) or execution.origin.compensates is not None:
             return ()
         told = [event for event in events if isinstance(event.payload, _TOLD)]
         return tuple(
@@ -75,7 +75,7 @@ class NoticeWriter:
             if one.event == name and one.after_s == after_s:
                 yield OWN, one
         # A rule of the installation hears of what somebody asked for, not of every part of it.
-        if name is None or execution.parent_execution_id is not None:
+        if name is None or execution.origin.parent_execution_id is not None:
             return
         for rule in self._rules.known:
             if name in rule.on and rule.hears(net):
@@ -106,7 +106,7 @@ class NoticeWriter:
         self, net: Net, execution: Execution, events: Sequence[Event], event: Event, created_at: float
     ) -> dict[str, Any]:
         execution_id = execution.execution_id
-        status = execution.status.value if execution.status is not None else "running"
+        status = execution.lifecycle.status.value if execution.lifecycle.status is not None else "running"
         about: dict[str, Any] = {
             "id": execution_id,
             "path": net.path,
@@ -114,7 +114,9 @@ class NoticeWriter:
             "version": net.version,
             "status": status,
             "started_at": rfc3339(created_at),
-            "finished_at": rfc3339(execution.finished_at) if execution.finished_at is not None else None,
+            "finished_at": rfc3339(execution.lifecycle.finished_at)
+            if execution.lifecycle.finished_at is not None
+            else None,
             "duration_s": round(max(0.0, event.ts - created_at), 3),
             "labels": net.metadata.get("labels") or {},
             "url": f"{self._public_url}/executions/{execution_id}" if self._public_url else None,
@@ -146,7 +148,7 @@ def notice_event(payload: Payload) -> str | None:
 
 
 def _error(execution: Execution, events: Sequence[Event], payload: Payload) -> dict[str, Any] | None:
-    error = payload.error or execution.error if isinstance(payload, PlaybookProcessed) else None
+    error = payload.error or execution.lifecycle.error if isinstance(payload, PlaybookProcessed) else None
     if error is None:
         return None
     failed = next((event.step for event in reversed(events) if isinstance(event.payload, StepFailed)), None)
@@ -156,7 +158,7 @@ def _error(execution: Execution, events: Sequence[Event], payload: Payload) -> d
 def _task(execution: Execution, payload: Payload) -> dict[str, Any] | None:
     if not isinstance(payload, HumanCreated | HumanEscalated | HumanOverdue):
         return None
-    task = execution.tasks.get(payload.task_id)
+    task = execution.open_waits.human_tasks.get(payload.task_id)
     if task is None:
         return {"id": payload.task_id}
     return {

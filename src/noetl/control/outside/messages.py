@@ -63,7 +63,7 @@ class OpenWaits:
         if not self._remembers:
             return
         self._own.pop(execution.execution_id, None)
-        if execution.paused:
+        if execution.lifecycle.paused:
             self._paused.add(execution.execution_id)
         self._change(execution.execution_id, waits_of(execution), ())
 

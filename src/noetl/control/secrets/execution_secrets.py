@@ -145,7 +145,7 @@ class ExecutionSecrets:
 
     async def _parent(self, execution_id: str) -> str | None:
         if execution_id in self._executions and self._executions[execution_id].committed:
-            return self._executions[execution_id].execution.parent_execution_id
+            return self._executions[execution_id].execution.origin.parent_execution_id
         row = await self._store.execution(execution_id)
         return row.parent_execution_id if row is not None else None
 
@@ -154,7 +154,7 @@ class ExecutionSecrets:
         if execution_id not in self._executions:
             return True
         loaded = self._executions[execution_id]
-        if loaded.execution.parent_execution_id is not None:
+        if loaded.execution.origin.parent_execution_id is not None:
             return True
         if loaded.plan not in self._readers:
             self._readers[loaded.plan] = _may_read(loaded.plan.net)

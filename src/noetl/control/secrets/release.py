@@ -14,7 +14,7 @@ import msgspec
 from noetl.base.errors import ToolError
 from noetl.control.results.claimed_ctx import ctx_of, events_until_claim
 from noetl.control.secrets.scopes import SecretScopes, reads_ctx
-from noetl.engine.execution import Execution, StepRun
+from noetl.engine.execution import Execution, StepLease, StepRun
 from noetl.engine.loops.state import Range
 from noetl.engine.pipeline.keychain_entries import UNRESOLVED, filled
 from noetl.engine.pipeline.patches import overlaid
@@ -85,7 +85,7 @@ class SecretRelease:
             raise SecretRefusedError(UNRESOLVED, f'"{ask.name}" is not given out: the order is no longer held')
         if not await self._is_named(ask, plan, execution, past):
             raise SecretRefusedError(UNRESOLVED, f'"{ask.name}" is not given out: no task of this step names it')
-        keychain, entries = self._keychain(), filled(plan.net.keychain, execution.workload)
+        keychain, entries = self._keychain(), filled(plan.net.keychain, execution.origin.workload)
         declared = next((entry for entry in entries if entry.name == ask.name), None)
         entry = declared or KeychainEntry(name=ask.name, kind="credential")
         if ask.renew:
@@ -138,7 +138,7 @@ class SecretRelease:
         return self._opened
 
 
-def _holder(ask: Ask, execution: Execution) -> tuple[StepRun, StepRun | Range] | None:
+def _holder(ask: Ask, execution: Execution) -> tuple[StepRun, StepLease | Range] | None:
     """The step run of the order, and the lease on it that who asks holds."""
     run, lease = execution.run_of(ask.order_id), execution.lease_of(ask.order_id)
     is_held = lease is not None and (lease.lease_epoch, lease.worker_id) == (ask.lease_epoch, ask.worker_id)

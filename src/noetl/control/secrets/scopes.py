@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from noetl.base.errors import NoetlError, TemplateError
-from noetl.engine.execution import Execution, StepRun
+from noetl.engine.execution import Execution, StepLease, StepRun
 from noetl.engine.loops.orders import iterations_of
 from noetl.engine.loops.state import Range
 from noetl.engine.pipeline.case.collected_results import collects_of
@@ -78,7 +78,7 @@ class SecretScopes:
         plan: Plan,
         execution: Execution,
         run: StepRun,
-        lease: StepRun | Range,
+        lease: StepLease | Range,
         ctx: dict[str, Any] | None,
         load: Load,
         *,
@@ -195,8 +195,10 @@ def _of_side_run(execution: Execution, run: StepRun, around: PipelineScope) -> P
     changes = {name: given[name] for name in kept if name in given}
     if (
         run.side_run.kind is SideRunKind.COMPENSATION
-        and execution.saga is not None
-        and execution.saga.under_way is not None
+        and execution.side_work.saga is not None
+        and execution.side_work.saga.under_way is not None
     ):
-        changes["ctx"] = execution.saga.under_way.ctx  # as it was captured; what it has written since is its own word
+        changes["ctx"] = (
+            execution.side_work.saga.under_way.ctx
+        )  # as it was captured; what it has written since is its own word
     return side_run_surroundings(given["side_run"], msgspec.structs.replace(around, **changes))

@@ -45,11 +45,11 @@ def side_runs_of(execution: Execution, orders: Iterable[OrderRow], now: float) -
     """All that run, the oldest first, then what is to be undone after that; the orders are those of this execution."""
     rows = {order.order_id: order for order in orders}
     found = []
-    for run_id in execution.side_runs:
+    for run_id in execution.side_work.step_runs:
         run = execution.runs[run_id]
         if run.side_run is not None:
-            found.append(_side_run_view(run, run.side_run, rows.get(run.order_id or ""), now))
-    saga = execution.saga
+            found.append(_side_run_view(run, run.side_run, rows.get(run.lease.order_id or ""), now))
+    saga = execution.side_work.saga
     for one in saga.todo.values() if saga is not None else ():
         waits_for = "those before it to be undone"
         found.append(
@@ -74,9 +74,9 @@ def _side_run_view(run: StepRun, side_run: SideRun, order: OrderRow | None, now:
         task=run.position.task or side_run.task or None,
         attempt=run.position.attempt,
         step_run_id=run.step_run_id,
-        pool=order.pool if order is not None else run.pool,
-        worker_id=run.worker_id if leased else None,
-        started_at=rfc3339(run.started_at) if run.started_at is not None else None,
+        pool=order.pool if order is not None else run.lease.pool,
+        worker_id=run.lease.worker_id if leased else None,
+        started_at=rfc3339(run.timing.started_at) if run.timing.started_at is not None else None,
         lease_until=_time_text(order.lease_until) if order is not None and leased else None,
         retry_at=rfc3339(run.position.not_before) if state == "retrying" else None,
         **about,
@@ -87,7 +87,7 @@ def _state_and_wait(run: StepRun, order: OrderRow | None, now: float) -> tuple[s
     if order is None or order.state is not OrderState.LEASED:
         return (
             "queued",
-            f'a worker of the pool "{order.pool if order is not None else run.pool or "default"}" to take it',
+            f'a worker of the pool "{order.pool if order is not None else run.lease.pool or "default"}" to take it',
         )
     held = f"lease {order.lease_epoch}, which ends at {_time_text(order.lease_until)}" if order.lease_until else ""
     if not run.in_task and run.position.attempt > 1 and run.position.not_before > now:

@@ -69,7 +69,7 @@ def tokens_of(
     runs = {run.token_id: run for run in execution.runs.values() if run.side_run is None}
     around.timers.update(
         (wait.step_run_id, wait.due_at)
-        for wait in execution.waits.values()
+        for wait in execution.open_waits.waits.values()
         if wait.kind is WaitKind.TIMER and wait.due_at is not None
     )
     return [_token_view(token, runs.get(token.token_id), around) for token in execution.tokens.values()]
@@ -85,7 +85,7 @@ def sentences_of(
     if len(tokens) > _FIRST:
         told.append(f"{len(tokens) - _FIRST} more tokens are alive")
     told += side_run_views.sentences_of(side_runs)
-    if execution.paused:
+    if execution.lifecycle.paused:
         told.insert(0, f"it is paused: noetl resume {execution.execution_id}")
     if execution.wake_at is not None:
         told.append(f"time moves it next at {_time_text(execution.wake_at)}")
@@ -93,15 +93,13 @@ def sentences_of(
 
 
 def _ended_text(execution: Execution) -> list[str]:
-    if execution.status is None:
+    if execution.lifecycle.status is None:
         return []
-    told = [f"it is over: {execution.status.value}"]
-    if execution.error is not None:
+    told = [f"it is over: {execution.lifecycle.status.value}"]
+    if (error := execution.lifecycle.error) is not None:
         step = _failed_step(execution)
-        told.append(
-            f"it failed{f' at step {step}' if step else ''} with {execution.error.kind}: {execution.error.message}"
-        )
-        cause = execution.error.cause
+        told.append(f"it failed{f' at step {step}' if step else ''} with {error.kind}: {error.message}")
+        cause = error.cause
         while cause is not None:
             told.append(f"because of {cause.kind}: {cause.message}")
             cause = cause.cause
@@ -110,9 +108,9 @@ def _ended_text(execution: Execution) -> list[str]:
 
 def _failed_step(execution: Execution) -> str | None:
     """The step whose error ended it, where it is still known."""
-    error = execution.error
+    error = execution.lifecycle.error
     behind = (error, error.cause) if error is not None else ()
-    ended = ((name, result.error) for name, result in reversed(execution.results.items()))
+    ended = ((name, result.error) for name, result in reversed(execution.outputs.results.items()))
     return next((name for name, own in ended if own is not None and own in behind), None)
 
 
@@ -154,7 +152,7 @@ def _token_view(token: Token, run: StepRun | None, around: _Surrounding) -> Toke
         state=state,
         waits_for=waits_for,
         step_run_id=run.step_run_id,
-        started_at=rfc3339(run.started_at) if run.started_at is not None else None,
+        started_at=rfc3339(run.timing.started_at) if run.timing.started_at is not None else None,
         task=run.position.task,
         attempt=run.position.attempt,
         order_ids=[order.order_id for order in orders],
@@ -167,7 +165,7 @@ def _token_view(token: Token, run: StepRun | None, around: _Surrounding) -> Toke
 def _order_ids(run: StepRun) -> list[str]:
     if run.loop is not None:
         return list(run.loop.ranges)
-    return [run.order_id] if run.order_id is not None else []
+    return [run.lease.order_id] if run.lease.order_id is not None else []
 
 
 def _held(token: Token) -> str:

@@ -20,7 +20,7 @@ from noetl.templates.scope import Scope
 
 def first_scope(plan: Plan, execution: Execution, namespaces: dict[str, Any]) -> LevelScope:
     """Of the outermost level, when its step is admitted; `namespaces` are admission's."""
-    return LevelScope(namespaces, Views(execution.results, plan.load), known=plan.names)
+    return LevelScope(namespaces, Views(execution.outputs.results, plan.load), known=plan.names)
 
 
 def inner_scope(plan: Plan, execution: Execution, run: StepRun, step: Transition, path: Path) -> LevelScope:
@@ -48,12 +48,12 @@ def _scope_in(
     namespaces = {
         "args": run.args,
         "ctx": ctx,
-        "workload": execution.workload,
+        "workload": execution.origin.workload,
         "event": event_of(execution.tokens[run.token_id].source, plan.load),
         "execution_id": execution.execution_id,
         "token": {"args": run.args, **token_of(execution, run)},
     }
-    scope = LevelScope(namespaces, Views(execution.results, plan.load), known=plan.names)
+    scope = LevelScope(namespaces, Views(execution.outputs.results, plan.load), known=plan.names)
     for outer in outer_of(plan, run, step, path):
         scope = scope.inside(outer.iterator, outer.item, outer.index)
     return scope

@@ -33,7 +33,9 @@ def begin_loop(
     draft.add(scheduled, **about)
     try:
         opened = open_level(plan, step, (), first_scope(plan, execution, {**names, "args": scheduled.args}), at)
-        kept = execution.kept if execution.kept is not None and execution.kept.step == step.name else None
+        kept = execution.outputs.kept_iterations
+        if kept is not None and kept.step != step.name:
+            kept = None
         opened = opened if kept is None else without_kept(plan, opened, kept)
     except (TemplateError, ToolError) as problem:
         _claim(draft, scheduled, about)

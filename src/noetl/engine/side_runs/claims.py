@@ -16,27 +16,27 @@ from noetl.events.side_runs import OrderClaimed
 
 def claim_side_run(execution: Execution, run: StepRun, command: ClaimOrder) -> Decision:
     """Give it to a worker under a new epoch. Whoever held it before is gone."""
-    epoch = run.lease_epoch + 1
+    epoch = run.lease.lease_epoch + 1
     draft = Draft(execution, command.at, derived(command.order_id, epoch))
     if run.in_task and is_once(execution, run):
         return _unknown(draft, run)
     claimed = OrderClaimed(order_id=command.order_id, worker_id=command.worker_id, lease_epoch=epoch)
     draft.add(claimed, run=run, parent_id=run.event_id)
-    draft.add_effect(LeaseOrder(command.order_id, run.step_run_id, command.worker_id, epoch, pool=run.pool))
+    draft.add_effect(LeaseOrder(command.order_id, run.step_run_id, command.worker_id, epoch, pool=run.lease.pool))
     return draft.decision()
 
 
 def is_once(execution: Execution, run: StepRun) -> bool:
     """Whether what had begun of it is never begun again."""
-    registration = execution.saga.under_way if execution.saga is not None else None
+    registration = execution.side_work.saga.under_way if execution.side_work.saga is not None else None
     is_compensation = run.side_run is not None and run.side_run.kind is SideRunKind.COMPENSATION
     return is_compensation and registration is not None and not registration.idempotent
 
 
 def _unknown(draft: Draft, run: StepRun) -> Decision:
     assert run.side_run is not None
-    assert run.order_id is not None
+    assert run.lease.order_id is not None
     reason = "its worker was lost while it ran, and it is not idempotent"
     draft.add(CompensationUnknown(registration_id=run.side_run.of, reason=reason), run=run, parent_id=run.event_id)
-    draft.add_effect(CloseOrder(run.order_id, run.step_run_id, run.lease_epoch))
+    draft.add_effect(CloseOrder(run.lease.order_id, run.step_run_id, run.lease.lease_epoch))
     return msgspec.structs.replace(draft.decision(), verdict=ReportResult.FENCED)

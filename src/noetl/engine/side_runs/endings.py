@@ -66,7 +66,7 @@ def _async_done(side_run: SideRun, **end: Any) -> AsyncDone:
 def stop_side_runs(draft: Draft, execution: Execution, kinds: Iterable[SideRunKind], reason: str) -> None:
     """Nobody wants these side runs any more."""
     wanted = frozenset(kinds)
-    for run_id in execution.side_runs:
+    for run_id in execution.side_work.step_runs:
         run = execution.runs[run_id]
         if run.side_run is not None and run.side_run.kind in wanted:
             _stop(draft, run, run.side_run, reason)
@@ -74,7 +74,7 @@ def stop_side_runs(draft: Draft, execution: Execution, kinds: Iterable[SideRunKi
 
 def stop_handlers(draft: Draft, execution: Execution, owner: str) -> None:
     """The step run they belong to is withdrawn."""
-    for run_id in execution.side_runs:
+    for run_id in execution.side_work.step_runs:
         run = execution.runs[run_id]
         if run.side_run is not None and run.side_run.kind is SideRunKind.HANDLER and run.side_run.of == owner:
             _stop(draft, run, run.side_run, "its step was withdrawn")
@@ -94,5 +94,5 @@ def _stop(draft: Draft, run: StepRun, side_run: SideRun, reason: str) -> None:
         case SideRunKind.ASYNC:
             about |= {"on_behalf": True, "task_run_id": side_run.task_run_id}
             draft.add(_async_done(side_run, error=error, stopped=True), **about)
-    assert run.order_id is not None
-    draft.add_effect(CloseOrder(run.order_id, run.step_run_id, run.lease_epoch))
+    assert run.lease.order_id is not None
+    draft.add_effect(CloseOrder(run.lease.order_id, run.step_run_id, run.lease.lease_epoch))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, assert_never
 
 from noetl.engine.event_rules import heard_as, hears
-from noetl.engine.execution import WITHDRAWN, Due, Execution, StepRun
+from noetl.engine.execution import WITHDRAWN, Due, Execution, StepLease, StepRun, StepTiming
 from noetl.engine.pipeline.patches import written
 from noetl.engine.side_runs.state import PendingHandler, Saga, SideRun, SideRunKind
 from noetl.engine.waits.evolution import close_all
@@ -66,7 +66,7 @@ def evolve(execution: Execution, event: Event, payload: Own) -> Error | None:
             _compensated(execution, event, payload)
         case OrderClaimed():
             run = execution.runs[event.step_run_id or ""]
-            run.worker_id, run.lease_epoch = payload.worker_id, payload.lease_epoch
+            run.lease.worker_id, run.lease.lease_epoch = payload.worker_id, payload.lease_epoch
         case HandlerStarted():
             _handler_started(execution, event, payload)
         case HandlerSkipped():
@@ -91,11 +91,11 @@ def keep_for_handlers(execution: Execution, event: Event) -> None:
         return
     teller = execution.runs.get(event.step_run_id or "")
     sender = teller.side_run.of if teller is not None and teller.side_run is not None else None
-    for run_id, names in execution.handling.items():
+    for run_id, names in execution.side_work.handlers.items():
         for index, name in enumerate(names):
             if name == heard.name and run_id != sender and hears(run_id, event):
                 key = f"{event.event_id}/{run_id}/{index}"
-                execution.summons[key] = PendingHandler(run_id, index, heard)
+                execution.side_work.pending_handlers[key] = PendingHandler(run_id, index, heard)
                 execution.agenda[key] = Due.HANDLE
 
 
@@ -116,9 +116,9 @@ def child_of(payload: TaskProcessed) -> str | None:
 
 def forget_handlers(execution: Execution, run_id: str) -> None:
     """A step run is over: what it would have handled is nobody's business."""
-    if execution.handling.pop(run_id, None) is not None:
-        for key in [key for key, one in execution.summons.items() if one.owner == run_id]:
-            del execution.summons[key]
+    if execution.side_work.handlers.pop(run_id, None) is not None:
+        for key in [key for key, one in execution.side_work.pending_handlers.items() if one.owner == run_id]:
+            del execution.side_work.pending_handlers[key]
             execution.agenda.pop(key, None)
 
 
@@ -143,7 +143,7 @@ def _compensation_started(execution: Execution, event: Event, payload: Compensat
     side_run = SideRun(kind=SideRunKind.COMPENSATION, of=payload.registration_id)
     position = Position(task=registration.task, iter=registration.iter)
     run = _begin(execution, event, side_run, payload.order_id, args=registration.args, position=position)
-    run.pool, run.ctx = registration.pool, dict(registration.ctx)
+    run.lease.pool, run.ctx = registration.pool, dict(registration.ctx)
 
 
 def _compensated(
@@ -170,7 +170,7 @@ def _let_go_on(execution: Execution, saga: Saga) -> None:
 
 def cancelled(execution: Execution, payload: PlaybookCancelled) -> None:
     """What was to be undone and has not begun stays as it is, unless undoing was asked for (O-02)."""
-    saga = execution.saga
+    saga = execution.side_work.saga
     if saga is None or payload.compensate:
         return
     saga.registered.update(reversed(saga.todo.items()))
@@ -221,30 +221,32 @@ def _over(execution: Execution, event: Event, *, stopped: bool) -> None:
     """A side run has ended, or nobody wants it any more."""
     assert event.step_run_id is not None
     run = execution.runs.pop(event.step_run_id)
-    del execution.side_runs[run.step_run_id]
-    assert run.order_id is not None, "a side run has an order as long as it lasts"
-    del execution.orders[run.order_id]
-    execution.closed[run.order_id] = WITHDRAWN if stopped else run.lease_epoch
+    del execution.side_work.step_runs[run.step_run_id]
+    assert run.lease.order_id is not None, "a side run has an order as long as it lasts"
+    del execution.order_states.open[run.lease.order_id]
+    execution.order_states.closed[run.lease.order_id] = WITHDRAWN if stopped else run.lease.lease_epoch
 
 
 def _stop_body(execution: Execution, owner: StepRun, at: float) -> None:
     close_all(execution, owner, at)
-    for order_id in owner.loop.ranges if owner.loop else (owner.order_id,) if owner.order_id else ():
-        del execution.orders[order_id]
-        execution.closed[order_id] = WITHDRAWN
-    owner.order_id, owner.worker_id, owner.lease_epoch, owner.loop = None, None, 0, None
+    for order_id in owner.loop.ranges if owner.loop else (owner.lease.order_id,) if owner.lease.order_id else ():
+        del execution.order_states.open[order_id]
+        execution.order_states.closed[order_id] = WITHDRAWN
+    owner.lease.order_id, owner.lease.worker_id, owner.lease.lease_epoch, owner.loop = None, None, 0, None
     execution.agenda.pop(owner.step_run_id, None)
-    execution.listeners.pop(owner.step_run_id, None)
+    execution.open_waits.listeners.pop(owner.step_run_id, None)
     forget_handlers(execution, owner.step_run_id)
 
 
 def _copy_owner_fields(run: StepRun, owner: StepRun) -> None:
     """What a side run has of the step run it belongs to."""
-    run.token_id, run.token_meta, run.pool, run.vars = owner.token_id, owner.token_meta, owner.pool, dict(owner.vars)
+    run.token_id, run.token_meta = owner.token_id, owner.token_meta
+    run.lease.pool = owner.lease.pool
+    run.eval_vars.own = dict(owner.eval_vars.own)
 
 
 def _remove_pending_handler(execution: Execution, key: str) -> None:
-    del execution.summons[key]
+    del execution.side_work.pending_handlers[key]
     del execution.agenda[key]
 
 
@@ -257,20 +259,20 @@ def _begin(execution: Execution, event: Event, side_run: SideRun, order_id: str,
         step=event.step,
         token_meta={},
         event_id=event.event_id,
-        order_id=order_id,
-        started_at=event.ts,
+        lease=StepLease(order_id=order_id),
+        timing=StepTiming(started_at=event.ts),
         side_run=side_run,
         **fields,
     )
-    execution.side_runs[run.step_run_id] = None
-    execution.orders[order_id] = run.step_run_id
+    execution.side_work.step_runs[run.step_run_id] = None
+    execution.order_states.open[order_id] = run.step_run_id
     return run
 
 
 def _saga(execution: Execution) -> Saga:
-    if execution.saga is None:
-        execution.saga = Saga()
-    return execution.saga
+    if execution.side_work.saga is None:
+        execution.side_work.saga = Saga()
+    return execution.side_work.saga
 
 
 def _compensation_error(event: Event, payload: CompensationFailed | CompensationUnknown) -> Error:

@@ -19,7 +19,7 @@ def side_run_of(execution: Execution, run: StepRun) -> dict[str, Any]:
         return {}
     match side_run.kind:
         case SideRunKind.COMPENSATION:
-            registration = execution.saga.under_way if execution.saga is not None else None
+            registration = execution.side_work.saga.under_way if execution.side_work.saga is not None else None
             assert registration is not None, "a compensation is run while it is under way"
             return _compensation(execution, run, registration)
         case SideRunKind.HANDLER:

@@ -27,16 +27,16 @@ def deliver_message(execution: Execution, command: DeliverMessage) -> Decision:
     """To the one wait it was sent to, once (MSG-01, MSG-02)."""
     if refused := _over(execution):
         return refused
-    if command.message_id in execution.known:
+    if command.message_id in execution.open_waits.known_keys:
         return Decision(verdict=ReportResult.DUPLICATE)
-    wait = execution.waits.get(command.wait_id)
+    wait = execution.open_waits.waits.get(command.wait_id)
     if wait is None or wait.kind is not WaitKind.MESSAGE:
         return Decision(verdict=ReportResult.NOT_FOUND, detail="nobody waits for this message any more")
     if command.name != wait.name or not _holds(command.correlation, wait.correlation):
         return Decision(
             verdict=ReportResult.INVALID, detail=f'this is not the message "{wait.name}" that is waited for'
         )
-    if execution.paused:
+    if execution.lifecycle.paused:
         return Decision(verdict=ReportResult.PAUSED)  # messages are kept meanwhile (O-16)
     draft = Draft(execution, command.at, derived(wait.wait_id, command.message_id))
     received = MessageReceived(
@@ -59,11 +59,15 @@ def deliver_signal(execution: Execution, command: DeliverSignal) -> Decision:
     """To everybody who waits for it by name; else it is told to who listens (MSG-05)."""
     if refused := _over(execution):
         return refused
-    if command.signal_id in execution.known:
+    if command.signal_id in execution.open_waits.known_keys:
         return Decision(verdict=ReportResult.DUPLICATE)
     draft = Draft(execution, command.at, derived("signal", command.signal_id, execution.seq))
     received = SignalReceived(signal_id=command.signal_id, name=command.name, data=command.data)
-    waiting = [wait for wait in execution.waits.values() if wait.kind is WaitKind.SIGNAL and wait.name == command.name]
+    waiting = [
+        wait
+        for wait in execution.open_waits.waits.values()
+        if wait.kind is WaitKind.SIGNAL and wait.name == command.name
+    ]
     for ordinal, wait in enumerate(waiting):
         own = msgspec.structs.replace(received, wait_id=wait.wait_id, again=ordinal > 0)
         end_wait(draft, execution, wait, own)
@@ -80,7 +84,7 @@ def inject(execution: Execution, command: InjectEvent) -> Decision:
         allowed = ", ".join(sorted(_INJECTABLE))
         detail = f'"{command.name}" is a name of the system itself; use a name of your own, or one of {allowed}'
         return Decision(verdict=ReportResult.INVALID, detail=detail)
-    if command.event_key is not None and command.event_key in execution.known:
+    if command.event_key is not None and command.event_key in execution.open_waits.known_keys:
         return Decision(verdict=ReportResult.DUPLICATE)
     draft = Draft(execution, command.at, derived("injected", command.event_key or "", execution.seq))
     emitted = Emitted(emitted=command.name, data=command.data, key=command.event_key)
@@ -110,10 +114,10 @@ def cancel_timer(execution: Execution, command: CancelTimer) -> Decision:
 
 
 def _timers(execution: Execution, timer_id: str) -> list[Wait]:
-    wait = execution.waits.get(timer_id)
+    wait = execution.open_waits.waits.get(timer_id)
     if wait is not None and wait.kind is WaitKind.TIMER:
         return [wait]
-    return [one for one in execution.waits.values() if one.kind is WaitKind.TIMER and one.name == timer_id]
+    return [one for one in execution.open_waits.waits.values() if one.kind is WaitKind.TIMER and one.name == timer_id]
 
 
 def _over(execution: Execution) -> Decision | None:

@@ -38,11 +38,11 @@ def fire(plan: Plan, execution: Execution, entry: Entry, at: float) -> Decision:
     _, _, alarm, key = entry
     match alarm:
         case DueTime.WAIT:
-            return _wait(execution, execution.waits[key], at)
+            return _wait(execution, execution.open_waits.waits[key], at)
         case DueTime.DUE:
-            return _task_decision(execution, execution.tasks[key], HumanOverdue(task_id=key), at)
+            return _task_decision(execution, execution.open_waits.human_tasks[key], HumanOverdue(task_id=key), at)
         case DueTime.ESCALATE:
-            return _escalate(execution, execution.tasks[key], at)
+            return _escalate(execution, execution.open_waits.human_tasks[key], at)
         case DueTime.TIMEOUT:
             return expire(plan, execution, execution.runs[key], at)
         case DueTime.LIFETIME:
@@ -97,7 +97,7 @@ def _task_decision(
     execution: Execution, task: OpenHumanTask, payload: HumanOverdue | HumanEscalated, at: float
 ) -> Decision:
     draft = Draft(execution, at, derived(task.task_id, payload.event_type))
-    wait, run = execution.waits[task.task_id], execution.runs[task.step_run_id]
+    wait, run = execution.open_waits.waits[task.task_id], execution.runs[task.step_run_id]
     draft.add(payload, run=run, parent_id=wait.event_id)
     draft.add_effect(ChangeTask(changed(task, payload, at)))
     return draft.decision()

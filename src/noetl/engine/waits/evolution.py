@@ -48,14 +48,14 @@ def follow(execution: Execution, event: Event, payload: Waiting) -> None:
         case TimerCancelled():
             _end_wait(execution, event, payload)
         case MessageReceived():
-            execution.known[payload.message_id] = None
+            execution.open_waits.known_keys[payload.message_id] = None
             _end_wait(execution, event, payload)
         case MessageTimeout():
-            execution.alarms.cancel(DueTime.WAIT, payload.wait_id)
+            execution.open_waits.due_times.cancel(DueTime.WAIT, payload.wait_id)
             if payload.action == "escalate":
                 _end_wait(execution, event, payload)
         case SignalReceived():
-            execution.known[payload.signal_id] = None
+            execution.open_waits.known_keys[payload.signal_id] = None
             if payload.wait_id is not None:
                 _end_wait(execution, event, payload)
         case HumanClaimed() | HumanReleased() | HumanOverdue() | HumanEscalated() | TaskCompleted():
@@ -66,30 +66,30 @@ def follow(execution: Execution, event: Event, payload: Waiting) -> None:
 
 def forget(execution: Execution, run: StepRun, at: float) -> None:
     """The step run is gone, and nothing of it goes off any more."""
-    if run.boundary_s is not None:
-        execution.alarms.cancel(DueTime.TIMEOUT, run.step_run_id)
-    if run.timeout_s is not None or run.deadline_s is not None:
-        execution.alarms.cancel(DueTime.LIFETIME, run.step_run_id)
+    if run.timing.boundary_s is not None:
+        execution.open_waits.due_times.cancel(DueTime.TIMEOUT, run.step_run_id)
+    if run.timing.timeout_s is not None or run.timing.deadline_s is not None:
+        execution.open_waits.due_times.cancel(DueTime.LIFETIME, run.step_run_id)
     close_all(execution, run, at)
 
 
 def close_all(execution: Execution, run: StepRun, at: float) -> None:
-    for kind, wait_id in run.waits.items():
-        del execution.waits[wait_id]
-        execution.alarms.cancel(DueTime.WAIT, wait_id)
+    for kind, wait_id in run.step_waits.open.items():
+        del execution.open_waits.waits[wait_id]
+        execution.open_waits.due_times.cancel(DueTime.WAIT, wait_id)
         if kind is WaitKind.HUMAN:
-            execution.alarms.cancel(DueTime.DUE, wait_id)
-            execution.alarms.cancel(DueTime.ESCALATE, wait_id)
-            if (task := execution.tasks[wait_id]).is_open:
-                execution.tasks[wait_id] = withdrawn(task, at)
-    run.waits.clear()
+            execution.open_waits.due_times.cancel(DueTime.DUE, wait_id)
+            execution.open_waits.due_times.cancel(DueTime.ESCALATE, wait_id)
+            if (task := execution.open_waits.human_tasks[wait_id]).is_open:
+                execution.open_waits.human_tasks[wait_id] = withdrawn(task, at)
+    run.step_waits.open.clear()
 
 
 def watch_lifetime(execution: Execution, run: StepRun) -> None:
     """No worker watches over a step run that waits (O-21)."""
     expiry = expiry_of(execution, run)
     if expiry is not None:
-        execution.alarms.set(DueTime.LIFETIME, run.step_run_id, expiry[1])
+        execution.open_waits.due_times.set(DueTime.LIFETIME, run.step_run_id, expiry[1])
 
 
 def _run(execution: Execution, event: Event) -> StepRun:
@@ -101,25 +101,25 @@ def _open(
     execution: Execution, event: Event, payload: TimerScheduled | MessageAwaited | SignalAwaited | HumanCreated
 ) -> None:
     run, wait = _run(execution, event), _wait(event, payload)
-    if not run.armed:
-        run.armed = True
-        run.order_id, run.worker_id, run.lease_epoch = None, None, 0  # nobody is at work for it
+    if not run.step_waits.armed:
+        run.step_waits.armed = True
+        run.lease.order_id, run.lease.worker_id, run.lease.lease_epoch = None, None, 0  # nobody is at work for it
         execution.agenda.pop(run.step_run_id, None)
-        if run.heard:
+        if run.case.heard:
             execution.agenda[run.step_run_id] = Due.HEAR
         watch_lifetime(execution, run)
-    execution.waits[wait.wait_id] = wait
-    run.waits[wait.kind] = wait.wait_id
+    execution.open_waits.waits[wait.wait_id] = wait
+    run.step_waits.open[wait.kind] = wait.wait_id
     if not isinstance(payload, HumanCreated):
         if wait.due_at is not None:
-            execution.alarms.set(DueTime.WAIT, wait.wait_id, wait.due_at)
+            execution.open_waits.due_times.set(DueTime.WAIT, wait.wait_id, wait.due_at)
         return
     task = created(payload, step=run.step, step_run_id=run.step_run_id, at=event.ts)
-    execution.tasks[task.task_id] = task
+    execution.open_waits.human_tasks[task.task_id] = task
     if task.due_at is not None:
-        execution.alarms.set(DueTime.DUE, task.task_id, task.due_at)
+        execution.open_waits.due_times.set(DueTime.DUE, task.task_id, task.due_at)
     if task.escalate_at is not None:
-        execution.alarms.set(DueTime.ESCALATE, task.task_id, task.escalate_at)
+        execution.open_waits.due_times.set(DueTime.ESCALATE, task.task_id, task.escalate_at)
 
 
 def _wait(event: Event, payload: TimerScheduled | MessageAwaited | SignalAwaited | HumanCreated) -> Wait:
@@ -155,9 +155,9 @@ def _wait(event: Event, payload: TimerScheduled | MessageAwaited | SignalAwaited
 
 def _withdrawn(execution: Execution, event: Event, payload: TimerCancelled) -> None:
     """Told before its step run is gone, or after the wait that came first has closed it."""
-    if execution.waits.pop(payload.wait_id, None) is not None:
-        del _run(execution, event).waits[WaitKind.TIMER]
-        execution.alarms.cancel(DueTime.WAIT, payload.wait_id)
+    if execution.open_waits.waits.pop(payload.wait_id, None) is not None:
+        del _run(execution, event).step_waits.open[WaitKind.TIMER]
+        execution.open_waits.due_times.cancel(DueTime.WAIT, payload.wait_id)
 
 
 def _on_task(
@@ -165,12 +165,14 @@ def _on_task(
     event: Event,
     payload: HumanClaimed | HumanReleased | HumanOverdue | HumanEscalated | TaskCompleted,
 ) -> None:
-    execution.tasks[payload.task_id] = changed(execution.tasks[payload.task_id], payload, event.ts)
+    execution.open_waits.human_tasks[payload.task_id] = changed(
+        execution.open_waits.human_tasks[payload.task_id], payload, event.ts
+    )
     match payload:
         case HumanOverdue():
-            execution.alarms.cancel(DueTime.DUE, payload.task_id)
+            execution.open_waits.due_times.cancel(DueTime.DUE, payload.task_id)
         case HumanEscalated():
-            execution.alarms.cancel(DueTime.ESCALATE, payload.task_id)
+            execution.open_waits.due_times.cancel(DueTime.ESCALATE, payload.task_id)
         case TaskCompleted():
             _end_wait(execution, event, payload)
 
@@ -201,7 +203,7 @@ def _end_wait(execution: Execution, event: Event, payload: Waiting) -> None:
     if run.ended is not None:
         result = result_with(run.ended.result or TaskResult(), given, instead)
         run.ended = Boundary(name=event.event_type, step=run.step, event_id=event.event_id, result=result, data=data)
-        execution.results[run.step] = result
+        execution.outputs.results[run.step] = result
         execution.agenda[run.step_run_id] = Due.ROUTE
         return
     case = run.position.case
@@ -214,6 +216,6 @@ def _end_wait(execution: Execution, event: Event, payload: Waiting) -> None:
         wait=True,
         given=given if instead or result_of is None else msgspec.UNSET,
     )
-    run.heard = (*run.heard, own)
-    if run.order_id is None:
+    run.case.heard = (*run.case.heard, own)
+    if run.lease.order_id is None:
         execution.agenda.setdefault(run.step_run_id, Due.HEAR)

@@ -18,7 +18,7 @@ from noetl.events.waits import HumanClaimed, HumanReleased, TaskCompleted
 
 def act(execution: Execution, command: ActOnTask) -> Decision:
     """Claim, release or complete; whoever may not is told why, and nothing changes."""
-    task = execution.tasks.get(command.task_id)
+    task = execution.open_waits.human_tasks.get(command.task_id)
     if task is None:
         return _no(ReportResult.NOT_FOUND, "this execution has no such task")
     if refused := _out_of_date(task, command):
@@ -92,14 +92,14 @@ def _complete(execution: Execution, task: OpenHumanTask, command: ActOnTask) -> 
         return Decision(verdict=ReportResult.INVALID, detail=f"the form is not right: {found}", problems=problems)
     completed = TaskCompleted(task_id=task.task_id, actor=command.actor, result=values)
     draft = Draft(execution, command.at, derived(task.task_id, task.version))
-    end_wait(draft, execution, execution.waits[task.task_id], completed)
+    end_wait(draft, execution, execution.open_waits.waits[task.task_id], completed)
     draft.add_effect(ChangeTask(changed(task, completed, command.at)))
     return draft.decision()
 
 
 def _changed(execution: Execution, task: OpenHumanTask, payload: HumanClaimed | HumanReleased, at: float) -> Decision:
     draft = Draft(execution, at, derived(task.task_id, task.version))
-    wait, run = execution.waits[task.task_id], execution.runs[task.step_run_id]
+    wait, run = execution.open_waits.waits[task.task_id], execution.runs[task.step_run_id]
     draft.add(payload, run=run, parent_id=wait.event_id)
     draft.add_effect(ChangeTask(changed(task, payload, at)))
     return draft.decision()

@@ -13,8 +13,8 @@ def close_waits(
     draft: Draft, execution: Execution, run: StepRun, *, parent_id: str | None = None, came: str | None = None
 ) -> None:
     """Withdraw the open waits of `run`; `came` is the one that has ended by itself."""
-    for kind, wait_id in run.waits.items():
-        wait = execution.waits[wait_id]
+    for kind, wait_id in run.step_waits.open.items():
+        wait = execution.open_waits.waits[wait_id]
         if kind in (WaitKind.MESSAGE, WaitKind.SIGNAL):
             draft.add_effect(CloseWait(wait_id))
         elif wait_id == came:
@@ -23,4 +23,4 @@ def close_waits(
             cancelled = TimerCancelled(wait_id=wait_id, timer_id=wait.name, withdrawn=True)
             draft.add(cancelled, run=run, parent_id=parent_id or wait.event_id)
         else:
-            draft.add_effect(ChangeTask(withdrawn(execution.tasks[wait_id], draft.at)))
+            draft.add_effect(ChangeTask(withdrawn(execution.open_waits.human_tasks[wait_id], draft.at)))

@@ -42,7 +42,12 @@ Armed = TimerScheduled | MessageAwaited | SignalAwaited | HumanCreated
 
 def comes_to_waits(step: Transition, run: StepRun) -> bool:
     """Whether a plain pipeline has just ended well. A case run comes to its waits before its end."""
-    return run.ended is not None and run.ended.name == StepDone.event_type and not run.armed and not has_case(step)
+    return (
+        run.ended is not None
+        and run.ended.name == StepDone.event_type
+        and not run.step_waits.armed
+        and not has_case(step)
+    )
 
 
 def arm(plan: Plan, execution: Execution, run: StepRun, at: float) -> Decision:

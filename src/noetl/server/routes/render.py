@@ -87,7 +87,7 @@ def _scope(services: Services, execution: Execution, args: dict[str, Any]) -> Sc
         "args": args,
         "ctx": dict(execution.ctx),
         "vars": dict(execution.ctx),
-        "workload": execution.workload,
+        "workload": execution.origin.workload,
         "execution_id": execution.execution_id,
     }
-    return Scope(names, steps=Views(dict(execution.results), services.results.load))
+    return Scope(names, steps=Views(dict(execution.outputs.results), services.results.load))

@@ -67,9 +67,9 @@ async def _live(services: Services, row: ExecutionRow) -> Execution | None:
 
 
 def status_of(execution: Execution) -> str:
-    if execution.status is not None:
-        return execution.status.value
-    return "paused" if execution.paused else "running"
+    if execution.lifecycle.status is not None:
+        return execution.lifecycle.status.value
+    return "paused" if execution.lifecycle.paused else "running"
 
 
 def shown_state(execution: Execution) -> StateView:
@@ -87,9 +87,9 @@ def shown_state(execution: Execution) -> StateView:
         ],
         runs=[_run(one) for one in execution.runs.values()],
         ctx=execution.ctx,
-        workload=execution.workload,
-        results={name: msgspec.to_builtins(result) for name, result in execution.results.items()},
-        error=execution.error.readable() if execution.error is not None else None,
+        workload=execution.origin.workload,
+        results={name: msgspec.to_builtins(result) for name, result in execution.outputs.results.items()},
+        error=execution.lifecycle.error.readable() if execution.lifecycle.error is not None else None,
     )
 
 
