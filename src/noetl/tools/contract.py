@@ -66,53 +66,53 @@ class Printed(Protocol):
 
 
 class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What a task run may know of its surroundings.
+    """What a task run may know of its surroundings. Flat, since authors of plug-ins read it: one name, one thing."""
 
-    `spec` is the effective spec, rendered. `idempotency_key` is the same for every attempt of one visit of a task
-    (reliability.md §3.4). `name` resolves a bare name as a template would (TPL-06), to plain data. `resolve` gives the
-    fields of a credential by its name, where there is a keychain; `secrets` looks others up. `data_folders` are the
-    folders of files that a tool may open for a playbook (design.md §7); `sandbox`: code of the playbook runs in a
-    sandbox only, whatever the playbook says. `allowed` are the kinds that the operator has turned on, since they run
-    programs of this machine. `keep` and `load` reach the results store
-    (RES-02); `tool` gives the tool of another kind, for kinds that move things between others. `playbooks` starts
-    nested ones. `masked` takes secrets out of a text: all that leaves is masked anyway, but a secret that a tool has
-    cut or changed can no longer be recognised, so it masks before it does so (KEY-06). `now` is the
-    worker's clock. `provider_stand_ins` are the operator's stand-ins for providers (QNT-03), `policy` is what the
-    playbook says of the whole kind (QNT-06); `remark` tells something of the task run besides its outcome, as an event
-    of its own. `unwanted` is where a tool leaves, by names of its own, what ends things it has begun elsewhere: it is
-    called if nobody wants the order any more while they last (SRV-11). `traceparent` is the header by which another
-    program learns which span it is called from, where what happens is told as a trace. `addresses` gives the addresses
-    of a host that may be reached: a tool that opens a connection asks it first, and connects to what it was given.
-    `printed` takes what the task prints, as it is read, for those who look while it runs; None where nobody can. It
-    masks, and never waits. What the log keeps is the `stdout` of the outcome.
-    """
-
+    # Which task run this is.
     execution_id: str
     step: str
     task: str
     attempt: int
     task_run_id: str
-    idempotency_key: str
-    spec: Mapping[str, Any]
-    name: Callable[[str], Any]
-    resolve: Callable[[str], Mapping[str, Any]] | None = None
-    secrets: Secrets | None = None
-    data_folders: tuple[str, ...] = ()
-    sandbox: bool = False
-    allowed: frozenset[str] = frozenset()
-    keep: Callable[[Any], Reference] | None = None
-    load: Callable[[Reference], Any] | None = None
-    tool: Callable[[str], Tool] | None = None
-    playbooks: Playbooks | None = None
+    idempotency_key: str  # the same for every attempt of one visit of a task (reliability.md §3.4)
+    traceparent: str | None = None  # the header by which another program learns which span it is called from
+
+    # What its playbook says.
+    spec: Mapping[str, Any]  # the effective spec, rendered
+    policy: Mapping[str, Any] = {}  # what the playbook says of the whole kind (QNT-06)
+    name: Callable[[str], Any]  # resolves a bare name as a template would (TPL-06), to plain data
+
+    # Secrets.
+    resolve: Callable[[str], Mapping[str, Any]] | None = None  # fields of a credential, where there is a keychain
+    secrets: Secrets | None = None  # looks other secrets up
+    # Takes secrets out of a text. All that leaves is masked anyway, but a secret that a tool has cut or changed can no
+    # longer be recognised: a tool masks before it does so (KEY-06).
     masked: Callable[[str], str] = str
-    now: Callable[[], float] = time.time
-    provider_stand_ins: tuple[str, ...] = ()
-    policy: Mapping[str, Any] = {}
-    remark: Callable[..., None] = _nobody_listens
-    traceparent: str | None = None
+
+    # What the operator allows.
+    data_folders: tuple[str, ...] = ()  # folders of files that a tool may open for a playbook (design.md §7)
+    sandbox: bool = False  # code of the playbook runs in a sandbox only, whatever the playbook says
+    allowed: frozenset[str] = frozenset()  # kinds that are turned on, since they run programs of this machine
+    # The addresses of a host that may be reached. A tool asks before it connects, and connects to what it was given:
+    # a second look-up of the name could give another address.
     addresses: AddressGuard = UNGUARDED
-    unwanted: dict[str, Callable[[], Awaitable[Any]]] = {}
+    provider_stand_ins: tuple[str, ...] = ()  # the operator's stand-ins for providers (QNT-03)
+
+    # What it can use.
+    keep: Callable[[Any], Reference] | None = None  # writes to the results store (RES-02)
+    load: Callable[[Reference], Any] | None = None  # reads from it
+    tool: Callable[[str], Tool] | None = None  # the tool of another kind, for kinds that move things between others
+    playbooks: Playbooks | None = None  # starts nested ones
+    now: Callable[[], float] = time.time  # the worker's clock
+
+    # What it tells.
+    remark: Callable[..., None] = _nobody_listens  # something of the task run besides its outcome, as an event
+    # Takes what the task prints, as it is read, for people who look while it runs; None where nobody can. It masks, and
+    # never waits. What the log keeps is the `stdout` of the outcome.
     printed: Printed | None = None
+    # What ends things that the tool has begun elsewhere, by names of the tool's own. Called if nobody wants the order
+    # any more while they last (SRV-11).
+    unwanted: dict[str, Callable[[], Awaitable[Any]]] = {}
 
 
 class Tool(Protocol):
