@@ -14,6 +14,7 @@ import msgspec
 from noetl.base.diagnostics import Findings
 from noetl.base.source import Source
 from noetl.language.checking import Checked, check
+from noetl.language.layout.model import UnformattableError
 from noetl.language.migrating.migrator import MigratedPlaybook, migrate
 from noetl.language.migrating.notes import Note
 from noetl.language.migrating.rescue import repaired, rescue, respell, with_typos_fixed
@@ -59,10 +60,13 @@ def convert(
         return check(Source(source.name, text), kinds=kinds, extensions=extensions, proofs=proofs)
 
     before = check(source, kinds=kinds, extensions=extensions, proofs=False, dialect=dialect)
-    if before.ok and before.dialect is not None:
-        migration = _migrated(source, before.dialect)
-        return _conversion(before, checked(migration.text), migration)
-    return _repaired(source, before, checked) or _rescued(source, before, checked)
+    try:
+        if before.ok and before.dialect is not None:
+            migration = _migrated(source, before.dialect)
+            return _conversion(before, checked(migration.text), migration)
+        return _repaired(source, before, checked) or _rescued(source, before, checked)
+    except UnformattableError:  # keys that are no text: the check of the old document has said so
+        return Conversion(outcome=ConversionOutcome.REFUSED, before=before)
 
 
 def _migrated(source: Source, dialect: Dialect) -> MigratedPlaybook:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from noetl.base.source import Source
-from noetl.language.migrating.document_editor import Sheet
+from noetl.language.migrating.document_editor import SourceDocument
 from noetl.language.reading.playbook import Dialect
 from tests.language.migrating.migrated import FIXTURES, compiled, document, essence, fixture, migrated
 
@@ -105,7 +105,7 @@ def test_listening_to_every_event_is_reported_with_the_alternative(name: str) ->
 
 def _comments(text: str) -> Counter[str]:
     root = compiled(text)[0].node
-    return Counter(comment.text for comment in Sheet(Source("test.yaml", text), root).comments)
+    return Counter(comment.text for comment in SourceDocument(Source("test.yaml", text), root).comments)
 
 
 def _step(whole: Any, name: str) -> Any:

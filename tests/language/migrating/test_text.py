@@ -59,6 +59,25 @@ workflow:
 
 
 @pytest.mark.req("MIG-01")
+def test_comments_at_the_end_of_a_block_stay_in_it_and_keep_the_blank_line_below() -> None:
+    text = HEAD + dedent("""\
+        workflow:
+          - step: start
+            next:
+              - step: b
+                args: { n: 1 }
+
+                # the last word of start
+          - step: b
+        """)
+
+    lines = migrated(text).text.splitlines()
+
+    below = lines[lines.index("        # the last word of start") + 1 :]
+    assert below[:2] == ["", "  - step: b"]
+
+
+@pytest.mark.req("MIG-01")
 def test_code_is_moved_but_never_rewritten() -> None:
     text = (
         HEAD

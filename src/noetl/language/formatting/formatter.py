@@ -14,10 +14,10 @@ import msgspec
 from noetl.base.diagnostics import Diagnostic, Findings
 from noetl.base.errors import NoetlError
 from noetl.base.source import Source
-from noetl.language.formatting.layout_reader import read_layout
-from noetl.language.formatting.layout_writer import write_layout
-from noetl.language.formatting.model import UnformattableError
 from noetl.language.formatting.order import arrange
+from noetl.language.layout.model import UnformattableError
+from noetl.language.layout.reader import read_layout
+from noetl.language.layout.writer import write_layout
 from noetl.language.reading.nodes import data
 from noetl.language.reading.syntax.positions import BYTE_ORDER_MARK
 from noetl.language.reading.yaml import read_yaml

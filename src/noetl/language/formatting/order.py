@@ -9,17 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from noetl.language.formatting.model import BLANK, Block, DocumentLayout, LayoutComment, LayoutEntry
 from noetl.language.grammar.model import Construct
 from noetl.language.grammar.root import ROOT
 from noetl.language.grammar.steps import STEP
 from noetl.language.grammar.tasks import TASK
+from noetl.language.layout.model import BLANK, Block, DocumentLayout, LayoutComment, LayoutEntry
 
 
 def arrange(layout: DocumentLayout) -> None:
     """Bring a layout into the one order and spacing, in place."""
     root = layout.root.value
     if not isinstance(root, Block):
+        _tidy(layout.root)
         return
     header = root.entries[0].before
     root.entries[0].before = []
@@ -68,6 +69,8 @@ def _tasks(tool: Block) -> list[Block]:
 
 def _tidy(entry: LayoutEntry) -> None:
     """No doubled blank lines, none at the start; comments that would stand between a dash and its value move above."""
+    if entry.trailing is not None:
+        entry.trailing = LayoutComment(entry.trailing.text)  # without its column: two spaces behind the line
     if not isinstance(entry.value, Block):
         entry.inner = _collapsed(entry.inner, at_start=True)
         return
@@ -77,9 +80,9 @@ def _tidy(entry: LayoutEntry) -> None:
     entry.value.tail = _collapsed(entry.value.tail)
     if entry.key is None and not entry.anchor and entry.column >= 0:
         first = entry.value.entries[0]
-        entry.before += [LayoutComment(entry.trailing)] if entry.trailing else []
+        entry.before += [entry.trailing] if entry.trailing is not None else []
         entry.before += [comment for comment in first.before if comment.text]
-        entry.trailing, first.before = "", []
+        entry.trailing, first.before = None, []
 
 
 def _space(entries: Sequence[LayoutEntry]) -> None:

@@ -34,7 +34,7 @@ def _loop(copier: Copier, loop: Mapping) -> Mapped:
     inner = loop.get("loop")
     if isinstance(inner, Mapping):
         entries.append(FragmentEntry("loop", _loop(copier, inner), key_id(loop.keys["loop"])))
-    return Mapped(tuple(entries), flow=copier.sheet.is_flow(loop))
+    return Mapped(tuple(entries), flow=copier.old.is_flow(loop))
 
 
 def handlers_entry(copier: Copier, step: StepSyntax, on_event: OnEvent) -> FragmentEntry:

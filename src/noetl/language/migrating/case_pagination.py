@@ -117,7 +117,7 @@ class Pages:
         if self.retry.when is not None:
             condition = rename_expression(expression(str(self.retry.when.value)) or "false", self._names())
         if self.retry.max_attempts is not None:
-            bound = self.copier.sheet.source.cut(self.retry.max_attempts.span).strip("\"'")
+            bound = self.copier.old.source.cut(self.retry.max_attempts.span).strip("\"'")
             condition = joined([f"iter.{CALLS} < {expression(bound) or bound}", condition])
         then: list[FragmentEntry] = [FragmentEntry("do", Literal("jump")), FragmentEntry("to", literal(self.name))]
         copier = self.copier.with_names(self._names())

@@ -75,7 +75,7 @@ class CaseStep:
             entries.append(handlers_entry(self.copier, self.step, self.step.on_event))
         entries += self._next(choices)
         entries += self._unknown()
-        flow = self.copier.sheet.is_flow(self.node)
+        flow = self.copier.old.is_flow(self.node)
         return [Item(Mapped(tuple(entries), flow=flow), item_id(self.node)), *self.sorting.extras]
 
     def _placed(self) -> list[Choice]:
@@ -184,7 +184,7 @@ class CaseStep:
         entries = task_entries(
             self.copier, self.call, name, [policy] if policy else [], merged_args(self.copier, self.step, self.call)
         )
-        flow = self.copier.sheet.is_flow(self.call.node) and policy is None
+        flow = self.copier.old.is_flow(self.call.node) and policy is None
         return [Item(Mapped(tuple(entries), flow=flow))]
 
     def _tail(self) -> list[Item]:
@@ -236,7 +236,7 @@ class CaseStep:
             return []
         origin = next((key_id(self.node.keys[key]) for key in ("vars", "set_ctx") if key in self.node), "")
         unique = {entry.key: entry for entry in values}
-        flow = self.step.vars is not None and self.copier.sheet.is_flow(self.step.vars)
+        flow = self.step.vars is not None and self.copier.old.is_flow(self.step.vars)
         return [FragmentEntry("set_ctx", Mapped(tuple(unique.values()), flow=flow), origin)]
 
     def _shortcut(self) -> list[Choice]:

@@ -86,7 +86,7 @@ def plain_task(
         replaced["args"] = FragmentEntry("args", piece)
     origin = key_id(task.name_node) if label and task.name_node is not None else ""
     entries = task_entries(copier, task, FragmentEntry("name", literal(name), origin), policy, replaced)
-    return Mapped(tuple(entries), flow=copier.sheet.is_flow(node) and not replaced and not policy)
+    return Mapped(tuple(entries), flow=copier.old.is_flow(node) and not replaced and not policy)
 
 
 def rule_tasks(
@@ -112,7 +112,7 @@ def rule_task_origin(rule: CaseRuleSyntax, task: TaskSyntax) -> str:
 def args_piece(copier: Copier, args: Mapping) -> Piece:
     """A mapping of args that may come from two places of the document."""
     entries: list[FragmentEntry] = [copier.renamed_entry(args, key, key) for key in args.values]
-    return Mapped(tuple(entries), flow=copier.sheet.is_flow(args))
+    return Mapped(tuple(entries), flow=copier.old.is_flow(args))
 
 
 def setting_task(name: str, values: Piece) -> Item:

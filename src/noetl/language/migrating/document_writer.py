@@ -1,4 +1,7 @@
-"""Pieces to text, with every comment of the old document beside what it was about."""
+"""Fragments to text, with every comment of the old document beside what it was about.
+
+Decides what goes on one line and which element each comment follows; `noetl.language.layout` writes the lines.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,18 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
 
-from noetl.language.migrating.document_editor import ElementPosition, Sheet, SourceComment
+from noetl.language.layout.model import (
+    BLANK,
+    Block,
+    DocumentLayout,
+    LayoutComment,
+    LayoutEntry,
+    Leaf,
+    Value,
+    Verbatim,
+)
+from noetl.language.layout.writer import write_layout
+from noetl.language.migrating.document_editor import ElementPosition, SourceComment, SourceDocument
 from noetl.language.migrating.fragments import (
     WIDTH,
     CommentedEntry,
@@ -20,100 +34,106 @@ from noetl.language.migrating.fragments import (
     Piece,
 )
 
+Part = FragmentEntry | CopiedEntry | CommentedEntry | Item
 
-def write(sheet: Sheet, document: Mapped) -> str:
+
+def write(old: SourceDocument, document: Mapped) -> str:
     """The whole text, with the line ends of the old one."""
-    writer = _Writer(sheet, document)
-    text = "\n".join(writer.document()) + "\n"
-    return text.replace("\n", "\r\n") if "\r\n" in sheet.source.text else text
+    text = write_layout(_Layouts(old, document).document())
+    return text.replace("\n", "\r\n") if "\r\n" in old.source.text else text
 
 
-class _Writer:
-    def __init__(self, sheet: Sheet, document: Mapped) -> None:
-        self.sheet = sheet
-        self.text = sheet.source.text
+class _Layouts:
+    """The layout of new text, made from its fragments and the comments of the old one."""
+
+    def __init__(self, old: SourceDocument, document: Mapped) -> None:
+        self.old = old
+        self.text = old.source.text
         self.root = document
         emitted = set(_origins(document))
         kept = _joined(sorted((copy.start, copy.end) for copy in _copies(document)))
         starts = [start for start, _ in kept]
         self.comments: dict[str, list[SourceComment]] = defaultdict(list)
-        for comment in sheet.comments:
+        for comment in old.comments:
             position = bisect_right(starts, comment.start) - 1
-            if position < 0 or comment.start >= kept[position][1]:
+            if position < 0 or comment.start >= kept[position][1]:  # else it moves with the text it stands in
                 self.comments[self._nearest(comment.element, emitted)].append(comment)
 
     def _nearest(self, identity: str, emitted: set[str]) -> str:
         """The element a comment goes with: its own, or the nearest one around it that is still there."""
         while identity and identity not in emitted:
-            identity = self.sheet.elements[identity].parent
+            identity = self.old.elements[identity].parent
         return identity
 
-    def document(self) -> Iterator[str]:
-        if self.text.lstrip("\ufeff").startswith("---"):
-            yield "---"
-        yield from self.mapped(self.root, 0)
-        yield from (comment.text for comment in self.comments[""])
+    def document(self) -> DocumentLayout:
+        root = LayoutEntry(column=-1, value=self._block(self.root.entries, 0))
+        footer = _plain(self.comments[""])
+        return DocumentLayout(root, has_start_mark=self.text.lstrip("\ufeff").startswith("---"), footer=footer)
 
     # blocks ----------------------------------------------------------------------------------------------------
 
-    def mapped(self, piece: Mapped, indent: int) -> list[str]:
-        lines: list[str] = []
-        for entry in piece.entries:
-            lines += self._surrounded(self.entry(entry, indent), entry.origin, indent, first=not lines)
-        return lines
+    def _block(self, parts: tuple[Part, ...], column: int) -> Block:
+        entries: list[LayoutEntry] = []
+        above: list[LayoutComment] = []  # comments that stand above whatever comes next
+        for part in parts:
+            above += [BLANK] if (entries or above) and self._had_blank_above(part.origin) else []
+            if isinstance(part, CommentedEntry):
+                lines = self._as_comments(part)
+                before, behind, after = self._comments(part.origin, lines[0])
+                lines[0] += f"  {behind.text}" if behind is not None else ""
+                above += [*before, *(LayoutComment(f"# {line}".rstrip()) for line in lines), *after]
+                continue
+            made = self._entry(part, column)
+            before, made.trailing, after = self._comments(part.origin, _first_line(made))
+            made.before = [*above, *before, *made.before]
+            entries.append(made)
+            above = after
+        return Block(entries, above)
 
-    def entry(self, entry: FragmentEntry | CopiedEntry | CommentedEntry, indent: int) -> list[str]:
-        pad = " " * indent
-        if isinstance(entry, CommentedEntry):
-            return [f"{pad}# {line}".rstrip() for line in self.copied(entry.whole, 0)]
-        if isinstance(entry, CopiedEntry):
-            return self.copied(entry.whole, indent)
-        inline = self.inline(entry.value, indent + len(entry.key) + 2)
-        if inline is not None:
-            return [f"{pad}{entry.key}: {inline}".rstrip()]
-        if isinstance(entry.value, Copied) and not entry.value.block:
-            first, *rest = self.copied(entry.value, indent)
-            return [f"{pad}{entry.key}: {first.strip()}", *rest]
-        return [f"{pad}{entry.key}:", *self.block(entry.value, indent + 2)]
+    def _had_blank_above(self, origin: str) -> bool:
+        return origin in self.old.elements and self.old.elements[origin].has_blank_above
 
-    def block(self, piece: Piece, indent: int) -> list[str]:
+    def _as_comments(self, entry: CommentedEntry) -> list[str]:
+        """The lines of an entry, to be written as comments."""
+        first, *rest = self._edited(entry.whole).split("\n")
+        return [first, *(_without_indent(line, entry.whole.base - 1) for line in rest)]
+
+    def _entry(self, part: FragmentEntry | CopiedEntry | Item, column: int) -> LayoutEntry:
+        if isinstance(part, CopiedEntry):
+            return LayoutEntry(column, key="", value=self._verbatim(part.whole, has_key=True))
+        key = part.key if isinstance(part, FragmentEntry) else None
+        inline = self.inline(part.value, column + 2 + len(key or ""))
+        entry = LayoutEntry(column, key, value=Leaf(inline, 0) if inline is not None else None)
+        if inline is None:
+            entry.value = self._value(part.value, column + 2)
+        if key is None and isinstance(entry.value, Block) and entry.value.entries:
+            # Nothing can stand between a dash and its value: comments there go above the dash.
+            first = entry.value.entries[0]
+            entry.before, first.before = [comment for comment in first.before if comment.text], []
+        elif isinstance(entry.value, Block) and not entry.value.entries:
+            entry.inner, entry.value = entry.value.tail, None
+        return entry
+
+    def _value(self, piece: Piece, column: int) -> Value:
         match piece:
             case Literal():
-                return [" " * indent + piece.text]
+                return Leaf(piece.text, 0)
             case Copied():
-                return self.copied(piece, indent)
+                return self._verbatim(piece)
             case Mapped():
-                return self.mapped(piece, indent)
+                return self._block(piece.entries, column)
             case ListFragment():
-                return self.listed(piece, indent)
+                return self._block(piece.items, column)
 
-    def listed(self, piece: ListFragment, indent: int) -> list[str]:
-        lines: list[str] = []
-        for item in piece.items:
-            head, body = _without_leading_comments(self.item(item, indent))
-            marked = [" " * indent + line.strip() for line in head] + body
-            lines += self._surrounded(marked, item.origin, indent, first=not lines)
-        return lines
-
-    def item(self, item: Item, indent: int) -> list[str]:
-        inline = self.inline(item.value, indent + 2)
-        lines = [" " * (indent + 2) + inline] if inline is not None else self.block(item.value, indent + 2)
-        head, body = _without_leading_comments(lines)
-        first, *rest = body
-        return [*head, f"{' ' * indent}- {first.lstrip()}", *rest]
-
-    def copied(self, piece: Copied, indent: int) -> list[str]:
-        """Old text, moved from its column to this one."""
-        first, *rest = self._edited(piece).replace("\r", "").split("\n")
-        shift = indent - (piece.base - 1)
-        return [" " * indent + first, *(_shifted(line, shift) for line in rest)]
+    def _verbatim(self, piece: Copied, *, has_key: bool = False) -> Verbatim:
+        return Verbatim(self._edited(piece), piece.base - 1, has_key=has_key, starts_line=piece.block)
 
     def _edited(self, piece: Copied) -> str:
         parts, position = [], piece.start
         for start, end, changed in piece.edits:
             parts += [self.text[position:start], changed]
             position = end
-        return "".join([*parts, self.text[position : piece.end]])
+        return "".join([*parts, self.text[position : piece.end]]).replace("\r", "")
 
     # one line --------------------------------------------------------------------------------------------------
 
@@ -161,17 +181,30 @@ class _Writer:
 
     # comments --------------------------------------------------------------------------------------------------
 
-    def _surrounded(self, lines: list[str], origin: str, indent: int, *, first: bool) -> list[str]:
-        """The lines of one element with its comments, and the empty line its author put above it."""
+    def _comments(
+        self, origin: str, first_line: str
+    ) -> tuple[list[LayoutComment], LayoutComment | None, list[LayoutComment]]:
+        """The comments of one element: above it, behind its first line, and below it."""
         comments = self.comments.pop(origin, []) if origin else []  # once, though a part may be written twice
-        behind = next((c for c in comments if c.place is ElementPosition.BEHIND and _fits_behind(lines[0])), None)
-        before = [c for c in comments if c is not behind and c.place is not ElementPosition.AFTER]
-        after = [c for c in comments if c.place is ElementPosition.AFTER]
-        if behind is not None:
-            lines = [lines[0].ljust(behind.column - 3) + "  " + behind.text, *lines[1:]]
-        gap = [""] if not first and origin and self.sheet.blank_before(origin) else []
-        pad = " " * indent
-        return [*gap, *(pad + c.text for c in before), *lines, *(pad + c.text for c in after)]
+        behind = next((one for one in comments if one.place is ElementPosition.BEHIND), None)
+        if behind is not None and not _fits_behind(first_line):
+            behind = None
+        before = [one for one in comments if one is not behind and one.place is not ElementPosition.AFTER]
+        after = [one for one in comments if one.place is ElementPosition.AFTER]
+        return _plain(before), LayoutComment(behind.text, behind.column) if behind is not None else None, _plain(after)
+
+
+def _plain(comments: list[SourceComment]) -> list[LayoutComment]:
+    return [LayoutComment(comment.text) for comment in comments]
+
+
+def _first_line(entry: LayoutEntry) -> str:
+    """What the first line of an entry will say."""
+    if isinstance(entry.value, Block) and entry.key is None:
+        return _first_line(entry.value.entries[0])
+    text = entry.value.text.split("\n")[0] if isinstance(entry.value, Leaf | Verbatim) else ""
+    shown = "" if isinstance(entry.value, Verbatim) and entry.value.starts_line and entry.key else text
+    return f"{entry.key or ''} {shown}{' #' if entry.trailing is not None else ''}"
 
 
 def _fits_behind(line: str) -> bool:
@@ -179,20 +212,9 @@ def _fits_behind(line: str) -> bool:
     return " #" not in line and line.count('"') % 2 == 0 and line.count("'") % 2 == 0
 
 
-def _without_leading_comments(lines: list[str]) -> tuple[list[str], list[str]]:
-    count = 0
-    while count < len(lines) - 1 and (not lines[count].strip() or lines[count].lstrip().startswith("#")):
-        count += 1
-    return lines[:count], lines[count:]
-
-
-def _shifted(line: str, shift: int) -> str:
-    if not line:
-        return line
-    if shift >= 0:
-        return " " * shift + line
+def _without_indent(line: str, most: int) -> str:
     spaces = len(line) - len(line.lstrip(" "))
-    return line[min(-shift, spaces) :]
+    return line[min(most, spaces) :]
 
 
 def _origins(piece: Piece) -> Iterator[str]:

@@ -103,7 +103,7 @@ class EvalRules:
         return written
 
     def _was_flow(self, node: Mapping, keys: tuple[str, ...]) -> bool:
-        return all(self.copier.sheet.is_flow(node.values[key]) for key in keys if isinstance(node.get(key), Mapping))
+        return all(self.copier.old.is_flow(node.values[key]) for key in keys if isinstance(node.get(key), Mapping))
 
     def _values(self, node: Mapping, action: str) -> list[FragmentEntry]:
         values = node.get(action)

@@ -70,7 +70,7 @@ class _EvalStep:
                     entries.append(self.copier.entry(self.node, key))
                 case _:
                     entries += kept_as_comments(self.copier, only(self.node, key), (), self.notes)
-        return Mapped(tuple(self._placed(entry) for entry in entries), flow=self.copier.sheet.is_flow(self.node))
+        return Mapped(tuple(self._placed(entry) for entry in entries), flow=self.copier.old.is_flow(self.node))
 
     def _placed(
         self, entry: FragmentEntry | CopiedEntry | CommentedEntry
@@ -108,10 +108,10 @@ class _EvalStep:
             item = labels.get(id(task.node), task.node)
             items.append(Item(self._task(task, item), item_id(item)))
             items += self._previous(task)
-        return ListFragment(tuple(items), flow=self.copier.sheet.is_flow(tool))
+        return ListFragment(tuple(items), flow=self.copier.old.is_flow(tool))
 
     def _task(self, task: TaskSyntax, item: Node | None) -> Mapped:
-        flow = self.copier.sheet.is_flow(task.node)
+        flow = self.copier.old.is_flow(task.node)
         name = None
         if item is not None and task.name is not None:
             origin = key_id(task.name_node) if task.name_node and not flow else ""
@@ -159,7 +159,7 @@ class _EvalStep:
         inner.append(FragmentEntry("policy", Mapped((FragmentEntry("reducers", reducers),), flow=True)))
         origin = key_id(loop.keys["spec"]) if "spec" in loop else ""
         kept = self.copier.entries(loop, [key for key in loop.values if key != "spec"])
-        flow = self.copier.sheet.is_flow(loop)
+        flow = self.copier.old.is_flow(loop)
         return Mapped((*kept, FragmentEntry("spec", Mapped(tuple(inner), flow=True), origin)), flow=flow)
 
     def _next(self, key_node: Scalar) -> FragmentEntry:
@@ -173,7 +173,7 @@ class _EvalStep:
             mode = Mapped((FragmentEntry("mode", Literal(self.step.router.mode), origin),), flow=False)
             entries.append(FragmentEntry("spec", mode))
         entries.append(FragmentEntry("arcs", self.copier.listed(arcs)))
-        return FragmentEntry("next", Mapped(tuple(entries), flow=self.copier.sheet.is_flow(arcs)), key_id(key_node))
+        return FragmentEntry("next", Mapped(tuple(entries), flow=self.copier.old.is_flow(arcs)), key_id(key_node))
 
 
 def _holds(item: Node, node: Node) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from noetl.language.migrating.document_editor import Sheet, item_id, key_id
+from noetl.language.migrating.document_editor import SourceDocument, item_id, key_id
 from noetl.language.migrating.names import Renames, renamed
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
 
@@ -104,18 +104,18 @@ def from_data(value: object, *, flow: bool = True) -> Piece:
 class Copier:
     """Copies parts of the old text, with names in templates changed on the way."""
 
-    def __init__(self, sheet: Sheet, names: Renames | None = None) -> None:
-        self.sheet = sheet
+    def __init__(self, old: SourceDocument, names: Renames | None = None) -> None:
+        self.old = old
         self.names = names or {}
 
     def with_names(self, names: Renames) -> Copier:
-        return Copier(self.sheet, {**self.names, **names})
+        return Copier(self.old, {**self.names, **names})
 
     def value(self, node: Node, key: Scalar | None = None) -> Piece:
         """A value; `key` is the one it stood behind (a list item measures from its own column)."""
-        if self.sheet.aliased:
+        if self.old.aliased:
             return self._expanded(node)
-        block = not isinstance(node, Scalar) and not self.sheet.is_flow(node)
+        block = not isinstance(node, Scalar) and not self.old.is_flow(node)
         base = (node if block or key is None else key).span.column  # a block begins on a line of its own
         plain = isinstance(node, Scalar) and node.plain
         return Copied(node.span.start, self._end(node, block), base, block, plain, self._edits(node))
@@ -123,9 +123,9 @@ class Copier:
     def entry(self, owner: Mapping, key: str) -> FragmentEntry | CopiedEntry:
         """One entry of a mapping, key and all."""
         name, value = owner.keys[key], owner.values[key]
-        if self.sheet.aliased or self.sheet.is_flow(owner):
+        if self.old.aliased or self.old.is_flow(owner):
             return self.renamed_entry(owner, key, key)
-        block = not isinstance(value, Scalar) and not self.sheet.is_flow(value)
+        block = not isinstance(value, Scalar) and not self.old.is_flow(value)
         edits = () if is_code(owner, key) else self._edits(value)
         whole = Copied(name.span.start, self._end(value, block), name.span.column, True, False, edits)
         return CopiedEntry(whole, key_id(name))
@@ -133,7 +133,7 @@ class Copier:
     def commented(self, owner: Mapping, key: str) -> CommentedEntry:
         """One entry of a mapping as a comment, to the letter."""
         name, value = owner.keys[key], owner.values[key]
-        block = not isinstance(value, Scalar) and not self.sheet.is_flow(value)
+        block = not isinstance(value, Scalar) and not self.old.is_flow(value)
         whole = Copied(name.span.start, self._end(value, block), name.span.column, True)
         return CommentedEntry(whole, key_id(name))
 
@@ -143,14 +143,14 @@ class Copier:
     def renamed_entry(self, owner: Mapping, key: str, new_key: str) -> FragmentEntry:
         """The value of one key under another one."""
         name = owner.keys[key]
-        raw = self.sheet.source.cut(name.span)
+        raw = self.old.source.cut(name.span)
         text = (renamed(raw, self.names) or raw) if new_key == key else scalar_text(new_key)
-        copier = Copier(self.sheet) if is_code(owner, key) else self
+        copier = Copier(self.old) if is_code(owner, key) else self
         return FragmentEntry(text, copier.value(owner.values[key], name), key_id(name))
 
     def listed(self, node: Sequence) -> ListFragment:
         items = tuple(Item(self.value(item), item_id(item)) for item in node)
-        return ListFragment(items, flow=self.sheet.is_flow(node))
+        return ListFragment(items, flow=self.old.is_flow(node))
 
     def text(self, node: Scalar) -> str:
         """A scalar's value with its names changed."""
@@ -159,7 +159,7 @@ class Copier:
 
     def _end(self, node: Node, block: bool) -> int:
         """Where a value ends; a block takes the comment behind its last line along."""
-        text, end = self.sheet.source.text, node.span.end
+        text, end = self.old.source.text, node.span.end
         if not block:
             return end
         rest = re.compile(r"[ \t]+#[^\r\n]*").match(text, end)
@@ -170,7 +170,7 @@ class Copier:
             return ()
         edits = []
         for scalar in _texts(node):
-            raw = self.sheet.source.cut(scalar.span)
+            raw = self.old.source.cut(scalar.span)
             changed = renamed(raw, self.names)
             if changed is None:  # quoting hides the template's own quotes: write the value anew
                 changed = scalar_text(renamed(str(scalar.value), self.names) or scalar.value)
@@ -186,7 +186,7 @@ class Copier:
             case Sequence():
                 return ListFragment(tuple(Item(self._expanded(item)) for item in node), flow=True)
             case Mapping():
-                copiers = {key: Copier(self.sheet) if is_code(node, key) else self for key in node.values}
+                copiers = {key: Copier(self.old) if is_code(node, key) else self for key in node.values}
                 entries = (
                     FragmentEntry(scalar_text(key), copiers[key]._expanded(value)) for key, _, value in node.items()
                 )

@@ -10,7 +10,7 @@ import msgspec
 
 from noetl.base.source import Source
 from noetl.language.migrating.case_steps import CaseSteps
-from noetl.language.migrating.document_editor import Sheet
+from noetl.language.migrating.document_editor import SourceDocument
 from noetl.language.migrating.document_writer import write
 from noetl.language.migrating.eval_steps import EvalSteps
 from noetl.language.migrating.fragments import Copier
@@ -40,13 +40,13 @@ def migrate(source: Source, playbook: Playbook) -> MigratedPlaybook:
     if playbook.dialect.rules is Dialect.V10:
         return MigratedPlaybook(source.text)
     notes = Notes()
-    sheet = Sheet(source, playbook.node)
-    if sheet.aliased:
+    old = SourceDocument(source, playbook.node)
+    if old.aliased:
         notes.changed(playbook, "anchors and aliases are written out")
     steps: EvalSteps | CaseSteps
     if playbook.dialect is Dialect.V2_EVAL:
-        steps = EvalSteps(playbook, Copier(sheet), notes)
+        steps = EvalSteps(playbook, Copier(old), notes)
     else:
-        steps = CaseSteps(playbook, Copier(sheet, {"vars": "ctx"}), notes)
-    document = root_pieces(playbook, sheet, steps.items(), steps.task, notes)
-    return MigratedPlaybook(write(sheet, document), notes.all_changed, notes.all_blocked, notes.all_differing)
+        steps = CaseSteps(playbook, Copier(old, {"vars": "ctx"}), notes)
+    document = root_pieces(playbook, old, steps.items(), steps.task, notes)
+    return MigratedPlaybook(write(old, document), notes.all_changed, notes.all_blocked, notes.all_differing)

@@ -12,7 +12,7 @@ import msgspec
 from noetl.base.diagnostics import Diagnostic, Findings
 from noetl.base.source import Source
 from noetl.language.migrating.case_steps import CaseSteps
-from noetl.language.migrating.document_editor import Sheet
+from noetl.language.migrating.document_editor import SourceDocument
 from noetl.language.migrating.document_writer import write
 from noetl.language.migrating.fixes import apply_fixes, fix_for
 from noetl.language.migrating.fragments import Copier
@@ -101,8 +101,8 @@ def _written(source: Source, root: Mapping, rewritten: Mapping, findings: Findin
     notes = tuple(Note(one.path, one.span, one.message) for one in findings if one.code == "I_ALIAS")
     if rewritten is root:
         return MigratedPlaybook(source.text)
-    sheet = Sheet(source, root)
-    return MigratedPlaybook(write(sheet, tree_pieces(rewritten, Copier(sheet))), notes)
+    old = SourceDocument(source, root)
+    return MigratedPlaybook(write(old, tree_pieces(rewritten, Copier(old))), notes)
 
 
 def _case_steps(root: Mapping) -> dict[int, Mapping]:
@@ -138,7 +138,7 @@ def _with_case_steps(root: Mapping, steps: dict[int, Mapping], rewriting: Rewrit
     return with_value(root, "workflow", with_items(workflow, items))
 
 
-def _with_case_migrated(source: Source, old: Mapping, first: MigratedPlaybook, numbers: set[int]) -> Rescued:
+def _with_case_migrated(source: Source, given: Mapping, first: MigratedPlaybook, numbers: set[int]) -> Rescued:
     """The text with its v2-case steps migrated; the others are v10 already."""
     findings = Findings()
     root = read_yaml(source, findings)
@@ -151,9 +151,9 @@ def _with_case_migrated(source: Source, old: Mapping, first: MigratedPlaybook, n
     problems = tuple(one for one in findings if one.code[0] == "E" and one.path.startswith(prefixes))
     if playbook is None or problems:
         return Rescued(first, problems)
-    notes, sheet = Notes(), Sheet(source, root)
+    notes, old = Notes(), SourceDocument(source, root)
     kept = {start for start, number in steps.items() if number not in numbers}
-    case = CaseSteps(playbook, Copier(sheet, {"vars": "ctx"}), notes, kept)
-    text = write(sheet, root_pieces(playbook, sheet, case.items(), case.task, notes))
-    done = MigratedPlaybook(text, notes.all_changed, notes.all_blocked, notes.all_differing).relocated(old)
+    case = CaseSteps(playbook, Copier(old, {"vars": "ctx"}), notes, kept)
+    text = write(old, root_pieces(playbook, old, case.items(), case.task, notes))
+    done = MigratedPlaybook(text, notes.all_changed, notes.all_blocked, notes.all_differing).relocated(given)
     return Rescued(msgspec.structs.replace(done, notes=(*first.notes, *done.notes)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from noetl.language.grammar.root import ROOT
-from noetl.language.migrating.document_editor import Sheet, key_id
+from noetl.language.migrating.document_editor import SourceDocument, key_id
 from noetl.language.migrating.fragments import (
     CommentedEntry,
     CopiedEntry,
@@ -25,9 +25,9 @@ API_VERSION = "noetl.io/v10"
 
 
 def root_pieces(
-    playbook: Playbook, sheet: Sheet, steps: list[Item], task: Callable[[TaskSyntax], Mapped], notes: Notes
+    playbook: Playbook, old: SourceDocument, steps: list[Item], task: Callable[[TaskSyntax], Mapped], notes: Notes
 ) -> Mapped:
-    root, copier = playbook.node, Copier(sheet)
+    root, copier = playbook.node, Copier(old)
     entries: list[FragmentEntry | CopiedEntry | CommentedEntry] = []
     for key, key_node, _ in root.items():
         match key:
@@ -74,7 +74,7 @@ def _metadata(root: Mapping, copier: Copier) -> Mapped:
     flow = False
     if isinstance(block, Mapping):
         entries += copier.entries(block, [key for key in block.values if key != "dialect"])
-        flow = copier.sheet.is_flow(block)
+        flow = copier.old.is_flow(block)
     return Mapped(tuple(entries), flow=flow)
 
 

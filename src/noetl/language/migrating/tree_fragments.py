@@ -41,23 +41,23 @@ def node_piece(node: Node, copier: Copier, key: Scalar | None = None) -> Piece:
             return literal(node.value)
         case Sequence():
             items = (Item(node_piece(item, copier), item_id(item)) for item in node)
-            return ListFragment(tuple(items), flow=copier.sheet.is_flow(node))
+            return ListFragment(tuple(items), flow=copier.old.is_flow(node))
         case Mapping():
             return _mapped(node, copier)
 
 
 def _mapped(node: Mapping, copier: Copier) -> Mapped:
     # A mapping that did not stand in the text has the place of what it was made from: a scalar, and no braces there.
-    flow = copier.sheet.is_flow(node)
+    flow = copier.old.is_flow(node)
     entries = tuple(_entry(node, name, copier, flow=flow) for name in node.values)
     return Mapped(entries, flow=flow or _is_short(node))
 
 
 def _entry(owner: Mapping, name: str, copier: Copier, *, flow: bool) -> FragmentEntry | CopiedEntry:
     key, value = owner.keys[name], owner.values[name]
-    if not key.made and not value.made and not flow and _stand_together(key, value, copier.sheet.source):
+    if not key.made and not value.made and not flow and _stand_together(key, value, copier.old.source):
         return copier.entry(owner, name)
-    text = scalar_text(name) if key.made else copier.sheet.source.cut(key.span)
+    text = scalar_text(name) if key.made else copier.old.source.cut(key.span)
     return FragmentEntry(text, node_piece(value, copier, key), key_id(key))
 
 

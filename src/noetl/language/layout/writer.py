@@ -1,14 +1,28 @@
-"""Writing a layout: two spaces per level, lists indented below their key, two spaces before a comment."""
+"""Writing a layout: two spaces per level, lists indented below their key, comments in their column where that is free.
+
+Text that is kept to the letter (`Verbatim`) is moved as a whole.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from noetl.language.formatting.model import Block, BlockText, DocumentLayout, LayoutComment, LayoutEntry, Leaf
+from noetl.language.layout.model import (
+    Block,
+    BlockText,
+    DocumentLayout,
+    LayoutComment,
+    LayoutEntry,
+    Leaf,
+    UnformattableError,
+    Verbatim,
+)
 
 
 def write_layout(layout: DocumentLayout) -> str:
-    """The text of a layout, with one line feed at its end."""
+    """The text of a layout, with one line feed at its end; raises UnformattableError where it has an obstacle."""
+    if layout.obstacle:
+        raise UnformattableError(layout.obstacle)
     page = _Page()
     page.comments(layout.preamble, 0)
     if layout.has_start_mark:
@@ -17,7 +31,7 @@ def write_layout(layout: DocumentLayout) -> str:
     value = layout.root.value
     if isinstance(value, Block):
         if layout.root.anchor:
-            page.line(layout.root.anchor + _comment(layout.root.trailing))
+            page.line(_commented(layout.root.anchor, layout.root.trailing))
         page.block(value, 0)
     elif isinstance(value, Leaf):
         page.leaf(layout.root.anchor, value, layout.root.trailing, 0)
@@ -59,41 +73,64 @@ class _Page:
         anchored = head + (" " + entry.anchor if entry.anchor else "")
         match entry.value:
             case None:
-                self.line(anchored + _comment(entry.trailing))
+                self.line(_commented(anchored, entry.trailing))
                 self.comments(entry.inner, column + 2)
             case Leaf():
                 self.leaf(anchored, entry.value, entry.trailing, column)
             case BlockText():
                 self._block_text(anchored, entry, entry.value, column)
+            case Verbatim():
+                self._verbatim(anchored, entry, entry.value, column)
             case Block() if entry.key is None and not entry.anchor:
                 begin = len(self._lines)
                 self.block(entry.value, column + 2)
-                self._lines[begin] = head + " " + self._lines[begin][column + 2 :]
+                self._lines[begin] = _commented(head + " " + self._lines[begin][column + 2 :], entry.trailing)
             case Block():
-                self.line(anchored + _comment(entry.trailing))
+                self.line(_commented(anchored, entry.trailing))
                 self.block(entry.value, column + 2)
 
-    def leaf(self, head: str, leaf: Leaf, trailing: str, column: int) -> None:
+    def leaf(self, head: str, leaf: Leaf, trailing: LayoutComment | None, column: int) -> None:
         first, *more = leaf.text.split("\n")
         least = column if leaf.is_flow else column + 2
         lines = [(head + " " if head else "") + _end_trimmed(first)]
         for line in more:
             indent = len(line) - len(line.lstrip()) + column - leaf.column
             lines.append((" " * max(indent, least) + _end_trimmed(line.lstrip())).rstrip("\n") if line.strip() else "")
-        lines[-1] += _comment(trailing)
+        lines[-1] = _commented(lines[-1], trailing)
         for line in lines:
             self.line(line)
 
     def _block_text(self, head: str, entry: LayoutEntry, text: BlockText, column: int) -> None:
         hint = "2" if text.needs_hint else ""
-        self.line(f"{head} {text.style}{hint}{text.chomping}{_comment(entry.trailing)}")
+        self.line(_commented(f"{head} {text.style}{hint}{text.chomping}", entry.trailing))
         for line in text.lines:
             self.line(" " * (column + 2) + line if line else "")
         self._is_open = text.chomping == "+"
 
+    def _verbatim(self, head: str, entry: LayoutEntry, value: Verbatim, column: int) -> None:
+        first, *rest = value.text.split("\n")
+        if value.has_key:
+            head, place = " " * column + first, column
+        elif value.starts_line and entry.key is not None:
+            head, place, rest = head, column + 2, [" " * value.column + first, *rest]
+        else:  # the lines of a value are counted from its key; those of an item, which has none, from itself
+            head, place = f"{head} {first.strip()}", column if entry.key is not None else column + 2
+        self.line(_commented(head, entry.trailing))
+        for line in rest:
+            self.line(_shifted(line, place - value.column))
 
-def _comment(text: str) -> str:
-    return "  " + text if text else ""
+
+def _commented(line: str, comment: LayoutComment | None) -> str:
+    """A line with a comment behind it: in its old column if the line leaves room for that, else two spaces on."""
+    return line if comment is None else line.ljust(comment.column - 2) + "  " + comment.text
+
+
+def _shifted(line: str, shift: int) -> str:
+    """A line moved to the right or left; to the left at most by the spaces it begins with."""
+    if shift >= 0:
+        return " " * shift + line if line else line
+    spaces = len(line) - len(line.lstrip(" "))
+    return line[min(-shift, spaces) :]
 
 
 def _end_trimmed(line: str) -> str:

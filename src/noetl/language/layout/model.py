@@ -1,4 +1,4 @@
-"""A document as it looks, with its comments, blank lines, quotes and anchors; what the formatter works on.
+"""A document as it looks, with its comments, blank lines, quotes and anchors; what formatting and migrating write.
 
 Unlike `nodes` it knows no values, only how they are written. A comment belongs to the entry below it, to the line it
 ends, or to the collection whose end it stands at.
@@ -10,10 +10,11 @@ import msgspec
 
 
 class LayoutComment(msgspec.Struct, frozen=True):
-    """A comment on a line of its own, `#` included; a blank line when it has no text."""
+    """A comment, `#` included; a blank line when it has no text. `start` is its offset in the text it was read from."""
 
     text: str
     column: int = 0
+    start: int = 0
 
 
 BLANK = LayoutComment("")
@@ -25,6 +26,7 @@ class Leaf(msgspec.Struct):
     text: str
     column: int
     is_flow: bool = False
+    comments: list[LayoutComment] = []  # inside a flow collection, and part of `text`
 
     @property
     def is_long(self) -> bool:
@@ -41,6 +43,16 @@ class BlockText(msgspec.Struct):
     is_long: bool = True
 
 
+class Verbatim(msgspec.Struct):
+    """A stretch of a document to the letter, comments and all, moved as a whole from `column` to where it goes now."""
+
+    text: str
+    column: int
+    has_key: bool = False  # it begins with the key of its entry
+    starts_line: bool = False  # it is a block, which begins below its key
+    is_long: bool = True
+
+
 class Block(msgspec.Struct):
     """A block mapping or sequence; `tail` are the comments after its last entry."""
 
@@ -53,7 +65,7 @@ class Block(msgspec.Struct):
         return len(self.entries) > 1 or bool(self.tail) or any(entry.is_long for entry in self.entries)
 
 
-Value = Leaf | BlockText | Block
+Value = Leaf | BlockText | Verbatim | Block
 
 
 class LayoutEntry(msgspec.Struct):
@@ -63,8 +75,9 @@ class LayoutEntry(msgspec.Struct):
     key: str | None = None
     anchor: str = ""
     value: Value | None = None
+    start: int = 0  # the offset of its key, or of the value of an item
     before: list[LayoutComment] = []
-    trailing: str = ""  # the comment at the end of its first line (of its last, if the value is a leaf)
+    trailing: LayoutComment | None = None  # at the end of its first line (of its last, if the value is a leaf)
     inner: list[LayoutComment] = []  # comments where a value could be
 
     @property
@@ -85,8 +98,9 @@ class DocumentLayout(msgspec.Struct):
     has_start_mark: bool = False
     has_anchors: bool = False
     footer: list[LayoutComment] = []
+    obstacle: str = ""  # why the layout can be looked at, but not written
     comments: list[str] = []  # every comment, to be counted again when the text has been rewritten
 
 
 class UnformattableError(Exception):
-    """The text is good YAML, but written in a way the formatter does not rewrite; the message says which."""
+    """The text is good YAML, but written in a way that is not rewritten here; the message says which."""

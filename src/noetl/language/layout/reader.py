@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import yaml
 
-from noetl.language.formatting.model import (
+from noetl.language.layout.model import (
     Block,
     BlockText,
     DocumentLayout,
@@ -19,7 +19,7 @@ from noetl.language.formatting.model import (
     UnformattableError,
     Value,
 )
-from noetl.language.formatting.tokens import Header, Piece, header_of, scan
+from noetl.language.layout.tokens import Header, Piece, header_of, scan
 
 # Flow collections on one line, with one spacing: `{ a: 1, b: [x, y] }`.
 
@@ -104,7 +104,7 @@ class _Reader:
 
     def read(self) -> DocumentLayout:
         layout = self._layout
-        layout.comments = [comment for piece in self._pieces for comment in _comments(piece)]
+        layout.comments = [comment.text for piece in self._pieces for comment in _comments(piece)]
         layout.has_anchors = any(piece.is_a(yaml.AnchorToken) for piece in self._pieces)
         self._take()  # the start of the stream
         self._read_preamble()
@@ -134,9 +134,12 @@ class _Reader:
 
     def _value(self, entry: LayoutEntry) -> Value | None:
         """Whatever stands after `key:` or `-`."""
+        begin = self._peek().start
         if self._peek().is_a(yaml.AnchorToken):
             entry.anchor = self._take().text
         piece = self._peek()
+        if entry.key is None:  # an anchor is part of a collection, not of a scalar: so do the nodes count
+            entry.start = piece.start if piece.is_a(yaml.ScalarToken) else begin
         if piece.is_a(yaml.BlockMappingStartToken):
             self._take()
             return self._collection(piece.column, yaml.KeyToken, self._mapping_entry)
@@ -166,7 +169,9 @@ class _Reader:
                 break
         inside = self._pieces[first : self._next]
         raw = self._text[inside[0].start : inside[-1].end]
-        return Leaf(raw if "\n" in raw else flow_text(inside), max(entry.column, 0), is_flow=True)
+        comments = [comment for piece in inside for comment in _comments(piece)]
+        text = raw if "\n" in raw else flow_text(inside)
+        return Leaf(text, max(entry.column, 0), is_flow=True, comments=comments)
 
     def _block_text(self, entry: LayoutEntry) -> BlockText:
         piece = self._take()
@@ -187,19 +192,22 @@ class _Reader:
 
     def _mapping_entry(self) -> LayoutEntry:
         entry = self._begin()
-        entry.key = self._key()
+        entry.key, entry.start = self._key()
         if self._peek().is_a(yaml.ValueToken):
             self._take()
             entry.value = self._value(entry)
         return entry
 
-    def _key(self) -> str:
+    def _key(self) -> tuple[str, int]:
+        """A key as it is written, and where it begins behind its anchor."""
         anchor = self._take().text + " " if self._peek().is_a(yaml.AnchorToken) else ""
         piece = self._peek()
-        if not piece.is_a(yaml.ScalarToken, yaml.AliasToken) or "\n" in piece.text or len(piece.text) > _MAX_KEY:
-            raise UnformattableError('a key that is longer than a line, or written with "? "')
+        if not piece.is_a(yaml.ScalarToken, yaml.AliasToken):
+            raise UnformattableError("a key that is not text")
+        if "\n" in piece.text or len(piece.text) > _MAX_KEY:
+            self._layout.obstacle = 'a key that is longer than a line, or written with "? "'
         self._take()
-        return anchor + piece.text + (" " if piece.is_a(yaml.AliasToken) else "")
+        return anchor + piece.text + (" " if piece.is_a(yaml.AliasToken) else ""), piece.start
 
     def _item(self) -> LayoutEntry:
         entry = self._begin()
@@ -228,7 +236,7 @@ class _Reader:
         piece = self._pieces[self._next]
         if piece.trailing:
             self._own(piece.trailing)
-            piece.trailing = ""
+            piece.trailing = None
         if piece.above:
             self._pending += piece.above
             piece.above = []
@@ -238,15 +246,15 @@ class _Reader:
         self._next += 1
         return self._pieces[self._next - 1]
 
-    def _own(self, comment: str) -> None:
+    def _own(self, comment: LayoutComment | None) -> None:
         """A comment at the end of a line; of two on one entry the earlier moves above it."""
-        if not comment:
+        if comment is None:
             return
         if self._owner is None:
-            self._pending.append(LayoutComment(comment))
+            self._pending.append(comment)
             return
-        if self._owner.trailing:
-            self._owner.before.append(LayoutComment(self._owner.trailing))
+        if self._owner.trailing is not None:
+            self._owner.before.append(self._owner.trailing)
         self._owner.trailing = comment
 
     def _claim(self, column: int) -> list[LayoutComment]:
@@ -261,10 +269,7 @@ class _Reader:
         return claimed
 
 
-def _comments(piece: Piece) -> list[str]:
-    found = [comment.text for comment in piece.above if comment.text]
-    if piece.trailing:
-        found.append(piece.trailing)
-    if piece.is_block_text and header_of(piece).comment:
-        found.append(header_of(piece).comment)
-    return found
+def _comments(piece: Piece) -> list[LayoutComment]:
+    found = [comment for comment in piece.above if comment.text]
+    behind = header_of(piece).comment if piece.is_block_text else None
+    return found + [comment for comment in (piece.trailing, behind) if comment is not None]

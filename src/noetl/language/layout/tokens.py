@@ -7,7 +7,7 @@ import re
 import msgspec
 import yaml
 
-from noetl.language.formatting.model import BLANK, LayoutComment
+from noetl.language.layout.model import BLANK, LayoutComment
 
 _HEADER = re.compile(r"([|>])([0-9]?)([-+]?)([0-9]?)[ \t]*(#.*)?")
 
@@ -20,7 +20,7 @@ class Piece(msgspec.Struct):
     end: int
     text: str
     column: int
-    trailing: str = ""  # the comment that ends the line of the token before
+    trailing: LayoutComment | None = None  # ends the line of the token before
     above: list[LayoutComment] = []
 
     def is_a(self, *kinds: type[yaml.Token]) -> bool:
@@ -37,7 +37,7 @@ class Header(msgspec.Struct, frozen=True):
     style: str
     hint: str  # how far its lines are indented, where the author says so
     chomping: str
-    comment: str
+    comment: LayoutComment | None
 
 
 def scan(text: str) -> list[Piece]:
@@ -49,29 +49,41 @@ def scan(text: str) -> list[Piece]:
         assert token.start_mark is not None
         assert token.end_mark is not None
         start, end = token.start_mark.index, token.end_mark.index
-        piece = Piece(token, start, end, text[start:end], start - (text.rfind("\n", 0, start) + 1))
-        _read_gap(piece, text[covered:start], at_line_start=not covered or text[covered - 1] == "\n")
+        piece = Piece(token, start, end, text[start:end], _column(text, start))
+        _read_gap(piece, text, covered)
         pieces.append(piece)
         covered = max(covered, _content_end(piece))
     return pieces
 
 
-def _read_gap(piece: Piece, gap: str, *, at_line_start: bool) -> None:
+def _read_gap(piece: Piece, text: str, covered: int) -> None:
+    """Take the comments and blank lines between `covered`, where the token before ends, and this one."""
+    gap = text[covered : piece.start]
     if "\n" not in gap and "#" not in gap:
         return
-    first, *lines = gap.split("\n")
-    if at_line_start:
-        lines.insert(0, first)
-    else:
-        piece.trailing = first.strip()
+    comments: list[LayoutComment] = []
+    position = covered
+    for line in gap.split("\n"):
+        comments.append(_comment(text, line, position))
+        position += len(line) + 1
+    if covered and text[covered - 1] != "\n":
+        first = comments.pop(0)
+        piece.trailing = first if first.text else None
     if not piece.is_a(yaml.StreamEndToken):
-        lines = lines[:-1]  # what stands before the token on its own line
-    piece.above = [_comment(line) for line in lines]
+        comments = comments[:-1]  # what stands before the token on its own line
+    piece.above = comments
 
 
-def _comment(line: str) -> LayoutComment:
+def _comment(text: str, line: str, position: int) -> LayoutComment:
     stripped = line.strip()
-    return LayoutComment(stripped, len(line) - len(line.lstrip())) if stripped else BLANK
+    if not stripped:
+        return BLANK
+    start = position + len(line) - len(line.lstrip())
+    return LayoutComment(stripped, _column(text, start), start)
+
+
+def _column(text: str, offset: int) -> int:
+    return offset - (text.rfind("\n", 0, offset) + 1)
 
 
 def _content_end(piece: Piece) -> int:
@@ -88,4 +100,6 @@ def header_of(piece: Piece) -> Header:
     found = _HEADER.match(piece.text)
     assert found is not None
     style, before, chomping, after, comment = found.groups()
-    return Header(style, before or after, chomping, (comment or "").rstrip())
+    at = found.start(5)
+    written = LayoutComment(comment.rstrip(), piece.column + at, piece.start + at) if comment else None
+    return Header(style, before or after, chomping, written)
