@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,8 @@ MANUAL = ROOT / "docs" / "ui.md"
 WIDTH, HEIGHT = 1280, 800
 DOCS_BYTES = 120_000  # of one picture of the manual
 EXPECTED = ("status of 4", "ERR_INTERNET_DISCONNECTED")  # a refusal that the page shows, a test without a network
-PATIENCE_MS = 240_000  # on a busy machine; nothing waits so long where it is right
+# On a busy machine; nothing waits so long where it is right. Shorter while one writes a test.
+PATIENCE_MS = int(os.environ.get("NOETL_PATIENCE_MS", "240000"))
 # NOETL_SLOW_PAGES=500: every answer reaches the page half a second late, which finds the tests that do not wait for it.
 LATE_MS = int(os.environ.get("NOETL_SLOW_PAGES", "0"))
 expect.set_options(timeout=PATIENCE_MS)
@@ -116,6 +118,17 @@ def _delay(page: Page) -> None:
 
 def _is_ours(url: str, here: Site) -> bool:
     return url.startswith((here.url + "/", "data:", "blob:"))
+
+
+PRESSES = "addEventListener('click', (event) => event.isTrusted && (window.presses = (window.presses ?? 0) + 1), true);"
+
+
+@contextmanager
+def presses(page: Page, most: int) -> Iterator[None]:
+    """No more clicks than that, on one page that is never loaded anew."""
+    page.evaluate(f"() => {{ if (window.presses === undefined) {{ {PRESSES} }} window.presses = 0; }}")
+    yield
+    assert page.evaluate("window.presses") <= most
 
 
 def is_copied(page: Page, words: str) -> None:

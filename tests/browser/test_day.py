@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.audit import findings
-from tests.browser.conftest import Picture, Visitor, is_told
+from tests.browser.conftest import Picture, Visitor, is_told, presses
+from tests.browser.editing import type_into_editor
 from tests.browser.serving import Site
 
 Open = Callable[[str], Page]
@@ -40,7 +40,6 @@ workflow:
         result = "loaded"
 executor: { spec: { entry_step: read } }
 """
-PRESSES = "addEventListener('click', (event) => event.isTrusted && (window.presses = (window.presses ?? 0) + 1), true);"
 
 
 @pytest.fixture(scope="module")
@@ -50,14 +49,6 @@ def orders(here: Site) -> tuple[str, str]:
     good, bad = here.start("day/orders"), here.start("day/orders", broken=True)
     assert (here.ended(good), here.ended(bad)) == ("completed", "failed")
     return good, bad
-
-
-@contextmanager
-def presses(page: Page, most: int) -> Iterator[None]:
-    """No more clicks than that, on one page that is never loaded anew."""
-    page.evaluate(f"() => {{ if (window.presses === undefined) {{ {PRESSES} }} window.presses = 0; }}")
-    yield
-    assert page.evaluate("window.presses") <= most
 
 
 def test_why_last_nights_load_failed_is_one_press_from_home(page: Page, orders: tuple[str, str]) -> None:
@@ -189,3 +180,54 @@ def test_a_token_is_made_that_expires(open_at: Open) -> None:
     page.get_by_label("Expires").select_option("7")
     page.get_by_role("button", name="Create", exact=True).click()
     expect(page.get_by_role("row", name="brief")).to_contain_text("until")
+
+
+def test_a_tool_step_is_added_by_form_and_changed_by_form(page: Page, here: Site, picture: Picture) -> None:
+    source = ORDERS.replace("day/orders", "day/stepwise").replace("day_orders", "day_stepwise")
+    here.register(source)
+    page.goto(f"{here.url}/catalog/edit/day/stepwise")
+    page.locator(".step", has_text="check").first.wait_for()
+    with presses(page, 4):
+        page.get_by_role("button", name="Add step").click()
+        page.get_by_label("Name").fill("ask_rates")
+        page.get_by_label("Place").select_option("between check and load")
+        page.get_by_label("Tool").select_option("http")
+        page.get_by_label("url").fill("https://rates.example/{{ workload.broken }}")
+        page.get_by_text("More inputs").click()
+        page.get_by_label("method").select_option("GET")
+        picture(page, "step-form")
+        assert findings(page) == []
+        page.get_by_role("button", name="Add step").last.click()
+        expect(page.locator(".step", has_text="ask_rates")).to_be_visible()
+        expect(page.get_by_text("no errors", exact=False).first).to_be_visible()
+        page.get_by_role("button", name="Register").click()
+        is_told(page, "day/stepwise version 2 is registered")
+    written = here.api.get("catalog/day/stepwise/source").text
+    step = """  - step: ask_rates
+    tool:
+      kind: http
+      url: "https://rates.example/{{ workload.broken }}"
+      method: GET
+    next: { arcs: [{ step: load }] }
+"""
+    at = written.index(step)
+    assert written[:at] + written[at + len(step) :] == source.replace("step: load }]", "step: ask_rates }]")
+
+    page.get_by_role("button", name="Edit ask_rates").click()
+    page.get_by_label("url").fill("https://rates.example/")
+    page.get_by_role("button", name="Apply").click()
+    expect(page.locator(".editor .cm-content")).to_contain_text('url: "https://rates.example/"')
+
+
+def test_a_new_playbook_begins_with_a_template_and_keys_say_what_they_are_for(page: Page, picture: Picture) -> None:
+    page.goto(f"{page.url.split('/#')[0].rstrip('/')}/catalog/new")
+    type_into_editor(page, "")
+    page.get_by_role("button", name="Templates").click()
+    picture(page, "templates")
+    assert findings(page) == []
+    page.get_by_role("dialog").get_by_role("button", name="fan_out").click()
+    expect(page.locator(".editor .cm-content")).to_contain_text("path: examples/fan_out")
+    expect(page.locator('.editor[data-schema="true"]')).to_be_visible()
+    page.locator(".editor .cm-line", has_text="workload:").first.hover(position={"x": 20, "y": 8})
+    expect(page.locator(".cm-documentation")).to_contain_text("workload")
+    picture(page, "editor-hover")

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.audit import findings
-from tests.browser.conftest import Picture
+from tests.browser.conftest import Picture, presses
 from tests.browser.serving import Site
 
 PARTIAL = """apiVersion: noetl.io/v10
@@ -105,16 +105,19 @@ def test_only_the_failed_items_run_again_and_the_other_results_are_kept(
     execution_id = here.start("tests/healing")
     assert here.ended(execution_id) == "completed"
     here.register(HEALING.replace("customer % 7 == 3", "customer == 10"))
-    page = open_at(f"/executions/{execution_id}?tab=loops")
-    page.get_by_role("button", name="Run failed items again").click()
-    dialog = page.get_by_role("dialog")
-    expect(dialog.get_by_label("only the failed items of its loop")).to_be_checked()
-    dialog.get_by_label("Version").fill("2")
-    dialog.get_by_label("Version").press("Tab")
-    picture(page, "rerun-failed-items")
-    assert findings(page) == []
-    dialog.get_by_role("button", name="Run", exact=True).click()
-    expect(page.get_by_role("link", name="run again from start")).to_be_visible()
+    page = open_at("/executions?text=tests/healing")
+    with presses(page, 4):
+        page.get_by_role("link", name="healing").first.click()
+        page.get_by_role("link", name="7 of 50 iterations failed").click()
+        page.get_by_role("button", name="Run failed items again").click()
+        dialog = page.get_by_role("dialog")
+        expect(dialog.get_by_label("only the failed items of its loop")).to_be_checked()
+        dialog.get_by_label("Version").fill("2")
+        dialog.get_by_label("Version").press("Tab")
+        picture(page, "rerun-failed-items")
+        assert findings(page) == []
+        dialog.get_by_role("button", name="Run", exact=True).click()
+        expect(page.get_by_role("link", name="run again from start")).to_be_visible()
     expect(page.get_by_role("link", name="1 of 50 iterations failed")).to_be_visible()
     again = page.url.rpartition("/")[2].partition("?")[0]
     here.ended(again)

@@ -8,7 +8,7 @@ from pathlib import Path
 from playwright.sync_api import Page, expect
 
 from tests.browser.audit import findings
-from tests.browser.conftest import Picture, Visitor
+from tests.browser.conftest import Picture, Visitor, presses
 from tests.browser.serving import Site
 
 Open = Callable[[str], Page]
@@ -61,9 +61,13 @@ def test_lines_come_while_a_task_runs_and_are_in_the_log_once_when_it_has_ended(
     here.register(PRINTING)
     gate = tmp_path / "gate"
     execution_id = here.start("tests/printing", gate=str(gate))
-    page = open_at(f"/executions/{execution_id}?tab=logs")
-    lines = page.get_by_role("log")
-    expect(lines).to_have_text("reading page 1")
+    page = open_at("/")
+    with presses(page, 2):
+        running = page.locator("section", has=page.get_by_role("heading", name="Running"))
+        running.get_by_role("link", name="printing").first.click()
+        page.get_by_role("tab", name="Logs").click()
+        lines = page.get_by_role("log")
+        expect(lines).to_have_text("reading page 1")
     expect(page.get_by_role("tabpanel")).to_contain_text("lines as they come")
     viewer = visitor(here.make_token("reader of logs", "viewer"), f"/executions/{execution_id}?tab=logs")
     expect(viewer.get_by_role("log")).to_have_text("reading page 1")

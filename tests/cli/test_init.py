@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from noetl.cli import main
-from noetl.cli.example_files import example_files
+from noetl.operations.example_files import example_files
 
 
 def noetl(*arguments: str) -> str:

@@ -91,6 +91,28 @@ async def test_validate_tells_the_dialect_and_everything_it_found() -> None:
         assert {"line", "column", "end_line", "end_column", "message", "hint"} <= found.keys()
 
 
+async def test_a_step_is_read_changed_and_inserted_as_a_form() -> None:
+    async with talking(workers=0) as talk:
+        kinds = {one["name"]: one for one in (await talk.get("/api/kinds"))["kinds"]}
+        source = next(one for one in (await talk.get("/api/templates"))["templates"] if one["name"] == "hello")[
+            "source"
+        ]
+        form = await talk.post("/api/steps/form", {"source": source, "step": "start"})
+        same = await talk.post("/api/steps/change", {"source": source, "form": form})
+        step = {"name": "ask", "kind": "http", "after": "end", "inputs": {"url": "http://127.0.0.1/", "method": "GET"}}
+        more = await talk.post("/api/steps/insert", {"source": source, "step": step})
+        outline = await talk.post("/api/validate", {"source": more["source"]})
+        broken = await talk.client.post("/api/steps/form", json={"source": "a: [", "step": "start"})
+        taken = await talk.client.post("/api/steps/insert", json={"source": more["source"], "step": step})
+
+        assert [one["control"] for one in kinds["http"]["inputs"]][:2] == ["text", "choice"]
+        assert (same["source"], same["changed"]) == (source, False)
+        assert [one["name"] for one in outline["steps"]][-1] == "ask"
+        assert (broken.status_code, taken.status_code) == (422, 422)
+        assert broken.json()["diagnostics"]
+        assert "already" in taken.json()["detail"]
+
+
 async def test_format_migrate_and_draw() -> None:
     async with talking(workers=0) as talk:
         formatted = await talk.post("/api/format", {"source": "b:   1\na: 2\n"})

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from noetl.cli.example_files import example_files, example_texts, find_example
 from noetl.cli.new_files import write_new
+from noetl.operations.example_files import example_files, example_texts, find_example
 
 
 @click.group("examples")

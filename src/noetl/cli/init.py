@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from noetl.cli.example_files import PLUGIN, copy_plugin, example_texts
 from noetl.cli.new_files import write_new
+from noetl.operations.example_files import PLUGIN, copy_plugin, example_texts
 
 SETTINGS = """# Settings of this project; `noetl config show --origin` tells which hold and where they come from.
 db = "noetl.db"

@@ -28,6 +28,7 @@ ROUTES = (
     "audit",
     "webhooks",
     "language",
+    "authoring",
     "inputs",
     "run_history",
     "catalog",

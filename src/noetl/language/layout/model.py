@@ -104,3 +104,23 @@ class DocumentLayout(msgspec.Struct):
 
 class UnformattableError(Exception):
     """The text is good YAML, but written in a way that is not rewritten here; the message says which."""
+
+
+class StepForm(msgspec.Struct, frozen=True, kw_only=True):
+    """What a form of a task shows: `inputs` as text, data as it is written. `tasks` are how many the step has."""
+
+    step: str
+    kind: str
+    inputs: dict[str, str]
+    task: int = 0
+    tasks: int = 1
+
+
+class NewStep(msgspec.Struct, frozen=True, kw_only=True):
+    """A step to insert behind the step `after`: into its arc to `before`, or as the next step where it has none."""
+
+    name: str
+    kind: str
+    inputs: dict[str, str] = {}
+    after: str
+    before: str = ""

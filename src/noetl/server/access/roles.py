@@ -112,6 +112,11 @@ RULES: dict[tuple[str, str], AccessRule] = {
     ("POST", "/api/migrate"): VIEWER,
     ("POST", "/api/graph"): VIEWER,
     ("GET", "/api/schema"): VIEWER,
+    ("GET", "/api/kinds"): VIEWER,
+    ("GET", "/api/templates"): VIEWER,
+    ("POST", "/api/steps/form"): VIEWER,
+    ("POST", "/api/steps/change"): VIEWER,
+    ("POST", "/api/steps/insert"): VIEWER,
     # executions
     ("GET", "/api/executions"): VIEWER,
     ("POST", "/api/executions"): OPERATES,

@@ -6,12 +6,16 @@ import { get, getText, idempotencyKey, send } from "./client";
 import type {
   Certificate,
   Inputs,
+  Kind,
   Migrated,
+  NewStep,
   Outline,
   PlaybookLimits,
   Registered,
   RunHistory,
   Started,
+  StepForm,
+  Template,
   Version,
 } from "./shapes";
 
@@ -45,3 +49,15 @@ export const unlimitPlaybook = (path: string) => send("DELETE", `limits/${at(pat
 let schema: Promise<Schema> | null = null;
 /** The schema of playbooks, asked for once. */
 export const playbookSchema = (): Promise<Schema> => (schema ??= get<Schema>("schema"));
+
+let kinds: Promise<Kind[]> | null = null;
+/** The kinds of tools with their inputs, asked for once. */
+export const listKinds = (): Promise<Kind[]> =>
+  (kinds ??= get<{ kinds: Kind[] }>("kinds").then((found) => found.kinds));
+export const listTemplates = async () => (await get<{ templates: Template[] }>("templates")).templates;
+export const stepForm = (source: string, step: string, task = 0) =>
+  send<StepForm>("POST", "steps/form", { source, step, task });
+export const changeStep = async (source: string, form: StepForm) =>
+  (await send<{ source: string }>("POST", "steps/change", { source, form })).source;
+export const insertStep = async (source: string, step: NewStep) =>
+  (await send<{ source: string }>("POST", "steps/insert", { source, step })).source;

@@ -61,6 +61,10 @@ export interface FormField {
 export type HumanTask = Omit<Shape["TaskView"], "form"> & { form: FormField[] };
 export type TaskPage = { tasks: HumanTask[]; next: string | null };
 
+export type Kind = Shape["KindView"];
+export type StepForm = Shape["StepForm"];
+export type NewStep = Shape["NewStep"];
+export type Template = Shape["TemplateView"];
 export type RunHistory = Shape["RunHistory"];
 export type Trends = Shape["Trends"];
 export type CronTimes = Shape["CronTimes"];

@@ -941,6 +941,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/kinds": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Kinds of tools with their inputs */
+        get: operations["kinds_api_kinds_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/limits": {
         parameters: {
             query?: never;
@@ -1629,6 +1646,63 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/steps/change": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Write a form into a text
+         * @description Inputs that differ are written, empty ones are taken out; every other character stays.
+         */
+        post: operations["change_api_steps_change_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/steps/form": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** A step as a form */
+        post: operations["form_api_steps_form_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/steps/insert": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Insert a step into a text
+         * @description Behind a step: into one of its arcs, or as its next step where it has none.
+         */
+        post: operations["insert_api_steps_insert_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/stream": {
         parameters: {
             query?: never;
@@ -1741,6 +1815,26 @@ export interface paths {
         put?: never;
         /** Give a task back */
         post: operations["release_api_tasks__task_id__release_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/templates": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Playbooks to begin with
+         * @description The examples that ship with NoETL.
+         */
+        get: operations["templates_api_templates_get"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -2900,6 +2994,17 @@ export interface components {
             name: string;
         };
         /**
+         * InputView
+         * @description `control` is how a form asks for it: flag, number, choice, long, text, or data (YAML).
+         */
+        InputView: {
+            control: string;
+            doc: string;
+            name: string;
+            options: string[];
+            required: boolean;
+        };
+        /**
          * Inputs
          * @description `secrets` are the names of the keychain; their values stay where they are.
          */
@@ -3066,6 +3171,20 @@ export interface components {
             path: number[];
             task_run_id: string;
             visit: number;
+        };
+        /** KindList */
+        KindList: {
+            kinds: components["schemas"]["KindView"][];
+        };
+        /**
+         * KindView
+         * @description `one_of`: of each group one input at least.
+         */
+        KindView: {
+            doc: string;
+            inputs: components["schemas"]["InputView"][];
+            name: string;
+            one_of: string[][];
         };
         /**
          * LeaseTerms
@@ -3254,6 +3373,21 @@ export interface components {
             p95_s: number | null;
             /** @default 0 */
             started: number;
+        };
+        /**
+         * NewStep
+         * @description A step to insert behind the step `after`: into its arc to `before`, or as the next step where it has none.
+         */
+        NewStep: {
+            after: string;
+            /** @default  */
+            before: string;
+            /** @default {} */
+            inputs: {
+                [key: string]: string;
+            };
+            kind: string;
+            name: string;
         };
         /** NewToken */
         NewToken: {
@@ -4354,6 +4488,11 @@ export interface components {
             step: string;
             visits: number;
         };
+        /** StepChange */
+        StepChange: {
+            form: components["schemas"]["StepForm"];
+            source: string;
+        };
         /** StepDone */
         StepDone: {
             /** @default [] */
@@ -4374,6 +4513,26 @@ export interface components {
             error: components["schemas"]["Error"];
             /** @enum {unknown} */
             event: "step.failed";
+        };
+        /**
+         * StepForm
+         * @description What a form of a task shows: `inputs` as text, data as it is written. `tasks` are how many the step has.
+         */
+        StepForm: {
+            inputs: {
+                [key: string]: string;
+            };
+            kind: string;
+            step: string;
+            /** @default 0 */
+            task: number;
+            /** @default 1 */
+            tasks: number;
+        };
+        /** StepInsertion */
+        StepInsertion: {
+            source: string;
+            step: components["schemas"]["NewStep"];
         };
         /** StepLimitList */
         StepLimitList: {
@@ -4448,6 +4607,16 @@ export interface components {
             step: string;
             tokens: number;
             waiting: number;
+        };
+        /**
+         * StepRequest
+         * @description `task` counts the tasks of a step from zero.
+         */
+        StepRequest: {
+            source: string;
+            step: string;
+            /** @default 0 */
+            task: number;
         };
         /**
          * StoredMessage
@@ -4634,6 +4803,16 @@ export interface components {
             title: string;
             user: string | null;
             version: number;
+        };
+        /** TemplateList */
+        TemplateList: {
+            templates: components["schemas"]["TemplateView"][];
+        };
+        /** TemplateView */
+        TemplateView: {
+            name: string;
+            source: string;
+            summary: string;
         };
         /**
          * Timed
@@ -6668,6 +6847,35 @@ export interface operations {
             };
         };
     };
+    kinds_api_kinds_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["KindList"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
     limits_api_limits_get: {
         parameters: {
             query?: {
@@ -8027,6 +8235,105 @@ export interface operations {
             };
         };
     };
+    change_api_steps_change_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["StepChange"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Formatted"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    form_api_steps_form_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["StepRequest"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StepForm"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    insert_api_steps_insert_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["StepInsertion"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Formatted"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
     everything_api_stream_get: {
         parameters: {
             query?: never;
@@ -8219,6 +8526,35 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["TaskView"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    templates_api_templates_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TemplateList"];
                 };
             };
             /** @description Anything that went wrong. */

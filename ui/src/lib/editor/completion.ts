@@ -232,7 +232,7 @@ export function complete(words: Words | undefined, context: CompletionContext): 
 }
 
 /** The path of what begins with `indent`, the spaces and dashes before it. */
-function around(document: Text, lineNumber: number, indent: string): string[] {
+export function around(document: Text, lineNumber: number, indent: string): string[] {
   const marks = [...indent.matchAll(/- /g)].map(() => "-");
   const spaces = indent.length - indent.trimStart().length;
   return [...pathAt(document, lineNumber, marks.length ? spaces + 0.5 : spaces), ...marks];

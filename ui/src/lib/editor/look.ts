@@ -23,6 +23,7 @@ export const LOOK = EditorView.theme({
   ".cm-tooltip-autocomplete ul li[aria-selected]": { backgroundColor: "var(--accent)", color: "var(--on-accent)" },
   ".cm-tooltip-autocomplete ul li[aria-selected] .cm-completionDetail": { color: "var(--on-accent)" },
   ".cm-completionDetail": { color: "var(--text-faint)", fontStyle: "normal", marginLeft: "12px" },
+  ".cm-documentation": { maxWidth: "420px", padding: "6px 10px", fontFamily: "var(--sans)", fontSize: "12px" },
   ".cm-diagnostic": { whiteSpace: "pre-wrap", padding: "6px 10px" },
   ".cm-diagnosticSource": { fontFamily: "var(--mono)", fontSize: "11px", opacity: "0.8" },
 });

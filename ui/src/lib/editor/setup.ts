@@ -12,11 +12,13 @@ import {
   EditorView,
   highlightActiveLine,
   highlightActiveLineGutter,
+  hoverTooltip,
   keymap,
   lineNumbers,
 } from "@codemirror/view";
 import { complete, type Words } from "./completion";
 import { underlines, type Diagnostic } from "./diagnostics";
+import { documentationAt, type Documentation } from "./documentation";
 import { COLOURS, LOOK } from "./look";
 
 export interface Handle {
@@ -37,6 +39,16 @@ interface Options {
 }
 
 const fromOutside = Annotation.define<boolean>();
+
+/** What a key is for, beside it. All of it is text. */
+function card({ word, text, values }: Documentation): HTMLElement {
+  const dom = document.createElement("div");
+  dom.className = "cm-documentation";
+  const name = document.createElement("strong");
+  name.textContent = word;
+  dom.append(name, text ? ` ${text}` : "", values.length ? ` One of ${values.join(", ")}.` : "");
+  return dom;
+}
 
 export function openEditor(root: ShadowRoot, { text, readonly, label, onchange, oncursor, onsave }: Options): Handle {
   let words: Words | undefined;
@@ -63,6 +75,13 @@ export function openEditor(root: ShadowRoot, { text, readonly, label, onchange, 
         syntaxHighlighting(COLOURS),
         LOOK,
         autocompletion({ override: [(context) => complete(words, context)], icons: false }),
+        hoverTooltip((shown, at) => {
+          const on = shown.state.doc.lineAt(at);
+          const found = words?.schema && documentationAt(words.schema, shown.state.doc, on.number, at - on.from);
+          if (!found) return null;
+          const create = (): { dom: HTMLElement } => ({ dom: card(found) });
+          return { pos: on.from + found.from, end: on.from + found.to, above: true, create };
+        }),
         keymap.of([
           save,
           { key: "Tab", run: acceptCompletion },

@@ -1,7 +1,7 @@
 """The examples that ship with NoETL: finding them, and copying them into a project.
 
 In a wheel they lie in `noetl/_examples`, in a checkout in `examples/`. Nothing here imports more than the standard
-library, so that the command line stays quick.
+library, so that the command line stays quick. The web UI offers them as templates.
 """
 
 from __future__ import annotations

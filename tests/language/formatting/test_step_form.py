@@ -1,0 +1,154 @@
+"""A step as a form: what is read is written back to the letter, and what is changed changes nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from noetl.base.diagnostics import Findings
+from noetl.base.errors import InvalidError
+from noetl.base.source import Source
+from noetl.language.checking import check
+from noetl.language.formatting.formatter import FormatError
+from noetl.language.formatting.step_form import control_of, form_inputs, step_form, with_inputs, with_step
+from noetl.language.layout.model import NewStep
+from noetl.language.reading.nodes import Mapping, Sequence, data
+from noetl.language.reading.yaml import read_yaml
+from noetl.tools.kinds import load_kinds
+
+EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.yaml"))
+KINDS = load_kinds()
+TEXT = """apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: t, path: t }
+workflow:
+  - step: start
+    tool:
+      kind: http
+      url: "https://example.org/{{ workload.n }}"   # where it is
+      headers:
+        Accept: text/plain
+    next: { arcs: [{ step: end, when: "{{ start.ok }}" }, { step: other }] }  # two ways
+
+  # the last one
+  - step: end
+    tool: { kind: noop }
+
+  - step: other
+workload: { n: 1 }
+"""
+
+
+def changed(text: str, step: str, **inputs: str) -> str:
+    source = Source("t.yaml", text)
+    form = step_form(source, step)
+    return with_inputs(source, msgspec.structs.replace(form, inputs={**form.inputs, **inputs}), KINDS)
+
+
+def forms(path: Path) -> list[tuple[Source, str, int]]:
+    """Every task of an example that a form can show."""
+    source = Source(path.name, path.read_text("utf-8"))
+    root = read_yaml(source, Findings())
+    workflow = root.get("workflow") if root is not None else None
+    assert isinstance(workflow, Sequence)
+    names = [str(data(one.get("step"))) for one in workflow if isinstance(one, Mapping)]
+    found = []
+    for name in names:
+        try:
+            found += [(source, name, task) for task in range(step_form(source, name).tasks)]
+        except InvalidError:
+            continue  # a step that waits, or one with sugar in its pipeline
+    return found
+
+
+def test_the_steps_of_every_example_come_back_to_the_letter() -> None:
+    shown = [one for path in EXAMPLES if path.name != "broken.yaml" for one in forms(path)]
+
+    assert len(shown) > 30
+    for source, step, task in shown:
+        form = step_form(source, step, task)
+        assert with_inputs(source, form, KINDS) == source.text, (source.name, step)
+        for name, text in form.inputs.items():
+            without = with_inputs(source, msgspec.structs.replace(form, inputs={**form.inputs, name: ""}), KINDS)
+            again = step_form(Source(source.name, without), step, task)
+            assert name not in again.inputs, (source.name, step, name)
+            back = with_inputs(
+                Source(source.name, without),
+                msgspec.structs.replace(again, inputs={**again.inputs, name: text}),
+                KINDS,
+            )
+            assert step_form(Source(source.name, back), step, task).inputs == form.inputs, (source.name, step, name)
+
+
+def test_one_input_is_changed_and_nothing_else() -> None:
+    after = changed(TEXT, "start", url="https://example.org/all", method="POST", json="{ a: 1 }")
+
+    assert after == TEXT.replace('"https://example.org/{{ workload.n }}"', '"https://example.org/all"').replace(
+        "        Accept: text/plain\n", "        Accept: text/plain\n      method: POST\n      json: { a: 1 }\n"
+    )
+
+
+def test_data_over_several_lines_is_kept_as_it_is_written() -> None:
+    assert step_form(Source("t", TEXT), "start").inputs["headers"] == "Accept: text/plain"
+    after = changed(TEXT, "start", headers="Accept: text/html\nX-Who: me")
+
+    assert "      headers:\n        Accept: text/html\n        X-Who: me\n    next:" in after
+
+
+def test_code_becomes_a_block() -> None:
+    inserted = with_step(
+        Source("t", TEXT),
+        NewStep(name="count", kind="python", after="end", inputs={"code": "n = 1\n\nresult = n\n"}),
+        KINDS,
+    )
+
+    assert "      code: |\n        n = 1\n\n        result = n\n\n  - step: other" in inserted
+
+
+def test_a_step_is_inserted_into_an_arc_with_its_condition() -> None:
+    new = NewStep(name="load", kind="http", after="start", before="end", inputs={"url": "https://x.org"})
+    after = with_step(Source("t", TEXT), new, KINDS)
+
+    assert '{ step: load, when: "{{ start.ok }}" }, { step: other }] }  # two ways\n\n  - step: load\n' in after
+    assert '      url: "https://x.org"\n    next: { arcs: [{ step: end }] }\n\n  # the last one\n  - step: end' in after
+    assert check(Source("t", after), kinds=KINDS).ok
+
+
+def test_a_step_without_arcs_gets_one() -> None:
+    after = with_step(Source("t", TEXT), NewStep(name="more", kind="noop", after="other"), KINDS)
+
+    assert "  - step: other\n    next: { arcs: [{ step: more }] }\n\n  - step: more\n" in after
+    assert check(Source("t", after), kinds=KINDS).ok
+
+
+@pytest.mark.parametrize(
+    ("new", "words"),
+    [
+        (NewStep(name="end", kind="noop", after="end"), "already"),
+        (NewStep(name="a b", kind="noop", after="end"), "letters"),
+        (NewStep(name="x", kind="nope", after="end"), "no kind"),
+        (NewStep(name="x", kind="noop", after="nowhere"), "no step"),
+        (NewStep(name="x", kind="noop", after="start"), "into which"),
+        (NewStep(name="x", kind="noop", after="start", before="nowhere"), "no arc"),
+        (NewStep(name="x", kind="noop", after="end", inputs={"args": "{ a: "}), "args"),
+    ],
+)
+def test_what_cannot_be_inserted_is_told(new: NewStep, words: str) -> None:
+    with pytest.raises(InvalidError, match=words):
+        with_step(Source("t", TEXT), new, KINDS)
+
+
+def test_a_text_that_is_no_yaml_is_left_alone() -> None:
+    with pytest.raises(FormatError):
+        step_form(Source("t", "workflow: ["), "start")
+
+
+def test_every_kind_says_how_it_is_asked_for() -> None:
+    controls = {kind.name: {one.name: control_of(one) for one in form_inputs(kind)} for kind in KINDS.values()}
+
+    assert controls["http"]["method"] == "choice"
+    assert controls["http"]["headers"] == "data"
+    assert controls["python"]["code"] == "long"
+    assert all("args" in inputs for inputs in controls.values())

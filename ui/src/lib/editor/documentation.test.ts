@@ -1,0 +1,53 @@
+import { Text } from "@codemirror/state";
+import { describe, expect, it } from "vitest";
+import type { Schema } from "./completion";
+import { documentationAt } from "./documentation";
+
+const schema: Schema = {
+  properties: { workflow: { description: "Its steps.", items: { $ref: "#/$defs/step" } } },
+  $defs: {
+    step: { properties: { step: { description: "Its name." }, tool: { $ref: "#/$defs/task" } } },
+    task: {
+      properties: { kind: { enum: ["http", "noop"], anyOf: [{ const: "http", description: "Calls a URL." }] } },
+      allOf: [{ if: { properties: { kind: { const: "http" } }, required: ["kind"] }, then: { $ref: "#/$defs/http" } }],
+    },
+    http: {
+      properties: {
+        url: { description: "Where.", anyOf: [{ description: "A template: {{ … }}." }] },
+        method: { description: "How.", enum: ["GET"] },
+      },
+    },
+  },
+};
+const lines = [
+  "workflow:",
+  "  - step: a",
+  "    tool:",
+  "      kind: http",
+  "      url: x",
+  '  - { step: b, tool: { kind: http, url: "{{ a }}" } }',
+  "    tool: { kind: http, method: GET }",
+];
+const at = (line: number, word: string): string | undefined => {
+  const column = lines[line - 1]!.indexOf(word);
+  return documentationAt(schema, Text.of(lines), line, column)?.text;
+};
+
+describe("documentation", () => {
+  it("is that of the key at its place", () => {
+    expect(at(1, "workflow")).toBe("Its steps.");
+    expect(at(2, "step")).toBe("Its name.");
+    expect(at(5, "url")).toBe("Where.");
+  });
+  it("is that of a kind, where the pointer is on the kind", () => {
+    expect(at(4, "http")).toBe("Calls a URL.");
+  });
+  it("is found in braces too, by what stands beside it", () => {
+    expect(at(7, "method")).toBe("How.");
+    expect(at(7, "http")).toBe("Calls a URL.");
+    expect(documentationAt(schema, Text.of(lines), 7, lines[6]!.indexOf("method"))?.values).toEqual(["GET"]);
+  });
+  it("is nothing where the schema says nothing", () => {
+    expect(documentationAt(schema, Text.of(lines), 5, 12)).toBeNull();
+  });
+});
