@@ -22,7 +22,7 @@ class Site:
 
     def __init__(self, url: str, token: str) -> None:
         self.url, self.token = url, token
-        self.api = httpx2.Client(base_url=f"{url}/api/", headers={"Authorization": f"Bearer {token}"}, timeout=100)
+        self.api = httpx2.Client(base_url=f"{url}/api/", headers={"Authorization": f"Bearer {token}"}, timeout=500)
 
     def register(self, text: str) -> None:
         self.api.post("catalog", json={"source": text}).raise_for_status()

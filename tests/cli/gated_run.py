@@ -52,7 +52,7 @@ workflow:
     def __exit__(self, *_: object) -> None:
         if self.running.poll() is None:
             self.running.kill()
-            self.running.communicate(timeout=30)
+            self.running.communicate(timeout=500)
 
     def end(self) -> tuple[int, str]:
         _, stderr = last_words(self.running)

@@ -42,7 +42,7 @@ def test_every_command_of_a_section_does_what_it_should(name: str, text: str, tm
     try:
         for command in re.findall(r"^\$ (.*)$", text, re.M):
             done = subprocess.run(
-                command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=110
+                command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=500
             )
             assert done.returncode == 0, f"$ {command}\n{done.stdout}{done.stderr}"
         assert list((tmp_path / "home" / "run").glob("*.json")) == [], "everything has ended"

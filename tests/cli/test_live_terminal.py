@@ -65,7 +65,7 @@ class Terminal:
 
     def end(self) -> tuple[int, str]:
         self.read()
-        stdout, _ = self.process.communicate(timeout=60)
+        stdout, _ = self.process.communicate(timeout=500)
         os.close(self._master)
         return self.process.returncode, stdout
 

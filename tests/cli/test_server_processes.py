@@ -76,7 +76,7 @@ def test_several_processes_are_one_server_and_count_together(place: Here) -> Non
     def ran(_: int) -> str:
         with place.client() as client:  # a connection of its own: either of them accepts it
             started = client.start("tests/quick")
-            return str(present(client.wait(started.execution_id, timeout=100)).status)
+            return str(present(client.wait(started.execution_id, timeout=500)).status)
 
     with ThreadPoolExecutor(8) as threads:
         assert set(threads.map(ran, range(24))) == {"completed"}
@@ -91,7 +91,7 @@ def test_a_process_that_dies_is_replaced_and_all_end_together(place: Here) -> No
     replaced = until(lambda: one if (one := other_process(place)) != other else None)
     with place.client() as client:
         client.register(QUICK)
-        assert present(client.wait(client.start("tests/quick").execution_id, timeout=100)).status == "completed"
+        assert present(client.wait(client.start("tests/quick").execution_id, timeout=500)).status == "completed"
 
     first.terminate()
 

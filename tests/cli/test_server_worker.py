@@ -100,7 +100,7 @@ def test_a_worker_that_is_told_to_end_finishes_what_it_runs(tmp_path: Path) -> N
             until(lambda: client.workers() == [])  # it has said goodbye, and did not wait long for an answer
             assert client.get(started.execution_id).status == "running", "the rest is for somebody else"
             place.worker()
-            ended = client.wait(started.execution_id, timeout=110)
+            ended = client.wait(started.execution_id, timeout=500)
 
     assert ended is not None
     assert ended.result == "and more"

@@ -51,7 +51,7 @@ class WaitingRun:
     def __exit__(self, *_: object) -> None:
         if self.process.poll() is None:
             self.process.kill()
-            self.process.communicate(timeout=30)
+            self.process.communicate(timeout=500)
 
 
 def until_present(db: str) -> None:

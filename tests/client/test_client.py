@@ -99,7 +99,7 @@ async def test_pause_resume_and_cancel(client: AsyncClient) -> None:
     assert not (await client.pause(started.execution_id)).changed
     assert (await client.resume(started.execution_id)).changed
     assert (await client.cancel(started.execution_id)).changed
-    ended = await client.wait(started.execution_id, timeout=60)
+    ended = await client.wait(started.execution_id, timeout=500)
     assert ended is not None
     assert ended.status == "cancelled"
 

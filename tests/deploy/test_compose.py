@@ -143,7 +143,7 @@ def run_setup(place: Here, made: Path, url: str) -> None:
     environment = place.environment(**{**variables("setup", made, place), "NOETL_DB": url})
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
     done = subprocess.run(
-        ["sh", "-ec", script], env=environment, capture_output=True, text=True, timeout=110, check=False
+        ["sh", "-ec", script], env=environment, capture_output=True, text=True, timeout=500, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -115,7 +115,7 @@ def healthcheck(place: Here) -> subprocess.CompletedProcess[str]:
         env=place.environment(),
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=500,
         check=False,
     )
 

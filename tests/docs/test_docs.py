@@ -84,7 +84,7 @@ def test_every_console_example_prints_what_it_says(form: str, text: str, tmp_pat
     for example in re.split(r"^\$ ", text, flags=re.M)[1:]:
         command, _, expected = example.partition("\n")
         done = subprocess.run(
-            command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=100
+            command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=500
         )
         printed = done.stdout + done.stderr
 

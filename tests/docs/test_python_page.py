@@ -35,7 +35,7 @@ def test_every_program_prints_what_it_is_about(program: str, printed: str, tmp_p
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=500,
             check=False,
         )
 

@@ -47,7 +47,7 @@ def test_every_command_prints_what_the_page_says(page: str, tmp_path: Path) -> N
 
 def output_of(command: str, folder: Path, environment: dict[str, str]) -> str:
     done = subprocess.run(
-        command, shell=True, cwd=folder, env=environment, capture_output=True, text=True, timeout=110, check=False
+        command, shell=True, cwd=folder, env=environment, capture_output=True, text=True, timeout=500, check=False
     )
     return done.stdout + done.stderr
 

@@ -20,7 +20,7 @@ def test_the_demo_runs_the_paginated_example_and_shows_its_rows(tmp_path: Path) 
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=110,
+        timeout=500,
     )
 
     assert done.returncode == 0, done.stdout

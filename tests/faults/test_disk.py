@@ -104,7 +104,7 @@ def test_a_full_disk_stops_the_run_and_room_lets_it_go_on(tmp_path: Path, size_k
         [*_OWN_MOUNTS, "sh", "-c", ON_A_SMALL_DISK, "sh", *command],
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=500,
         check=True,
         env={**os.environ, "NOETL_HOME": str(tmp_path)},
     ).stdout.splitlines()

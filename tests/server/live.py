@@ -26,7 +26,7 @@ class Remote(Talk):
 
     def with_token(self, token: str | None, **headers: str) -> WorkerClient:
         told = {**({"authorization": f"Bearer {token}"} if token else {}), **headers}
-        return WorkerClient(base_url=self._served.url, headers=told, timeout=120, trust_env=False)
+        return WorkerClient(base_url=self._served.url, headers=told, timeout=500, trust_env=False)
 
 
 @asynccontextmanager

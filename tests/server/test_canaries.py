@@ -86,7 +86,7 @@ def _told(place: Here, yard: Yard) -> tuple[dict[str, str], list[dict[str, Any]]
     """Everything the API says of such an execution, and the ends of its tasks."""
     headers = {"authorization": f"Bearer {place.token}"}
     seen: dict[str, str] = {}
-    with httpx2.Client(base_url=place.url, headers=headers, timeout=120, trust_env=False) as client:
+    with httpx2.Client(base_url=place.url, headers=headers, timeout=500, trust_env=False) as client:
         for number, canary in enumerate(yard.canaries):
             put = client.put(f"/api/credentials/c{number}", json={"value": canary, "type": "bearer"})
             assert put.status_code == 200, put.text
@@ -106,7 +106,7 @@ def _told(place: Here, yard: Yard) -> tuple[dict[str, str], list[dict[str, Any]]
 
 def _read(place: Here, streamed: list[str]) -> None:
     headers = {"authorization": f"Bearer {place.token}"}
-    with httpx2.Client(base_url=place.url, headers=headers, timeout=120, trust_env=False) as client:
+    with httpx2.Client(base_url=place.url, headers=headers, timeout=500, trust_env=False) as client:
         try:
             with client.stream("GET", "/api/stream") as answer:
                 streamed.extend(answer.iter_text())

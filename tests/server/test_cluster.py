@@ -62,4 +62,4 @@ async def test_what_one_server_takes_the_worker_of_another_does(tmp_path: Path, 
 
 def _client(served: Served, token: str) -> httpx2.AsyncClient:
     headers = {"authorization": f"Bearer {token}"}
-    return httpx2.AsyncClient(base_url=served.url, headers=headers, timeout=120, trust_env=False)
+    return httpx2.AsyncClient(base_url=served.url, headers=headers, timeout=500, trust_env=False)

@@ -128,7 +128,7 @@ class TestMessages:
         await self.sent(stream, range(10, 15))
         async with live_again(kept) as url:
             known = {"authorization": f"Bearer {token}"}
-            async with httpx2.AsyncClient(base_url=url, headers=known, timeout=120, trust_env=False) as again:
+            async with httpx2.AsyncClient(base_url=url, headers=known, timeout=500, trust_env=False) as again:
                 await seen(again, 15)
                 await asyncio.sleep(0.5)  # whatever would come twice
                 assert sorted(item["value"]["n"] for item in await items(again)) == list(range(15))

@@ -44,7 +44,7 @@ class MariaDb(ServedProgram):
             check=True,
             capture_output=True,
             env=self._environment,
-            timeout=120,
+            timeout=500,
         )
 
     @property

@@ -31,7 +31,7 @@ async def test_the_address_of_a_request_is_that_of_a_trusted_proxys_client(
 ) -> None:
     monkeypatch.setenv("NOETL_HOME", str(tmp_path))
     settings = ServerSettings(db=f"{tmp_path}/noetl.db", port=0, **given)
-    async with serving(settings) as served, httpx2.AsyncClient(base_url=served.url, timeout=120) as client:
+    async with serving(settings) as served, httpx2.AsyncClient(base_url=served.url, timeout=500) as client:
         # Whoever asks can write what they like before the address that the proxy adds.
         forwarded = {"x-forwarded-for": f"198.51.100.1, {CLIENT}"}
         await client.get("/api/executions", headers={"authorization": "Bearer wrong", **forwarded})
