@@ -43,6 +43,9 @@ OUTSIDE = frozenset(
 # The one place where the language meets files: `compiled` takes a path, and asks installed plug-ins for their kinds.
 EXCEPTIONS = {("language/checking.py", "pathlib"), ("language/checking.py", "noetl.tools.kinds")}
 
+# What the modules of v2-case offer to others, by package.
+DOORS = {"language": {"port"}}
+
 
 def modules() -> list[Path]:
     return sorted(
@@ -109,6 +112,26 @@ def test_pure_packages_reach_nothing_outside() -> None:
 
     assert len(pure) > 100
     assert reached + waiting == []
+
+
+def test_an_older_dialect_is_reached_through_its_door_only() -> None:
+    """v2-case has one address per package: who is not of it imports its door, and nothing behind it."""
+    outside = [
+        f"{place(path)} imports {module}"
+        for path in modules()
+        if "v2_case" not in str(place(path))
+        for module in imported_modules(path)
+        if (found := re.match(r"noetl\.(\w+)\.v2_case\.(\w+)", module)) and found[2] not in DOORS[found[1]]
+    ]
+
+    assert len([path for path in modules() if "v2_case" in str(place(path))]) > 20
+    assert outside == []
+
+
+def imported_modules(path: Path) -> set[str]:
+    return {name if name in imports(path) else name.rpartition(".")[0] for name in imported_names(path)} | {
+        name for name in imported_names(path) if (SOURCE.parent / name.replace(".", "/")).with_suffix(".py").exists()
+    }
 
 
 def test_no_test_module_imports_another() -> None:

@@ -13,7 +13,7 @@ from noetl.language.reading.shared_checks import ReadContext
 from noetl.net.encoding import from_json, to_json
 from noetl.tools.kinds import load_kinds
 from tests.engine_script import net_of, playbook
-from tests.language.reading.case_text import root_of
+from tests.language.v2_case.case_text import root_of
 
 
 def read(text: str) -> tuple[tuple[NotificationSyntax, ...], list[Diagnostic]]:

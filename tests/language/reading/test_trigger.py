@@ -9,7 +9,7 @@ from noetl.language.reading.nodes import data
 from noetl.language.reading.playbook import Dialect, TriggerSyntax
 from noetl.language.reading.shared_checks import ReadContext
 from noetl.language.reading.trigger import read_trigger
-from tests.language.reading.case_text import codes, root_of
+from tests.language.v2_case.case_text import codes, root_of
 
 
 def read(text: str) -> tuple[TriggerSyntax | None, list[Diagnostic]]:

@@ -19,9 +19,9 @@ from noetl.language.reading.playbook import (
     TimerSyntax,
 )
 from noetl.language.reading.shared_checks import ReadContext
-from noetl.language.reading.v2_case.tools import read_labelled_tasks
 from noetl.language.reading.waits.blocks import read_wait_blocks
-from tests.language.reading.case_text import codes, root_of
+from noetl.language.v2_case.tools import read_labelled_tasks
+from tests.language.v2_case.case_text import codes, root_of
 
 
 def read(text: str) -> tuple[dict[str, Any], list[Diagnostic]]:

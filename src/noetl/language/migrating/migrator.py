@@ -9,7 +9,6 @@ from __future__ import annotations
 import msgspec
 
 from noetl.base.source import Source
-from noetl.language.migrating.case_steps import CaseSteps
 from noetl.language.migrating.document_editor import SourceDocument
 from noetl.language.migrating.document_writer import write
 from noetl.language.migrating.eval_steps import EvalSteps
@@ -18,6 +17,7 @@ from noetl.language.migrating.notes import Note, Notes, relocated
 from noetl.language.migrating.root import root_pieces
 from noetl.language.reading.nodes import Mapping
 from noetl.language.reading.playbook import Dialect, Playbook
+from noetl.language.v2_case import port as v2_case
 
 
 class MigratedPlaybook(msgspec.Struct, frozen=True):
@@ -43,10 +43,7 @@ def migrate(source: Source, playbook: Playbook) -> MigratedPlaybook:
     old = SourceDocument(source, playbook.node)
     if old.aliased:
         notes.changed(playbook, "anchors and aliases are written out")
-    steps: EvalSteps | CaseSteps
-    if playbook.dialect is Dialect.V2_EVAL:
-        steps = EvalSteps(playbook, Copier(old), notes)
-    else:
-        steps = CaseSteps(playbook, Copier(old, {"vars": "ctx"}), notes)
+    is_eval = playbook.dialect is Dialect.V2_EVAL
+    steps = EvalSteps(playbook, Copier(old), notes) if is_eval else v2_case.migrated_steps(playbook, old, notes)
     document = root_pieces(playbook, old, steps.items(), steps.task, notes)
     return MigratedPlaybook(write(old, document), notes.all_changed, notes.all_blocked, notes.all_differing)

@@ -11,7 +11,6 @@ import msgspec
 
 from noetl.base.diagnostics import Diagnostic, Findings
 from noetl.base.source import Source
-from noetl.language.migrating.case_steps import CaseSteps
 from noetl.language.migrating.document_editor import SourceDocument
 from noetl.language.migrating.document_writer import write
 from noetl.language.migrating.fixes import apply_fixes, fix_for
@@ -29,8 +28,8 @@ from noetl.language.reading.shared_checks import ReadContext
 from noetl.language.reading.spellings.model import Rewriting
 from noetl.language.reading.spellings.respelling import respelled, respelled_step
 from noetl.language.reading.spellings.trees import with_items, with_value
-from noetl.language.reading.v2_case.reader import read_v2_case
 from noetl.language.reading.yaml import read_yaml
+from noetl.language.v2_case import port as v2_case
 
 # What is put right in a document that is accepted: keys that its dialect passes over with a warning, though they have
 # a place in v10.
@@ -145,7 +144,7 @@ def _with_case_migrated(source: Source, given: Mapping, first: MigratedPlaybook,
     workflow = root.get("workflow") if root is not None else None
     if root is None or not isinstance(workflow, Sequence):
         return Rescued(first, tuple(findings))
-    playbook = read_v2_case(root, ReadContext(dialect=Dialect.V2_CASE, findings=findings))
+    playbook = v2_case.read(root, ReadContext(dialect=Dialect.V2_CASE, findings=findings))
     steps = {item.span.start: number for number, item in enumerate(workflow)}
     prefixes = tuple(f"workflow[{number}]" for number in numbers)
     problems = tuple(one for one in findings if one.code[0] == "E" and one.path.startswith(prefixes))
@@ -153,7 +152,7 @@ def _with_case_migrated(source: Source, given: Mapping, first: MigratedPlaybook,
         return Rescued(first, problems)
     notes, old = Notes(), SourceDocument(source, root)
     kept = {start for start, number in steps.items() if number not in numbers}
-    case = CaseSteps(playbook, Copier(old, {"vars": "ctx"}), notes, kept)
+    case = v2_case.migrated_steps(playbook, old, notes, kept)
     text = write(old, root_pieces(playbook, old, case.items(), case.task, notes))
     done = MigratedPlaybook(text, notes.all_changed, notes.all_blocked, notes.all_differing).relocated(given)
     return Rescued(msgspec.structs.replace(done, notes=(*first.notes, *done.notes)))

@@ -9,10 +9,10 @@ from __future__ import annotations
 from itertools import combinations
 
 from noetl.language.proving import guards
-from noetl.language.proving.case_firings import case_firings
 from noetl.language.proving.events import FAILED, TIMED_OUT, boundary_events
 from noetl.language.proving.graph import Firing, Graph, NetStep, StepEnding
 from noetl.language.proving.targets import Targets
+from noetl.language.v2_case import port as v2_case
 from noetl.net.debug import arc_address, part_address
 from noetl.net.net import Net, Transition
 from noetl.net.routing import Admission, Arc, Mode, Router
@@ -42,10 +42,9 @@ def build(net: Net) -> Graph:
 def _firings(step: Transition, targets: Targets) -> tuple[Firing, ...]:
     if step.ends_execution:
         firings = [Firing(event, stops=True) for event in boundary_events(step)[:1]]
-    elif step.case is not None:
-        firings = case_firings(step, step.case, targets)
     else:
-        firings = router_firings(step, targets)
+        by_rules = v2_case.firings(step, targets)
+        firings = router_firings(step, targets) if by_rules is None else by_rules
     if step.timeout is not None and step.timeout.on_timeout == "alternative" and step.timeout.alternative:
         alternative = (targets.index(step.timeout.alternative),)
         firings.append(Firing(TIMED_OUT, fixed=(StepEnding(part_address(step.name, "timeout"), -1, alternative),)))

@@ -18,19 +18,13 @@ from noetl.language.reading.spellings.root_words import with_listed_steps
 from noetl.language.reading.v2_eval import read_v2_eval
 from noetl.language.reading.v10 import read_v10
 from noetl.language.reading.yaml import read_yaml
+from noetl.language.v2_case import port as v2_case
 from noetl.net.kinds import Kinds
-
-
-def _read_v2_case(root: Mapping, context: ReadContext) -> Playbook | None:
-    from noetl.language.reading.v2_case.reader import read_v2_case  # few playbooks of today are in this dialect
-
-    return read_v2_case(root, context)
-
 
 _READERS: dict[Dialect, Callable[[Mapping, ReadContext], Playbook | None]] = {
     Dialect.V10: read_v10,
     Dialect.V2_EVAL: read_v2_eval,
-    Dialect.V2_CASE: _read_v2_case,
+    Dialect.V2_CASE: v2_case.read,
 }
 NO_KINDS: Kinds = {}
 

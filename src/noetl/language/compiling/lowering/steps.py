@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from noetl.base.diagnostics import DiagnosticPosition
-from noetl.language.compiling.lowering.cases import lower_case
 from noetl.language.compiling.lowering.debug_map import Lowering
 from noetl.language.compiling.lowering.limits import lower_concurrency, lower_rate
 from noetl.language.compiling.lowering.overlay import loops_of
@@ -16,6 +15,7 @@ from noetl.language.compiling.lowering.waits import lower_waits
 from noetl.language.reading import playbook as document
 from noetl.language.reading.nodes import Mapping, Node, Sequence, data
 from noetl.language.reading.playbook import Dialect, StepSyntax, TaskSyntax
+from noetl.language.v2_case import port as v2_case
 from noetl.net.debug import part_address, pipeline_address, step_address
 from noetl.net.net import Emit, Lifecycle, Loop, StepResult, Transition
 from noetl.net.task import Task as NetTask
@@ -36,7 +36,7 @@ def lower_step(lowering: Lowering, step: StepSyntax) -> Transition:
         args=authored(step.args),
         set_ctx=_set_ctx(step),
         result=_result(step.result or inner(spec, "result")),
-        case=lower_case(lowering, step, tasks),
+        case=v2_case.lower_rules(lowering, step, tasks),
         sink=_sink(step.sink, step, tasks),
         router=lower_router(lowering, step),
         lifecycle=_lifecycle(lowering, step),

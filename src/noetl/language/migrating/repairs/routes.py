@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from noetl.language.migrating.names import expression, template
-from noetl.language.migrating.repairs.rule_tasks import with_tasks_of_rules
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
 from noetl.language.reading.spellings.model import Rewriting
 from noetl.language.reading.spellings.trees import (
@@ -14,6 +13,7 @@ from noetl.language.reading.spellings.trees import (
     with_value,
     without_keys,
 )
+from noetl.language.v2_case.port import with_tasks_of_rules
 
 # What case rules call things, as arcs do. The events of a call are those of the step (docs/conventions.md).
 _NAMES = {

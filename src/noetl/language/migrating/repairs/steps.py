@@ -14,7 +14,7 @@ from noetl.language.reading.spellings.trees import (
     with_value,
     without_keys,
 )
-from noetl.language.reading.v2_case.reader import STEP_CONTENT, is_written
+from noetl.language.v2_case.port import is_nothing
 
 
 def name_pipe(node: Mapping, rewriting: Rewriting) -> Mapping:
@@ -27,7 +27,7 @@ def name_pipe(node: Mapping, rewriting: Rewriting) -> Mapping:
 def add_noop(node: Mapping, rewriting: Rewriting) -> Mapping:
     """A step that only ends a path says so with a task that does nothing; one called `end` needs none."""
     name = node.get("step")
-    if not isinstance(name, Scalar) or name.value == "end" or any(is_written(node.get(key)) for key in STEP_CONTENT):
+    if not isinstance(name, Scalar) or name.value == "end" or not is_nothing(node):
         return node
     rewriting.note(name, "a step that does nothing", "tool: {kind: noop}")
     return with_value(node, "tool", made_mapping([("kind", made_text("noop", name))], name), name)

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from noetl.language.reading.spellings import (
     arc_words,
-    case_actions,
-    case_retries,
-    case_rules,
     constructs,
     dependencies,
     eval_entries,
@@ -27,6 +24,7 @@ from noetl.language.reading.spellings import (
     task_writes,
 )
 from noetl.language.reading.spellings.model import Spelling, Where
+from noetl.language.v2_case import port as v2_case
 
 # The order is that of the rewriting: shapes come before the words within them.
 SPELLINGS: tuple[Spelling, ...] = (
@@ -37,7 +35,7 @@ SPELLINGS: tuple[Spelling, ...] = (
     *task_shapes.SPELLINGS,
     *policy_shapes.SPELLINGS,
     *steps.SPELLINGS,
-    *case_retries.SPELLINGS,
+    *v2_case.retry_spellings(),
     *retry_words.SPELLINGS,  # before retries, which turn what they know into rules
     *retries.SPELLINGS,
     *eval_entries.SPELLINGS,
@@ -47,8 +45,7 @@ SPELLINGS: tuple[Spelling, ...] = (
     *arc_words.SPELLINGS,  # before routing, which makes a router of what they gather
     *routing.SPELLINGS,
     *rules.SPELLINGS,
-    *case_rules.SPELLINGS,
-    *case_actions.SPELLINGS,
+    *v2_case.rule_spellings(),
     *loop_done.SPELLINGS,
     *options.SPELLINGS,
     *constructs.SPELLINGS,

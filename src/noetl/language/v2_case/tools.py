@@ -12,7 +12,7 @@ from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, descri
 from noetl.language.reading.playbook import Sugar, TaskSyntax
 from noetl.language.reading.shared_checks import ReadContext, known_keys, mapping, opening, sequence
 from noetl.language.reading.tasks import read_task
-from noetl.language.reading.v2_case.options import read_options
+from noetl.language.v2_case.options import read_options
 
 _LABEL_FORM = "write - save: {tool: {kind: …}}"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from noetl.language.migrating.case_guards import DONE, read_guard
 from noetl.language.migrating.eval_vars import prefix
 from noetl.language.migrating.names import template
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
@@ -15,6 +14,7 @@ from noetl.language.reading.spellings.trees import (
     with_names,
     with_value,
 )
+from noetl.language.v2_case.migration.guards import DONE, read_guard
 
 _DOING = ("tool", "args")
 

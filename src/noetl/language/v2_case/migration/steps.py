@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
-from noetl.language.migrating.case_pipeline_step import PipelineStep
-from noetl.language.migrating.case_step import CaseStep
-from noetl.language.migrating.case_tasks import TaskNames
 from noetl.language.migrating.document_editor import item_id
 from noetl.language.migrating.fragments import Copier, FragmentEntry, Item, Literal, Mapped
 from noetl.language.migrating.names import paths
@@ -15,6 +12,9 @@ from noetl.language.migrating.notes import Notes
 from noetl.language.migrating.tasks import task_entries
 from noetl.language.reading.nodes import Mapping, Node, scalars
 from noetl.language.reading.playbook import ArcSyntax, CaseExit, Playbook, StepSyntax, TaskSyntax
+from noetl.language.v2_case.migration.pipeline_step import PipelineStep
+from noetl.language.v2_case.migration.step import CaseStep
+from noetl.language.v2_case.migration.tasks import TaskNames
 
 
 class CaseSteps:

@@ -10,8 +10,8 @@ from noetl.language.reading.arc_options import check_arc_options
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, describe
 from noetl.language.reading.playbook import ArcSyntax, CaseExit, RouterSyntax
 from noetl.language.reading.shared_checks import ReadContext, boolean, guard, known_keys, mapping, opening, text
-from noetl.language.reading.v2_case.options import read_options
 from noetl.language.reading.waits.times import duration
+from noetl.language.v2_case.options import read_options
 
 _FORM = "write a step's name, or a list of names or {step: …, args: {…}}"
 _CONDITIONS = ("when", "then", "else")

@@ -12,10 +12,8 @@ from noetl.net.case import Action, Case, CaseRule
 from noetl.net.debug import case_address, transition_address
 
 
-def lower_case(lowering: Lowering, step: document.StepSyntax, tasks: TaskLowering) -> Case | None:
-    if step.case is None:
-        return None
-    rules = tuple(_rule(lowering, step, index, rule, tasks) for index, rule in enumerate(step.case.rules))
+def lower_case(lowering: Lowering, step: document.StepSyntax, case: document.CaseSyntax, tasks: TaskLowering) -> Case:
+    rules = tuple(_rule(lowering, step, index, rule, tasks) for index, rule in enumerate(case.rules))
     return Case(rules=rules, inclusive=step.case_mode == "inclusive", on_event=step.eval_mode == "on_event")
 
 

@@ -10,10 +10,10 @@ import re
 
 import msgspec
 
-from noetl.language.migrating.case_guards import ERROR, Guard, condition, read_guard
 from noetl.language.migrating.notes import Notes
 from noetl.language.reading.nodes import Mapping, Node
 from noetl.language.reading.playbook import CaseExit, CaseRuleSyntax, SetVars, StepSyntax, TaskSyntax
+from noetl.language.v2_case.migration.guards import ERROR, Guard, condition, read_guard
 
 _LOOP_DONE = re.compile(r"""["']loop\.done["']""")
 

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from noetl.language.migrating.case_guards import (
+from noetl.language.migrating.names import paths, template
+from noetl.language.migrating.notes import Notes
+from noetl.language.reading.nodes import Node, scalars
+from noetl.language.v2_case.migration.guards import (
     DONE,
     ERROR,
     EXIT,
     Guard,
 )
-from noetl.language.migrating.case_rules import Looks, RuleParts, take_apart
-from noetl.language.migrating.names import paths, template
-from noetl.language.migrating.notes import Notes
-from noetl.language.reading.nodes import Node, scalars
+from noetl.language.v2_case.migration.rules import Looks, RuleParts, take_apart
 
 _STATE = ("vars", "ctx")  # one store under two names (V2C-21)
 

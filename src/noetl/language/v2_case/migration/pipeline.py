@@ -11,21 +11,6 @@ from collections.abc import Sequence
 
 import msgspec
 
-from noetl.language.migrating.case_guards import DONE, ERROR, EXIT, Guard, joined, rename_expression
-from noetl.language.migrating.case_retry import CallPolicy
-from noetl.language.migrating.case_routes import guard_of
-from noetl.language.migrating.case_rules import RuleParts
-from noetl.language.migrating.case_tasks import (
-    TaskNames,
-    keeping_task,
-    merged_args,
-    own_names,
-    pipeline_names,
-    plain_task,
-    rule_task_origin,
-    sink_name,
-)
-from noetl.language.migrating.deciding_tasks import name_of, noop_task, policy_entry, policy_rule, set_iter_entry
 from noetl.language.migrating.document_editor import item_id, key_id
 from noetl.language.migrating.eval_vars import prefix
 from noetl.language.migrating.fragments import (
@@ -41,6 +26,25 @@ from noetl.language.migrating.names import Renames, template
 from noetl.language.migrating.notes import Notes
 from noetl.language.migrating.tasks import task_entries
 from noetl.language.reading.playbook import CaseExit, SetVars, StepSyntax, TaskSyntax
+from noetl.language.v2_case.migration.guards import DONE, ERROR, EXIT, Guard, joined, rename_expression
+from noetl.language.v2_case.migration.retry import CallPolicy
+from noetl.language.v2_case.migration.routes import guard_of
+from noetl.language.v2_case.migration.rules import RuleParts
+from noetl.language.v2_case.migration.tasks import (
+    TaskNames,
+    keeping_task,
+    merged_args,
+    name_of,
+    noop_task,
+    own_names,
+    pipeline_names,
+    plain_task,
+    policy_entry,
+    policy_rule,
+    rule_task_origin,
+    set_iter_entry,
+    sink_name,
+)
 
 _WORDS = ("rules", "then", "vars", "exit", "else", "way", "result")
 _FAILED = "outcome.status == 'error'"

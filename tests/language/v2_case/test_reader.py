@@ -8,7 +8,7 @@ import pytest
 
 from noetl.language.reading.nodes import data
 from noetl.language.reading.playbook import CaseExit, SetVars, TaskSyntax
-from tests.language.reading.case_text import HEAD, codes, read_case_text, read_step
+from tests.language.v2_case.case_text import HEAD, codes, read_case_text, read_step
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 CASE_FIXTURES = sorted(path.stem for path in FIXTURES.glob("F-00[12]-*.yaml"))

@@ -6,9 +6,6 @@ result in the end.
 
 from __future__ import annotations
 
-from noetl.language.migrating.case_guards import joined, rename_expression
-from noetl.language.migrating.case_retry import CallPolicy, is_pages
-from noetl.language.migrating.case_tasks import call_name, own_names, plain_task, sink_name
 from noetl.language.migrating.document_editor import key_id
 from noetl.language.migrating.fragments import (
     Copier,
@@ -25,6 +22,9 @@ from noetl.language.migrating.notes import Notes
 from noetl.language.migrating.tasks import task_entries
 from noetl.language.reading.nodes import Mapping, Node
 from noetl.language.reading.playbook import CollectSyntax, RetrySyntax, StepSyntax, TaskSyntax
+from noetl.language.v2_case.migration.guards import joined, rename_expression
+from noetl.language.v2_case.migration.retry import CallPolicy, is_pages
+from noetl.language.v2_case.migration.tasks import call_name, own_names, plain_task, sink_name
 
 CALLS = "calls"
 

@@ -7,17 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from noetl.language.migrating.case_guards import DONE, ERROR, EXIT, Guard, joined
-from noetl.language.migrating.case_routes import (
-    ArcTarget,
-    Choice,
-    RouterPieces,
-    guard_of,
-    targets_of,
-    transition_options,
-)
-from noetl.language.migrating.case_rules import Looks, RuleParts, then_part
-from noetl.language.migrating.case_tasks import TaskNames, failing_task, keeping_task, rule_tasks, setting_task
 from noetl.language.migrating.document_editor import item_id
 from noetl.language.migrating.eval_vars import prefix
 from noetl.language.migrating.fragments import Copier, FragmentEntry, Item, ListFragment, Mapped, literal
@@ -25,6 +14,17 @@ from noetl.language.migrating.names import paths, template
 from noetl.language.migrating.notes import Notes
 from noetl.language.reading.nodes import scalars
 from noetl.language.reading.playbook import ArcSyntax
+from noetl.language.v2_case.migration.guards import DONE, ERROR, EXIT, Guard, joined
+from noetl.language.v2_case.migration.routes import (
+    ArcTarget,
+    Choice,
+    RouterPieces,
+    guard_of,
+    targets_of,
+    transition_options,
+)
+from noetl.language.v2_case.migration.rules import Looks, RuleParts, then_part
+from noetl.language.v2_case.migration.tasks import TaskNames, failing_task, keeping_task, rule_tasks, setting_task
 
 _LABELS = {DONE: "done", ERROR: "error", EXIT: "exit"}
 

@@ -9,8 +9,8 @@ from noetl.base.source import Source
 from noetl.language.reading.nodes import Mapping
 from noetl.language.reading.playbook import Dialect, Playbook, StepSyntax
 from noetl.language.reading.shared_checks import ReadContext
-from noetl.language.reading.v2_case.reader import read_v2_case
 from noetl.language.reading.yaml import read_yaml
+from noetl.language.v2_case.reader import read_v2_case
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: tests/t}\n"
 

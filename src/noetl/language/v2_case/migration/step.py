@@ -3,22 +3,6 @@
 from __future__ import annotations
 
 from noetl.language.migrating.admission import lifecycle_entry
-from noetl.language.migrating.case_blocks import handlers_entry, loop_entry
-from noetl.language.migrating.case_guards import Guard
-from noetl.language.migrating.case_pagination import Pages
-from noetl.language.migrating.case_retry import CallPolicy, is_pages
-from noetl.language.migrating.case_routes import Choice, RouterPieces, targets_of
-from noetl.language.migrating.case_rules import Looks
-from noetl.language.migrating.case_tasks import (
-    TaskNames,
-    call_name,
-    keeping_task,
-    merged_args,
-    pipeline_names,
-    plain_task,
-    setting_task,
-    sink_name,
-)
 from noetl.language.migrating.document_editor import item_id, key_id
 from noetl.language.migrating.eval_vars import prefix
 from noetl.language.migrating.fragments import (
@@ -33,12 +17,28 @@ from noetl.language.migrating.fragments import (
     literal,
 )
 from noetl.language.migrating.notes import Notes
-from noetl.language.migrating.rule_placement import CaseSorting
 from noetl.language.migrating.tasks import KNOBS, task_entries
 from noetl.language.migrating.unknown_keys import kept_as_comments
 from noetl.language.reading.nodes import Mapping, Scalar
 from noetl.language.reading.playbook import StepSyntax, TaskSyntax
-from noetl.language.reading.v2_case.rules import RULE_KEYS
+from noetl.language.v2_case.migration.blocks import handlers_entry, loop_entry
+from noetl.language.v2_case.migration.guards import Guard
+from noetl.language.v2_case.migration.pagination import Pages
+from noetl.language.v2_case.migration.retry import CallPolicy, is_pages
+from noetl.language.v2_case.migration.routes import Choice, RouterPieces, targets_of
+from noetl.language.v2_case.migration.rule_placement import CaseSorting
+from noetl.language.v2_case.migration.rules import Looks
+from noetl.language.v2_case.migration.tasks import (
+    TaskNames,
+    call_name,
+    keeping_task,
+    merged_args,
+    pipeline_names,
+    plain_task,
+    setting_task,
+    sink_name,
+)
+from noetl.language.v2_case.rules import RULE_KEYS
 
 _UNWRAPPED = frozenset({"http", "postgres", "duckdb", "snowflake", "ducklake", "playbook"})
 _CONSUMED = ("spec", "args", "loop", "tool", "retry", "vars", "case", "sink", "next", "set_ctx", "on_event")

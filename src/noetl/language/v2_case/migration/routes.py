@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import msgspec
 
-from noetl.language.migrating.case_guards import Guard, joined
 from noetl.language.migrating.document_editor import item_id
 from noetl.language.migrating.fragments import Copier, FragmentEntry, Item, ListFragment, Literal, Mapped, literal
 from noetl.language.migrating.names import NameToken, expression, template, tokens
 from noetl.language.migrating.notes import Notes
 from noetl.language.reading.nodes import Mapping
 from noetl.language.reading.playbook import ArcSyntax, CaseExit, StepSyntax
+from noetl.language.v2_case.migration.guards import Guard, joined
 
 
 class ArcTarget(msgspec.Struct, frozen=True):

@@ -9,9 +9,9 @@ from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, descri
 from noetl.language.reading.numbers import count, found_text, is_templated
 from noetl.language.reading.playbook import CollectSyntax, RetrySyntax
 from noetl.language.reading.shared_checks import ReadContext, choice, guard, known_keys, mapping, opening, text
-from noetl.language.reading.v2_case.options import read_options
-from noetl.language.reading.v2_case.tools import read_sink
 from noetl.language.reading.waits.times import duration
+from noetl.language.v2_case.options import read_options
+from noetl.language.v2_case.tools import read_sink
 
 STRATEGIES = ("append", "push", "replace", "merge")
 

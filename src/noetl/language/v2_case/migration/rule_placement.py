@@ -8,7 +8,12 @@ from __future__ import annotations
 
 import msgspec
 
-from noetl.language.migrating.case_guards import (
+from noetl.language.migrating.document_editor import item_id
+from noetl.language.migrating.fragments import Copier, FragmentEntry, Item, Mapped
+from noetl.language.migrating.names import paths, template
+from noetl.language.migrating.notes import Notes
+from noetl.language.reading.nodes import Mapping
+from noetl.language.v2_case.migration.guards import (
     DONE,
     ENTER,
     ERROR,
@@ -19,22 +24,17 @@ from noetl.language.migrating.case_guards import (
     reads,
     rename_expression,
 )
-from noetl.language.migrating.case_routes import Choice, guard_of, targets_of, transition_options
-from noetl.language.migrating.case_rules import Looks, RuleParts, then_part
-from noetl.language.migrating.case_tasks import (
+from noetl.language.v2_case.migration.routes import Choice, guard_of, targets_of, transition_options
+from noetl.language.v2_case.migration.rules import Looks, RuleParts, then_part
+from noetl.language.v2_case.migration.split_rules import Apart
+from noetl.language.v2_case.migration.step_rules import StepRules, after_success, template_texts
+from noetl.language.v2_case.migration.tasks import (
     TaskNames,
     choosing_task,
     pipeline_names,
     rule_tasks,
     setting_task,
 )
-from noetl.language.migrating.document_editor import item_id
-from noetl.language.migrating.fragments import Copier, FragmentEntry, Item, Mapped
-from noetl.language.migrating.names import paths, template
-from noetl.language.migrating.notes import Notes
-from noetl.language.migrating.split_rules import Apart
-from noetl.language.migrating.step_rules import StepRules, after_success, template_texts
-from noetl.language.reading.nodes import Mapping
 
 
 class CaseSorting:

@@ -10,17 +10,17 @@ from typing import Any
 
 import msgspec
 
-from noetl.language.migrating.case_guards import DONE, ERROR, EXIT, Guard
-from noetl.language.migrating.case_pipeline import CasePipeline, guard_of_rule
-from noetl.language.migrating.case_retry import is_pages
-from noetl.language.migrating.case_routes import Choice, targets_of, transition_options
-from noetl.language.migrating.case_rules import RuleParts
-from noetl.language.migrating.case_step import CaseStep
 from noetl.language.migrating.document_editor import key_id
 from noetl.language.migrating.fragments import CopiedEntry, FragmentEntry, ListFragment, Literal
 from noetl.language.migrating.names import expression, paths, template
 from noetl.language.reading.nodes import Mapping, Node, scalars
 from noetl.language.reading.playbook import CaseExit, RetrySyntax, TaskSyntax
+from noetl.language.v2_case.migration.guards import DONE, ERROR, EXIT, Guard
+from noetl.language.v2_case.migration.pipeline import CasePipeline, guard_of_rule
+from noetl.language.v2_case.migration.retry import is_pages
+from noetl.language.v2_case.migration.routes import Choice, targets_of, transition_options
+from noetl.language.v2_case.migration.rules import RuleParts
+from noetl.language.v2_case.migration.step import CaseStep
 
 _OWN = ("response", "this", "event", "page", "_retry")  # names of v2-case that such a pipeline has no word for
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from noetl.base.durations import seconds
 from noetl.base.source import is_template
-from noetl.language.migrating.case_guards import ERROR, EXIT, read_guard, rename_expression
-from noetl.language.migrating.case_tasks import own_names
 from noetl.language.migrating.eval_rules import FAIL_ON_ERROR
 from noetl.language.migrating.fragments import Copier, FragmentEntry, Item, ListFragment, Literal, Mapped, literal
 from noetl.language.migrating.names import expression, paths, template
 from noetl.language.migrating.notes import Notes
 from noetl.language.reading.nodes import Mapping, Node, Scalar, data
 from noetl.language.reading.playbook import RetrySyntax, StepSyntax
+from noetl.language.v2_case.migration.guards import ERROR, EXIT, read_guard, rename_expression
+from noetl.language.v2_case.migration.tasks import own_names
 
 _NAMES = {
     "response": "outcome.result",

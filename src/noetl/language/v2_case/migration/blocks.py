@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from noetl.language.migrating.case_tasks import plain_task
 from noetl.language.migrating.document_editor import item_id, key_id
 from noetl.language.migrating.fragments import CopiedEntry, Copier, FragmentEntry, Item, ListFragment, Mapped
 from noetl.language.reading.nodes import Mapping, Sequence
 from noetl.language.reading.playbook import OnEvent, StepSyntax, TaskSyntax
+from noetl.language.v2_case.migration.tasks import plain_task
 
 _NEW = {"in": "in", "collection": "in", "iterator": "iterator", "element": "iterator"}
 
