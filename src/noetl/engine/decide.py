@@ -35,7 +35,6 @@ from noetl.engine.compensation import before_the_end, compensate
 from noetl.engine.completion import finish
 from noetl.engine.control import control
 from noetl.engine.decision import NOTHING, Decision, Draft
-from noetl.engine.event_listeners import deliver_events, only_listeners, stop_listening
 from noetl.engine.execution import Due, Execution
 from noetl.engine.handlers import handle
 from noetl.engine.limit_changes import change_limit
@@ -48,6 +47,7 @@ from noetl.engine.server_side_steps import run_in_place
 from noetl.engine.settle import Unsettled, unstuck
 from noetl.engine.start import start
 from noetl.engine.token_creation import enqueue
+from noetl.engine.v2_case.listeners import deliver_events, only_listeners, stop_listening
 from noetl.engine.waits.delivery import cancel_timer, deliver_message, deliver_signal, inject
 from noetl.engine.waits.due_timers import fire
 from noetl.engine.waits.human_task_actions import act

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, assert_never, get_args
 
-from noetl.engine import case_evolution as cases
 from noetl.engine import concurrency_limits
 from noetl.engine import step_evolution as steps
 from noetl.engine import token_evolution as tokens
@@ -13,6 +12,7 @@ from noetl.engine.due_times import DueTime, late_key
 from noetl.engine.execution import Execution
 from noetl.engine.pipeline.patches import written
 from noetl.engine.side_runs import evolution as side_runs
+from noetl.engine.v2_case import evolution as cases
 from noetl.engine.waits import evolution as waits
 from noetl.events.cases import CaseEvaluated, RetryProcessed, RetryStarted, SinkProcessed, SinkStarted
 from noetl.events.control import (

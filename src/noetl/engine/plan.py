@@ -6,13 +6,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from noetl.engine.pipeline.case.external_events import outside_rules
-from noetl.engine.pipeline.case.parts import has_case
 from noetl.engine.pipeline.limits import Keep, fits, inline_bytes, max_payload_bytes, nowhere_to_keep
 from noetl.engine.pipeline.noop import KIND as NOOP
 from noetl.engine.pipeline.pipeline_scope import Load, nothing_stored
 from noetl.engine.pipeline.progress import MAX_TASK_RUNS
 from noetl.engine.side_runs.step_leftovers import leaves_side_runs
+from noetl.engine.v2_case.port import has_rules, outside_rules
 from noetl.events.references import Reference
 from noetl.net.encoding import content_hash, to_json
 from noetl.net.names import known_names
@@ -133,7 +132,7 @@ def _attributes(step: Transition) -> dict[str, Any]:
 
 
 def _decided_in_place(step: Transition) -> bool:
-    return not has_case(step) and all(_needs_no_worker(task) for task in step.tasks)
+    return not has_rules(step) and all(_needs_no_worker(task) for task in step.tasks)
 
 
 def _needs_no_worker(task: Task) -> bool:

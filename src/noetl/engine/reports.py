@@ -12,7 +12,6 @@ import msgspec
 
 from noetl.base.ids import derived, derived_after
 from noetl.engine.async_tasks import defer
-from noetl.engine.case_recording import add_notes, without_notes
 from noetl.engine.commands import ClaimOrder, RecordReport
 from noetl.engine.ctx_patches import patch_ctx
 from noetl.engine.decision import CloseOrder, Decision, Draft, LeaseOrder
@@ -20,12 +19,13 @@ from noetl.engine.execution import WITHDRAWN, Execution, StepRun
 from noetl.engine.identity import told_apart
 from noetl.engine.loops.reports import record_range
 from noetl.engine.loops.state import Range
-from noetl.engine.pipeline.case.parts import has_case
 from noetl.engine.pipeline.payloads import cut, fitted_entry
 from noetl.engine.pipeline.progress import after, entered
 from noetl.engine.plan import Plan
 from noetl.engine.side_runs.claims import claim_side_run
 from noetl.engine.side_runs.endings import record_end
+from noetl.engine.v2_case.port import has_rules
+from noetl.engine.v2_case.recording import add_notes, without_notes
 from noetl.engine.waits.wait_end import close_waits
 from noetl.events.case_runs import CaseStarted, CaseWaiting
 from noetl.events.orders import Report, ReportResult, Timed
@@ -204,7 +204,7 @@ def forged_claim(plan: Plan, run: StepRun, report: Report) -> str | None:
     if report.surplus:
         return f"a report has no {', '.join(report.surplus)}"
     step = plan.step(run.step)
-    if has_case(step):
+    if has_rules(step):
         return None  # its rules are evaluated by the worker, and what they took is checked when it is routed (V2C-24)
     for timed in report.entries:
         if isinstance(timed.entry, _DECIDING) and (claimed := _claim(step, timed.entry)):

@@ -11,16 +11,15 @@ import msgspec
 
 from noetl.base.durations import seconds
 from noetl.base.errors import TemplateError, ToolError
-from noetl.engine.case_routing import after_loop, decided_by_rules, sets_own_vars, shortcut
 from noetl.engine.compensation import register, request
 from noetl.engine.ctx_patches import patch_ctx
 from noetl.engine.decision import Decision, Draft
 from noetl.engine.execution import Boundary, Execution, StepRun
-from noetl.engine.pipeline.case.errors import BrokenCase
 from noetl.engine.pipeline.patches import written
 from noetl.engine.plan import Plan
 from noetl.engine.scopes import arc_scope
 from noetl.engine.token_creation import Fired, send
+from noetl.engine.v2_case.routing import BrokenCase, after_loop, decided_by_rules, sets_own_vars, shortcut
 from noetl.engine.waits.times import length
 from noetl.engine.waits.wait_start import arm, comes_to_waits
 from noetl.engine.withdrawal import all_but, others_at, withdraw
@@ -93,7 +92,7 @@ def _selected(
         return _another_way(step)
     scope = arc_scope(plan, execution, run, run.ended, ctx=ctx)
     if plan.net.dialect == V2_CASE:
-        return _by_case(plan, execution, step, run, scope, ctx, at)
+        return _by_rules(plan, execution, step, run, scope, ctx, at)
     selection = select(step.router or Router(), run.ended, scope, at)
     tokens = sum(one.tokens for one in selection.fired)
     if tokens > plan.max_step_runs:  # they could not all run, and making them would hold up everybody else (ROUTE-10)
@@ -132,7 +131,7 @@ def _follow(plan: Plan, draft: Draft, execution: Execution, run: StepRun, fired:
     send(plan, draft, execution, run, fired, at)
 
 
-def _by_case(
+def _by_rules(
     plan: Plan,
     execution: Execution,
     step: Transition,

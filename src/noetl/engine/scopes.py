@@ -11,11 +11,11 @@ import msgspec
 
 from noetl.engine.execution import Boundary, Execution, StepRun, Token
 from noetl.engine.loops.reducers import shared_of, with_shared
-from noetl.engine.pipeline.case.names import boundary_names
 from noetl.engine.pipeline.error_views import error_view
 from noetl.engine.pipeline.pipeline_scope import Load, PipelineScope
 from noetl.engine.pipeline.scopes import Views
 from noetl.engine.plan import Plan
+from noetl.engine.v2_case.port import boundary_names
 from noetl.events.loops import LoopDone
 from noetl.events.outcomes import TaskResult
 from noetl.templates.scope import Scope

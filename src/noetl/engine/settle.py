@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from noetl.base.ids import derived
 from noetl.engine.admission import admit, denied
-from noetl.engine.case_evolution import is_free
 from noetl.engine.decision import NOTHING, Decision, Draft
-from noetl.engine.event_listeners import deliver_events
 from noetl.engine.event_rules import heard_as, hears
 from noetl.engine.evolve import evolve
 from noetl.engine.execution import Execution
 from noetl.engine.held_tokens import Fork, around
 from noetl.engine.joins import give_up, settle
 from noetl.engine.plan import Plan
+from noetl.engine.v2_case.evolution import is_free
+from noetl.engine.v2_case.listeners import deliver_events
 from noetl.events.cases import OwnEvent
 from noetl.events.control import JoinFilled, JoinUnfilled, PlaybookResumed, TokenHeld
 from noetl.events.envelope import Event

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import msgspec
 
-from noetl.engine import case_evolution as cases
 from noetl.engine import concurrency_limits
 from noetl.engine.due_times import DueTime
 from noetl.engine.execution import WITHDRAWN, Boundary, Due, Execution, StepLease, StepRun, StepTiming
@@ -16,6 +15,7 @@ from noetl.engine.pipeline import lifetimes
 from noetl.engine.pipeline.patches import written
 from noetl.engine.pipeline.progress import after
 from noetl.engine.side_runs import evolution as side_runs
+from noetl.engine.v2_case import evolution as cases
 from noetl.engine.waits import evolution as waits
 from noetl.events.envelope import Event
 from noetl.events.loops import (

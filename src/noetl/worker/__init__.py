@@ -5,7 +5,7 @@ all it knows of a server: in the same process or over HTTP. `WorkerHandle` (slot
 plane in the same process: its id, its leases, the orders it runs. `ReportQueue` sends reports durably and in order.
 Refuses to know: the store. A worker has no database connection and no inbound port.
 
-`case_run.py` runs steps of the v2-case dialect. `heartbeat.py` and `leases.py` keep what is held; `order_context.py`
+`v2_case_run.py` runs steps of the v2-case dialect. `heartbeat.py` and `leases.py` keep what is held; `order_context.py`
 asks whether it is still held before a task begins.
 
 Read first: `worker.py`, `pipeline_run.py`, `control_plane.py`.

@@ -22,12 +22,12 @@ from noetl.events.loops import IterationDone, IterationFailed, IterationStarted
 from noetl.events.orders import Iterations, Report
 from noetl.events.outcomes import Error
 from noetl.events.steps import StepDone, StepFailed
-from noetl.worker.case_run import run_of
 from noetl.worker.collections import Collections
 from noetl.worker.journal import IterationStopped
 from noetl.worker.lifetime import Expired
 from noetl.worker.order_context import OrderContext
 from noetl.worker.pipeline_run import PipelineRun
+from noetl.worker.v2_case_run import run_of
 
 
 class _Stop(Exception):  # noqa: N818  nothing is wrong: the rest of the range is not wanted

@@ -17,7 +17,6 @@ from noetl.tools.registry import Registry
 from noetl.worker.attempt import Sleep
 from noetl.worker.calls import Lend, keep_slot
 from noetl.worker.cancelled_orders import Begun
-from noetl.worker.case_run import run_of
 from noetl.worker.collections import Collections
 from noetl.worker.control_plane import ControlPlane
 from noetl.worker.iterations import RangeRun
@@ -28,6 +27,7 @@ from noetl.worker.order_context import OrderContext
 from noetl.worker.pipeline_run import PipelineRun, SideRunPipeline
 from noetl.worker.report_queue import ReportQueue
 from noetl.worker.slots import WorkerHandle
+from noetl.worker.v2_case_run import run_of
 
 
 class OrderRunner:

@@ -15,7 +15,6 @@ import msgspec
 
 from noetl.base.crash_points import crash_point
 from noetl.base.errors import TemplateError, ToolError
-from noetl.engine.pipeline.case.names import input_names, with_names
 from noetl.engine.pipeline.noop import KIND as NOOP
 from noetl.engine.pipeline.noop import keeps_prev
 from noetl.engine.pipeline.patches import written
@@ -24,6 +23,7 @@ from noetl.engine.pipeline.policy import PolicyRun, judge
 from noetl.engine.pipeline.preparation import Prepared, inside, prepare, takes_sql
 from noetl.engine.pipeline.progress import after, ending, over_budget, task_run_id
 from noetl.engine.pipeline.scopes import task_scope
+from noetl.engine.v2_case.port import input_names, with_names
 from noetl.events.case_runs import CaseWaiting
 from noetl.events.orders import SideRunOrder
 from noetl.events.outcomes import Error, Outcome, TaskResult

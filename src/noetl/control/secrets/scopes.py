@@ -15,7 +15,6 @@ from noetl.base.errors import NoetlError, TemplateError
 from noetl.engine.execution import Execution, StepLease, StepRun
 from noetl.engine.loops.orders import iterations_of
 from noetl.engine.loops.state import Range
-from noetl.engine.pipeline.case.collected_results import collects_of
 from noetl.engine.pipeline.ctx_writes import written_keys
 from noetl.engine.pipeline.iteration_args import once_and_each, with_iteration_args
 from noetl.engine.pipeline.outer_iterations import enclosing, side_run_surroundings
@@ -28,6 +27,7 @@ from noetl.engine.plan import Plan
 from noetl.engine.scopes import surroundings_of
 from noetl.engine.side_runs.orders import side_run_of
 from noetl.engine.side_runs.state import SideRunKind
+from noetl.engine.v2_case.port import collects_of
 from noetl.events.orders import Iterations
 from noetl.events.position import Position
 from noetl.net.secret_reads import texts_in

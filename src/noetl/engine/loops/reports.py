@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 
-from noetl.engine.case_recording import Entry, add_notes, without_notes
 from noetl.engine.commands import RecordReport
 from noetl.engine.ctx_patches import patch_ctx
 from noetl.engine.decision import CloseOrder, Decision, Draft
@@ -25,6 +24,7 @@ from noetl.engine.loops.writes import Ledger
 from noetl.engine.pipeline.patches import put_last
 from noetl.engine.plan import Plan
 from noetl.engine.scopes import payload_of
+from noetl.engine.v2_case.recording import Entry, add_notes, without_notes
 from noetl.events.case_runs import CaseStarted
 from noetl.events.loops import IterationDone, IterationFailed, IterationStarted, Path
 from noetl.events.orders import ReportResult, Timed

@@ -12,9 +12,9 @@ from noetl.base.errors import TemplateError, ToolError
 from noetl.base.ids import derived
 from noetl.engine.decision import ChangeTask, Decision, Draft, OpenWait
 from noetl.engine.execution import Execution, StepRun
-from noetl.engine.pipeline.case.parts import has_case
 from noetl.engine.plan import Plan
 from noetl.engine.scopes import wait_scope
+from noetl.engine.v2_case.port import has_rules
 from noetl.engine.waits import times
 from noetl.engine.waits.human_tasks import created
 from noetl.engine.waits.state import WaitKind
@@ -46,7 +46,7 @@ def comes_to_waits(step: Transition, run: StepRun) -> bool:
         run.ended is not None
         and run.ended.name == StepDone.event_type
         and not run.step_waits.armed
-        and not has_case(step)
+        and not has_rules(step)
     )
 
 

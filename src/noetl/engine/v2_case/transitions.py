@@ -7,7 +7,7 @@ from typing import Any
 
 from noetl.base.durations import seconds
 from noetl.base.errors import TemplateError, ToolError
-from noetl.engine.pipeline.case.errors import BrokenCase
+from noetl.engine.v2_case.parts import BrokenCase
 from noetl.events.cases import Chosen, Taken
 from noetl.net.case import Action
 from noetl.net.routing import Arc

@@ -12,12 +12,12 @@ import msgspec
 
 from noetl.base.errors import ToolError
 from noetl.engine.execution import StepRun
-from noetl.engine.pipeline.case.parts import has_case
-from noetl.engine.pipeline.case.rules import named
-from noetl.engine.pipeline.case.transitions import NO_TARGET, taken_transitions, target_of
 from noetl.engine.pipeline.patches import written
 from noetl.engine.plan import Plan
 from noetl.engine.token_creation import Fired
+from noetl.engine.v2_case.parts import BrokenCase, has_rules
+from noetl.engine.v2_case.rules import named
+from noetl.engine.v2_case.transitions import NO_TARGET, taken_transitions, target_of
 from noetl.events.cases import Chosen, OwnEvent, Taken
 from noetl.net.case import Action, Case
 from noetl.net.net import Transition
@@ -25,13 +25,15 @@ from noetl.net.routing import Arc, Router
 from noetl.templates.render import holds, render
 from noetl.templates.scope import Scope
 
+__all__ = ["BrokenCase", "after_loop", "decided_by_rules", "sets_own_vars", "shortcut"]
+
 _DONE = OwnEvent(name="loop.done")
 
 
 def sets_own_vars(step: Transition) -> bool:
     """Whether `vars` were written before the end: rules on `step.exit` read them (O-29). Those of a loop are of its
     whole result, so they wait for it."""
-    return has_case(step) and step.loop is None
+    return has_rules(step) and step.loop is None
 
 
 def decided_by_rules(plan: Plan, run: StepRun) -> tuple[Fired, ...]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from noetl.engine.pipeline.case.names import next_task
-from noetl.engine.pipeline.case.walk import CaseWalk
+from noetl.engine.v2_case.names import next_task
+from noetl.engine.v2_case.walk import CaseWalk
 from noetl.events.cases import CaseDecision
 from noetl.events.tasks import Decided
 from noetl.net.task import Directive

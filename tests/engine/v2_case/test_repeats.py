@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from noetl.engine.pipeline.case.errors import BrokenCase
-from noetl.engine.pipeline.case.repeats import Again, Exhausted, counted, exhausted_error, judge
+from noetl.engine.v2_case.parts import BrokenCase
+from noetl.engine.v2_case.repeats import Again, Exhausted, counted, exhausted_error, judge
 from noetl.events.cases import CaseCalls
 from noetl.events.outcomes import Error, Status, TaskResult
 from noetl.net.task import Directive, Repeat

@@ -12,12 +12,12 @@ from typing import Any
 import msgspec
 
 from noetl.base.errors import TemplateError, ToolError
-from noetl.engine.pipeline.case import names, parts, rules
-from noetl.engine.pipeline.case.calls import Calling
-from noetl.engine.pipeline.case.errors import BrokenCase
-from noetl.engine.pipeline.case.position import DONE, ENTER, EXIT, FAILED
-from noetl.engine.pipeline.case.transitions import taken_transitions
 from noetl.engine.pipeline.patches import written
+from noetl.engine.v2_case import names, parts, rules
+from noetl.engine.v2_case.parts import BrokenCase
+from noetl.engine.v2_case.position import DONE, ENTER, EXIT, FAILED
+from noetl.engine.v2_case.repeats import Calling
+from noetl.engine.v2_case.transitions import taken_transitions
 from noetl.events.cases import CaseEvaluated, Chosen, OwnEvent, Phase, SinkStarted
 from noetl.events.outcomes import Error, Outcome, TaskResult
 from noetl.net.case import Action

@@ -5,13 +5,15 @@ Names of tasks may repeat within a step (every `sink` of a mapping is called the
 
 from __future__ import annotations
 
+from noetl.base.errors import TemplateError, ToolError
+from noetl.events.outcomes import Error
 from noetl.net.net import Transition
 from noetl.net.task import Repeat, Task
 
 CALL, SINK = "call", "sink"
 
 
-def has_case(step: Transition) -> bool:
+def has_rules(step: Transition) -> bool:
     """Whether the step's runs are case runs, and not plain pipelines."""
     return bool(step.case or step.sink or [task for task in step.tasks if task.repeat])
 
@@ -70,3 +72,18 @@ def is_rule_sink(step: Transition, address: str) -> bool:
 
 def is_page_sink(address: str) -> bool:
     return "retry" in address.split("/")
+
+
+# A case that cannot be evaluated: a template of its author failed, which is never "no match" (TPL-09).
+
+
+class BrokenCase(Exception):  # noqa: N818  it is the playbook's mistake, told to its author
+    """The step run ends here; `where` says which part of the step failed."""
+
+    def __init__(self, where: str, problem: TemplateError | ToolError | ValueError) -> None:
+        super().__init__(where, problem)
+        self.where, self.problem = where, problem
+
+    def error(self, step: str) -> Error:
+        kind = getattr(self.problem, "kind", TemplateError.kind)
+        return Error(kind=kind, message=f'{self.where} of step "{step}": {self.problem}')

@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from noetl.base.ids import derived
-from noetl.engine.case_recording import add_case
 from noetl.engine.decision import Decision, DispatchStep, Draft
 from noetl.engine.execution import Execution, StepRun
-from noetl.engine.pipeline.case.decision import decided
-from noetl.engine.pipeline.case.names import step_result
-from noetl.engine.pipeline.case.position import CaseSite
-from noetl.engine.pipeline.case.walk import CaseWalk
 from noetl.engine.pipeline.payloads import stored_apart
 from noetl.engine.plan import Plan
 from noetl.engine.scopes import surroundings_of
+from noetl.engine.v2_case.decision import decided
+from noetl.engine.v2_case.names import step_result
+from noetl.engine.v2_case.position import CaseSite
+from noetl.engine.v2_case.recording import add_case
+from noetl.engine.v2_case.walk import CaseWalk
 from noetl.engine.waits.wait_end import close_waits
 from noetl.events.case_runs import CaseHeard
 from noetl.events.cases import OwnEvent

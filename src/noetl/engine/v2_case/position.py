@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from noetl.engine.pipeline.case import names, parts
 from noetl.engine.pipeline.pipeline_scope import PipelineScope
 from noetl.engine.pipeline.scopes import task_scope
+from noetl.engine.v2_case import names, parts
 from noetl.events.cases import CasePosition, Note
 from noetl.events.position import Position
 from noetl.net.net import Transition

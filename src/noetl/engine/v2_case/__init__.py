@@ -1,0 +1,13 @@
+"""v2-case at run time: what a step of this dialect does between its entry and its end, as pure functions.
+
+    step.enter → call with retries → call.done | call.error → sink → vars → step.exit → else → next
+
+A walk goes from one task to the next: it takes the outcome, evaluates rules and retry policies, and stops where a tool
+is needed or the step run is over. Where it stands is recorded with every task. Tools, clocks and tokens are not known
+here: the worker runs what a walk asks for (`worker/v2_case_run.py`), and only the server makes tokens of the transition
+it reports.
+
+The engine calls `port.py` about steps, and about executions `evolution.py` (state), `recording.py` (reports),
+`routing.py` (tokens) and `listeners.py` (steps that wait for events); nothing else here is imported from outside.
+Read first: `walk.py`, `rules.py`, `routing.py`.
+"""
