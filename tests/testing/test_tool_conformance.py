@@ -13,6 +13,7 @@ import pytest
 from noetl.net.kinds import Input, ToolKind
 from noetl.testing.tool_conformance import ToolConformance
 from noetl.tools.amqp.tool import AmqpTool
+from noetl.tools.container.tool import ContainerTool
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.email.tool import EmailTool
 from noetl.tools.kinds import KINDS
@@ -37,6 +38,19 @@ class TestAmqp(ToolConformance):
 
     def with_secret(self, secret: str, port: int) -> dict[str, Any]:
         return {"op": "count", "queue": "q", "auth": login(port, secret)}
+
+
+class TestContainer(ToolConformance):
+    tool, kind = ContainerTool, KINDS["container"]
+
+    def wrong(self) -> list[dict[str, Any]]:
+        return [{"image": ""}, {"image": "busy:1", "auth": "nowhere"}, {"image": "busy:1", "volumes": "all"}]
+
+    def connecting(self, port: int) -> dict[str, Any]:
+        return {"image": "busy:1", "auth": f"tcp://localhost:{port}"}
+
+    def with_secret(self, secret: str, port: int) -> dict[str, Any]:
+        return {"image": "busy:1", "auth": {"server": f"http://localhost:{port}", "token": secret}}
 
 
 class TestKafka(ToolConformance):

@@ -25,8 +25,8 @@ def test_what_is_off_is_said_only_once_it_is_allowed() -> None:
     here = {kind for kind in BUILT_IN if kind not in EXTRAS or is_installed(EXTRAS[kind])}
     allowed = Registry(permissions=Permissions(kinds=frozenset({"shell"})))
 
-    assert set(Registry().kinds()) == here - {"shell", "script"}
-    assert set(allowed.kinds()) == here - {"script"}
+    assert set(Registry().kinds()) == here - {"shell", "script", "container"}
+    assert set(allowed.kinds()) == here - {"script", "container"}
 
 
 def test_a_kind_whose_extra_is_missing_is_not_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,9 +16,9 @@ BUILT_IN = [
     *("http", "postgres", "duckdb", "python", "noop", "log", "secrets", "playbook", "workbook"),
     *("quantum", "artifact", "storage", "gcs", "nats", "transfer", "shell", "script"),
     *("sql", "snowflake", "redis", "mqtt", "amqp", "kafka", "email", "slack", "teams", "ssh", "sftp", "llm", "mcp"),
-    *("convert", "archive", "pgp"),
+    *("convert", "archive", "pgp", "container"),
 ]
-KNOWN_ONLY = ["container", "ducklake"]
+KNOWN_ONLY = ["ducklake"]
 
 
 @pytest.mark.req("TOOL-01")

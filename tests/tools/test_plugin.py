@@ -232,7 +232,6 @@ def test_the_registry_runs_every_kind_that_the_table_says_is_built_in() -> None:
 @pytest.mark.parametrize(
     ("kind", "plugin"),
     [
-        ("container", "a plug-in that runs containers"),
         ("ducklake", "a plug-in for DuckLake"),
     ],
 )

@@ -69,7 +69,20 @@ def _context(fields: Mapping[str, Any], registry: Registry) -> ToolContext:
 
 def _masked(text: str, fields: Mapping[str, Any]) -> str:
     """Without the values of the credential; names of hosts and users stay readable."""
-    shown = ("host", "url", "endpoint", "user", "username", "account", "account_name", "database", "port", "type")
+    shown = (
+        "host",
+        "url",
+        "server",
+        "namespace",
+        "endpoint",
+        "user",
+        "username",
+        "account",
+        "account_name",
+        "database",
+        "port",
+        "type",
+    )
     for field, value in fields.items():
         if field not in shown and isinstance(value, str) and len(value) >= _SHORTEST:
             text = text.replace(value, "***")

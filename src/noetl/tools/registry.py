@@ -19,6 +19,7 @@ BUILT_IN = {
     "amqp": "noetl.tools.amqp.tool:AmqpTool",
     "archive": "noetl.tools.archive.tool:ArchiveTool",
     "artifact": "noetl.tools.artifact.tool:ArtifactTool",
+    "container": "noetl.tools.container.tool:ContainerTool",
     "convert": "noetl.tools.convert.tool:ConvertTool",
     "duckdb": "noetl.tools.duckdb.tool:DuckdbTool",
     "email": "noetl.tools.email.tool:EmailTool",

@@ -7,6 +7,7 @@ from noetl.tools.kinds.schema_fragments import (
     ANYTHING,
     ARGS,
     AUTH,
+    COUNT,
     FLAG,
     OBJECT,
     TEXT,
@@ -149,21 +150,62 @@ SCRIPT = ToolKind(
     defaults={"timeout": 300},
 )
 
+_ENTRIES = {"type": "array", "items": OBJECT}
+
 CONTAINER = ToolKind(
     name="container",
-    doc="Runs a container image.",
+    credential_types=("container", "kubernetes"),
+    error_kinds=(
+        *("container.denied", "container.error", "container.exit", "container.image", "container.input"),
+        "container.oom",
+    ),
+    doc="Runs a container image by Docker, Podman or Kubernetes, where the operator allows this kind. Template values "
+    "in the text of a command are quoted as single arguments.",
     inputs=(
         Input(name="image", schema=TEXT, doc="Image to run.", required=True),
-        Input(name="command", schema=TEXT_OR_TEXTS, doc="Command in place of the image's own."),
-        Input(name="args", schema={"anyOf": [OBJECT, TEXTS]}, doc="Arguments of the command."),
-        Input(name="script", schema=script_source("file", "artifact", "http"), doc="A program given to the container."),
-        Input(name="volumes", schema={"type": "array"}, doc="Folders mounted into it."),
+        Input(
+            name="command",
+            schema=TEXT_OR_TEXTS,
+            doc="Command in place of the image's entry point. Text runs under /bin/sh -c of the image; a list is an "
+            "argument vector.",
+            quoted=True,
+        ),
+        Input(
+            name="args",
+            schema={"anyOf": [OBJECT, TEXTS]},
+            doc="Arguments of the command: a list in order, a mapping as --name=value.",
+        ),
         _ENV,
-        _CWD,
+        Input(name="cwd", schema=TEXT, doc="Folder inside the container to run in.", aliases=("workdir",)),
+        Input(name="user", schema=TEXT, doc="User, and group, to run as: 1000:1000. That of the image when left out."),
+        Input(
+            name="network",
+            schema=TEXT,
+            doc="none, bridge, host, or the name of a network. What the engine gives when left out.",
+        ),
+        Input(
+            name="pull",
+            schema=one_of("missing", "always", "never"),
+            doc="When the image is pulled; missing when left out.",
+        ),
+        Input(
+            name="volumes",
+            schema=_ENTRIES,
+            doc="Folders mounted into it: {source, target, read_only}. source is in a data folder of the worker; on "
+            "Kubernetes {claim, target}. Read-only unless read_only is false.",
+        ),
+        Input(
+            name="artifacts",
+            schema=_ENTRIES,
+            doc="Files or folders copied out when it has succeeded: {path, file}. file is in a data folder.",
+        ),
         AUTH,
     ),
-    plugin="a plug-in that runs containers",
-    defaults={"timeout": 300},
+    spec=(
+        _OK_EXIT_CODES,
+        Input(name="max_bytes", schema=COUNT, doc="Longest output kept of each stream; 1 MiB when left out."),
+    ),
+    defaults={"timeout": 3600},
 )
 
 KINDS = (NOOP, LOG, PYTHON, SHELL, SCRIPT, CONTAINER)

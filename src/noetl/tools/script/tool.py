@@ -12,7 +12,7 @@ from noetl.base.errors import ToolError
 from noetl.tools.artifact.references import loaded
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.script_files import read_script
-from noetl.tools.shell.inputs import program_of, result_of, text_of
+from noetl.tools.shell.inputs import arguments_of, program_of, result_of
 from noetl.tools.shell.programs import private_folder, run
 
 WORD = "script"
@@ -30,7 +30,7 @@ _LANGUAGES = {
 class ScriptTool:
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
         interpreter, name = _interpreter(inputs.get("language") or _told_by_name(inputs.get("script")))
-        text, arguments = await _program_text(inputs, context), _arguments(inputs.get("args"))
+        text, arguments = await _program_text(inputs, context), arguments_of(inputs.get("args"))
         async with private_folder() as folder:
             file: Path = folder / name
             file.write_text(text, encoding="utf-8")
@@ -58,18 +58,6 @@ def _interpreter(language: Any) -> tuple[tuple[str, ...], str]:
     if shutil.which(known[0][0]) is None:
         raise ToolError("shell.input", f'there is no {known[0][0]} here to run language "{language}"')
     return known
-
-
-def _arguments(args: Any) -> list[str]:
-    """A list is the arguments in order; a mapping is `--name=value` for each, `--name` for true."""
-    if args is None:
-        return []
-    if isinstance(args, list):
-        return [text_of(item) for item in args]
-    if not isinstance(args, Mapping):
-        raise ToolError("shell.input", f"args must be a list or a mapping, not {type(args).__name__}")
-    given = {name: value for name, value in args.items() if value is not None and value is not False}
-    return [f"--{name}" if value is True else f"--{name}={text_of(value)}" for name, value in given.items()]
 
 
 async def _program_text(inputs: Mapping[str, Any], context: ToolContext) -> str:

@@ -16,6 +16,7 @@ from noetl.tools.python.limits import limits_of
 from noetl.tools.sandbox import Sandbox, sandbox_of
 from noetl.tools.shell.programs import EndedProgram, ShellProgram
 
+INPUT = "shell.input"
 MAX_TOLD = 4_000  # characters of each stream that an error tells
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
@@ -27,7 +28,7 @@ def program_of(
     _check_arguments(argv, context)
     return ShellProgram(
         argv=tuple(argv),
-        env={**_task_environment(context), **_environment(inputs.get("env")), **(env or {})},
+        env={**task_environment(context), **environment_of(inputs.get("env")), **(env or {})},
         cwd=_folder(inputs.get("cwd")),
         stdin=_standard_input(inputs.get("stdin")),
         limits=_limits(context),
@@ -70,7 +71,7 @@ def result_of(ended: EndedProgram, context: ToolContext, word: str) -> ToolResul
     return ToolResult(result=result, helpers={word: {"exit_code": code}})
 
 
-def _task_environment(context: ToolContext) -> dict[str, str]:
+def task_environment(context: ToolContext) -> dict[str, str]:
     """What a program may know of its task; the key is the same for every attempt (reliability.md §3.4)."""
     return {
         "NOETL_EXECUTION_ID": context.execution_id,
@@ -81,22 +82,35 @@ def _task_environment(context: ToolContext) -> dict[str, str]:
     }
 
 
-def _environment(env: Any) -> dict[str, str]:
+def environment_of(env: Any, *, kind: str = INPUT) -> dict[str, str]:
+    """Variables for a program. ToolError of `kind` for a name or a value that is none."""
     if env is None:
         return {}
     if not isinstance(env, Mapping):
-        raise ToolError("shell.input", f"env must be a mapping of names to values, not {type(env).__name__}")
+        raise ToolError(kind, f"env must be a mapping of names to values, not {type(env).__name__}")
     for name in env:
         if not _NAME.match(str(name)):
-            raise ToolError("shell.input", f'"{name}" is no name of an environment variable')
-    return {str(name): text_of(value) for name, value in env.items() if value is not None}
+            raise ToolError(kind, f'"{name}" is no name of an environment variable')
+    return {str(name): text_of(value, kind=kind) for name, value in env.items() if value is not None}
 
 
-def text_of(value: Any) -> str:
+def arguments_of(args: Any, *, kind: str = INPUT) -> list[str]:
+    """A list is the arguments in order; a mapping is `--name=value` for each, `--name` for true."""
+    if args is None:
+        return []
+    if isinstance(args, list):
+        return [text_of(item, kind=kind) for item in args]
+    if not isinstance(args, Mapping):
+        raise ToolError(kind, f"args must be a list or a mapping, not {type(args).__name__}")
+    given = {name: value for name, value in args.items() if value is not None and value is not False}
+    return [f"--{name}" if value is True else f"--{name}={text_of(value, kind=kind)}" for name, value in given.items()]
+
+
+def text_of(value: Any, *, kind: str = INPUT) -> str:
     """A value as text for a program: text as it is, everything else as JSON."""
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
     if "\0" in text:
-        raise ToolError("shell.input", "a value for a program cannot hold the character U+0000")
+        raise ToolError(kind, "a value for a program cannot hold the character U+0000")
     return text
 
 

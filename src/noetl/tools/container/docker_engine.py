@@ -1,0 +1,184 @@
+"""Docker and Podman: one container by their API, from its image to its end.
+
+A container is found by its name, which is that of the task run: an attempt that takes the place of a lost one finds the
+container of that one, running or ended, and goes on from there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from noetl.base.errors import ToolError
+from noetl.tools.container.artifacts import copied_out
+from noetl.tools.container.container_output import ContainerOutput, EndedContainer
+from noetl.tools.container.container_task import INPUT, ContainerTask
+from noetl.tools.container.service_api import ServiceApi
+
+VERSION = "v1.41"  # of Docker 20.10 and Podman 3, and of all that came after
+STOP_S = 5  # from the first signal to the last
+LOG_LINGERS_S = 5.0  # some engines do not end a log with its container
+
+
+class DockerEngine:
+    def __init__(self, api: ServiceApi) -> None:
+        self._api = api
+        self.has_begun = False  # there is, or may be, a container of this task
+
+    async def check(self) -> str:
+        """What answers there."""
+        found = await self._api.answer("GET", f"/{VERSION}/version")
+        names = [str(one.get("Name")) for one in found.get("Components") or () if isinstance(one, dict)]
+        name = self._api.readable_text(names[0] if names else "an engine")
+        return f"reached {name} {self._api.readable_text(str(found.get('Version')))} at {self._api.service}"
+
+    async def run(self, task: ContainerTask, output: ContainerOutput) -> EndedContainer:
+        """Run it to its end, or find it and follow it to its end."""
+        if self._api.service.socket is None and any(mount.source for mount in task.mounts):
+            raise ToolError(INPUT, "volumes: a data folder is of this machine, and the engine is on another")
+        if any(mount.claim for mount in task.mounts):
+            raise ToolError(INPUT, "volumes: a claim is of a Kubernetes cluster; give a source in a data folder")
+        state = await self._state(task.name)
+        self.has_begun = state is not None
+        if state is None:
+            await self._create(task)
+            state = await self._state(task.name) or {}
+        if state.get("Status") in ("created", "configured", "initialized"):
+            await self._api.call("POST", f"{_place(task.name)}/start", fine=(304,))
+        await self._follow(task.name, output)
+        return await self._end(task)
+
+    async def remove(self, name: str) -> None:
+        """Stop it if it runs, and leave nothing of it."""
+        await self._api.call("POST", f"{_place(name)}/stop", fine=(304, 404), t=STOP_S)
+        await self._api.call("DELETE", _place(name), fine=(404, 409), force="true", v="true")
+
+    async def _state(self, name: str) -> dict[str, Any] | None:
+        status, found = await self._api.call("GET", f"{_place(name)}/json", fine=(404,))
+        if status == 404:
+            return None
+        state = found.get("State") if isinstance(found, dict) else None
+        if not isinstance(state, dict):
+            raise self._api.error("did not say how the container is")
+        return state
+
+    async def _create(self, task: ContainerTask) -> None:
+        await self._fetch_image(task)
+        self.has_begun = True
+        # 409: an attempt that was given up a moment ago has made it all the same. It is ours, by its name.
+        await self._api.call("POST", f"/{VERSION}/containers/create", _settings(task), fine=(409,), name=task.name)
+
+    async def _fetch_image(self, task: ContainerTask) -> None:
+        place = f"/{VERSION}/images/{quote(task.image, safe='/:@')}/json"
+        status, _ = await self._api.call("GET", place, fine=(404,))
+        if task.pull == "always" or (status == 404 and task.pull == "missing"):
+            await self._pull(task.image)
+        elif status == 404:
+            raise ToolError("container.image", f'there is no image "{task.image}", and pull is never', code="missing")
+
+    async def _pull(self, image: str) -> None:
+        """An engine answers 200 and tells in the stream whether it could."""
+        name, tag = _name_and_tag(image)
+        line = b""
+        try:
+            async for part in self._api.stream("POST", f"/{VERSION}/images/create", fromImage=name, tag=tag):
+                *whole, line = (line + part)[-(1 << 20) :].split(b"\n")
+                for one in whole:
+                    self._check_progress(image, one)
+            self._check_progress(image, line)
+        except ToolError as problem:
+            if problem.kind == "container.error" and "status" in problem.details:
+                raise self._not_pulled(image, problem.message) from None
+            raise
+
+    def _check_progress(self, image: str, line: bytes) -> None:
+        with suppress(msgspec.DecodeError, RecursionError):
+            told = msgspec.json.decode(line) if line.strip() else None
+            if isinstance(told, dict) and told.get("error"):
+                raise self._not_pulled(image, str(told["error"]))
+
+    def _not_pulled(self, image: str, why: str) -> ToolError:
+        message = f'the image "{image}" could not be pulled: {self._api.readable_text(why)}'
+        return ToolError("container.image", message, retryable=True, code="pull")
+
+    async def _follow(self, name: str, output: ContainerOutput) -> None:
+        """Take its log until it has ended."""
+        log = asyncio.ensure_future(self._read_log(name, output))
+        end = asyncio.ensure_future(self._wait(name))
+        try:
+            await asyncio.wait({log, end}, return_when=asyncio.FIRST_COMPLETED)
+            if log.done():
+                log.result()
+            await end
+            await asyncio.wait({log}, timeout=LOG_LINGERS_S)
+            if log.done():
+                log.result()
+        finally:
+            for one in (log, end):
+                one.cancel()
+            await asyncio.gather(log, end, return_exceptions=True)
+        # Podman stops telling a log when its container ends, however much of it is still to come.
+        await self._read_log(name, output, from_beginning=True)
+
+    async def _read_log(self, name: str, output: ContainerOutput, *, from_beginning: bool = False) -> None:
+        asked = {"stdout": "true", "stderr": "true", "follow": "false" if from_beginning else "true"}
+        try:
+            parts = self._api.stream("GET", f"{_place(name)}/logs", **asked)
+            await output.take_frames(parts, from_beginning=from_beginning)
+        except ValueError as problem:
+            raise self._api.error(str(problem)) from None
+
+    async def _wait(self, name: str) -> None:
+        async for _ in self._api.stream("POST", f"{_place(name)}/wait"):
+            pass  # the answer comes when the container has ended; what it says is asked for below
+
+    async def _end(self, task: ContainerTask) -> EndedContainer:
+        state = await self._state(task.name)
+        code = state.get("ExitCode") if state is not None else None
+        if state is None or isinstance(code, bool) or not isinstance(code, int) or state.get("Running") is True:
+            raise self._api.error("did not say how the container ended", code="state")
+        copied = [await copied_out(one, self._archive(task.name, one.path)) for one in task.artifacts if code == 0]
+        return EndedContainer(exit_code=code, is_out_of_memory=state.get("OOMKilled") is True, artifacts=tuple(copied))
+
+    def _archive(self, name: str, path: str) -> AsyncIterator[bytes]:
+        return self._api.stream("GET", f"{_place(name)}/archive", path=path)
+
+
+def _place(name: str) -> str:
+    return f"/{VERSION}/containers/{name}"
+
+
+def _name_and_tag(image: str) -> tuple[str, str | None]:
+    """Without a tag an engine would pull all there are."""
+    if "@" in image:
+        return image, None
+    name, colon, tag = image.rpartition(":")
+    return (name, tag) if colon and "/" not in tag else (image, "latest")
+
+
+def _settings(task: ContainerTask) -> dict[str, Any]:
+    host: dict[str, Any] = {
+        "SecurityOpt": ["no-new-privileges"],
+        "Binds": [f"{one.source}:{one.target}:{'ro' if one.read_only else 'rw'}" for one in task.mounts],
+        "Memory": task.memory_bytes,
+        "MemorySwap": task.memory_bytes,  # no swap besides: the limit is the limit
+        "NanoCpus": None if task.cpus is None else int(task.cpus * 1e9),
+        "PidsLimit": task.processes,
+        "NetworkMode": task.network,
+    }
+    settings: dict[str, Any] = {
+        "Image": task.image,
+        "Entrypoint": list(task.command) or None,
+        "Cmd": list(task.args) or None,
+        "Env": [f"{name}={value}" for name, value in task.env.items()],
+        "WorkingDir": task.cwd,
+        "User": task.user,
+        "Labels": dict(task.labels),
+        "HostConfig": {name: value for name, value in host.items() if value},
+    }
+    return {name: value for name, value in settings.items() if value is not None}

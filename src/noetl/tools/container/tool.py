@@ -1,0 +1,78 @@
+"""`container`: runs an image to its end, by Docker, Podman or Kubernetes, where the operator allows the kind.
+
+The container is removed when it has ended, and stopped and removed when the task is cancelled. Where the service is
+lost meanwhile it stays, and the next attempt finds it by its name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from noetl.base.errors import ToolError
+from noetl.tools.container.container_output import ContainerOutput, result_of
+from noetl.tools.container.container_task import INPUT, ContainerTask, container_task
+from noetl.tools.container.docker_engine import DockerEngine
+from noetl.tools.container.kubernetes_jobs import KubernetesJobs
+from noetl.tools.container.service_api import Service, ServiceApi, service_api, service_of
+from noetl.tools.contract import ToolContext, ToolResult
+
+_REMOVING_S = 60.0
+
+
+class ContainerTool:
+    async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        service, task = service_of(inputs.get("auth"), context), container_task(inputs, context)
+        if service.kubernetes and context.sandbox:
+            raise ToolError(
+                INPUT, "the operator of this worker allows sandboxes only, which a cluster does not promise"
+            )
+        output = ContainerOutput(task.max_bytes, context)
+        async with service_api(service, context) as api:
+            engine = _engine(service, api, context)
+            try:
+                ended = await engine.run(task, output)
+            except ToolError as problem:
+                # A service that cannot be reached may have it running still: the next attempt goes on with it.
+                if engine.has_begun and problem.details.get("code") != "connection":
+                    await _removed(engine, task)
+                raise
+            except asyncio.CancelledError:
+                if engine.has_begun:
+                    await _removed(engine, task)
+                raise
+            await _removed(engine, task)
+        return result_of(ended, output, task, context)
+
+    async def check(self, inputs: Mapping[str, Any], context: ToolContext) -> str:
+        """Whether the service takes the credential. Nothing is run."""
+        service = service_of(inputs.get("auth"), context)
+        async with service_api(service, context) as api:
+            return await _engine(service, api, context).check()
+
+    async def close(self) -> None:
+        """Nothing is open between tasks."""
+
+    def helpers(self) -> dict[str, dict[str, Any]]:
+        return {"container": {"exit_code": None}}
+
+
+def _engine(service: Service, api: ServiceApi, context: ToolContext) -> DockerEngine | KubernetesJobs:
+    return KubernetesJobs(api, context) if service.kubernetes else DockerEngine(api)
+
+
+async def _removed(engine: DockerEngine | KubernetesJobs, task: ContainerTask) -> None:
+    """Whether or not it can be removed, the task has ended as it has. A second cancellation does not stop this."""
+    removing = asyncio.ensure_future(asyncio.wait_for(engine.remove(task.name), _REMOVING_S))
+    was_cancelled = False
+    while not removing.done():
+        try:
+            await asyncio.wait({removing})
+        except asyncio.CancelledError:
+            was_cancelled = True
+    with suppress(ToolError, TimeoutError):
+        removing.result()
+    if was_cancelled:
+        raise asyncio.CancelledError
