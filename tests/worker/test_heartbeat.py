@@ -135,7 +135,7 @@ async def test_a_tool_that_blocks_the_event_loop_keeps_its_lease(monkeypatch: py
         worker.drain()
         await serving
 
-    assert ended.status == "completed"
+    assert ended.lifecycle.status == "completed"
 
 
 @pytest.mark.req("WRK-03", "SRV-11")

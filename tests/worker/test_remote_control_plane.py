@@ -54,8 +54,8 @@ async def test_a_remote_worker_takes_a_playbook_to_its_end() -> None:
     async with wire_server() as server, working(server, Scripted(a=1, b=2, c={"n": 3})):
         ended = await server.run(TWO)
 
-    assert ended.status == "completed"
-    assert ended.results["then"].result == {"n": 3}
+    assert ended.lifecycle.status == "completed"
+    assert ended.outputs.results["then"].result == {"n": 3}
 
 
 @pytest.mark.req("WRK-01")
@@ -90,7 +90,7 @@ async def test_what_the_server_could_not_take_is_sent_again(fault: Any) -> None:
         async with working(server, Scripted(a=1, b=2, c=3), concurrency=1):
             ended = await server.run(TWO)
 
-    assert ended.status == "completed"
+    assert ended.lifecycle.status == "completed"
     assert server.names().count("task.processed") == 3
 
 
@@ -117,7 +117,7 @@ async def test_an_answer_that_was_lost_on_its_way_changes_nothing_twice() -> Non
         async with working(server, Losing(a=1, b=2, c=3), concurrency=1):
             ended = await server.run(TWO)
 
-    assert ended.status == "completed"
+    assert ended.lifecycle.status == "completed"
     assert server.names().count("task.processed") == 3
     assert len({event.event_id for event in server.events}) == len(server.events)
 
@@ -149,7 +149,7 @@ async def test_a_report_that_the_server_cannot_read_costs_its_own_order_only() -
                     refused += [one.execution_id for turn in server.turns for one in turn.reports if unreadable(turn)]
                     await asyncio.sleep(0.01)
 
-    assert second.status == "completed"
+    assert second.lifecycle.status == "completed"
     assert first in refused
 
 
@@ -160,7 +160,7 @@ async def test_large_results_go_through_the_server_before_the_report_that_names_
         ended = await server.run(TWO)
 
     stored = [at for at, (method, _) in enumerate(server.requests) if method == "PUT"]
-    assert ended.status == "completed"
+    assert ended.lifecycle.status == "completed"
     assert len(stored) == 1
     named, *_ = payloads(server.events, TaskProcessed)
     assert server.results.load(present(named.outcome.ref)) is not None
