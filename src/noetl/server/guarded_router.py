@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
+from fastapi.routing import iter_route_contexts
 
 from noetl.server.access.route_guard import guard
 from noetl.server.problem_details import MEDIA_TYPE as PROBLEM
@@ -25,9 +26,23 @@ async def guarded(request: Request) -> None:
     request.state.identity = await guard(request)
 
 
+class GuardedRouter(APIRouter):
+    """The routes of one module, each behind the guard from where it is declared."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(dependencies=[Depends(guarded)], **more)
+
+
 def include(app: FastAPI, router: APIRouter) -> None:
-    """Add the routes of a module. There is no other way in."""
-    app.include_router(router, dependencies=[Depends(guarded)])
+    """Add the routes of a module. There is no other way in.
+
+    The routes themselves are added: `include_router` would make each of them once more for every application, with its
+    parameters and their models, which took four fifths of a server's first request.
+    """
+    if not isinstance(router, GuardedRouter):  # its routes would be open to everybody
+        paths = [route.path for route in iter_route_contexts(router.routes)]
+        raise TypeError(f"the router of {paths} is not a GuardedRouter")
+    app.router.routes.extend(router.routes)
 
 
 class Json(Response):

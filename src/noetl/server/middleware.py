@@ -114,7 +114,7 @@ class Shortcut:
 async def _response(request: Request, endpoint: Any) -> Response:
     """The answer, or the app's own to what went wrong; what it does not know comes out."""
     try:
-        await request.app.dependency_overrides.get(guarded, guarded)(request)  # what every route begins with
+        await guarded(request)  # what every route begins with
         response: Response = await endpoint(request)
     except Exception as problem:
         handlers = request.app.exception_handlers

@@ -6,17 +6,18 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import httpx2
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import FastAPI, Request
 from starlette.responses import PlainTextResponse, StreamingResponse
 
 from noetl.base.clock import ManualClock
 from noetl.operations.identity import Role
 from noetl.operations.tokens import Wanted
 from noetl.secrets.master_keys import MasterKeys
-from noetl.server import guarded_router, problem_details
+from noetl.server import problem_details
 from noetl.server.access.access import Access, install
 from noetl.server.access.limits import Rates
 from noetl.server.configuration import ServerSettings
+from noetl.server.guarded_router import GuardedRouter, include
 from noetl.server.routes import audit, session, tokens, webhooks
 from noetl.server.services import Services, make_services
 from noetl.store.memory import MemoryStore
@@ -53,8 +54,8 @@ class Ground:
         problem_details.install(self.app)
         install(self.app, self.access)
         for module in (audit, session, tokens, webhooks):
-            guarded_router.include(self.app, module.router)
-        guarded_router.include(self.app, _more())
+            include(self.app, module.router)
+        include(self.app, _more())
 
     def client(self, **headers: str) -> httpx2.AsyncClient:
         scheme = "https" if self.access.tls else "http"
@@ -71,9 +72,9 @@ class Ground:
         return self.client(authorization=f"Bearer {await self.token(role, **more)}")
 
 
-def _more() -> APIRouter:
+def _more() -> GuardedRouter:
     """Routes whose rows are in the table, and one that has none."""
-    router = APIRouter()
+    router = GuardedRouter()
 
     @router.get("/api/catalog")
     async def catalogue() -> PlainTextResponse:

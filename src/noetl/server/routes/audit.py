@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 
 from noetl.operations.administration_shapes import AuditPage
 from noetl.operations.audit import audit_page
 from noetl.server.access.access import access_of
-from noetl.server.guarded_router import Json, shows
+from noetl.server.guarded_router import GuardedRouter, Json, shows
 from noetl.store.audit import AuditChainCheck, walked
 
-router = APIRouter(tags=["access"])
+router = GuardedRouter(tags=["access"])
 
 
 @router.get("/api/audit", **shows(AuditPage, summary="The audit log"))

@@ -11,19 +11,19 @@ from functools import cache
 from typing import TypeVar
 
 import msgspec
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from noetl.base.source import Source
 from noetl.language.layout.model import NewStep, StepForm
 from noetl.operations.example_files import example_files
 from noetl.server.bodies import read
-from noetl.server.guarded_router import Json, shows
+from noetl.server.guarded_router import GuardedRouter, Json, shows
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.routes.language import Formatted
 from noetl.server.views.diagnostics import all_shown
 from noetl.tools.kinds import load_kinds
 
-router = APIRouter(tags=["language"])
+router = GuardedRouter(tags=["language"])
 T = TypeVar("T")
 
 

@@ -7,7 +7,7 @@ from difflib import unified_diff
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
 from noetl.net.encoding import from_json
 from noetl.net.net import Net
@@ -23,7 +23,7 @@ from noetl.operations.catalog import (
 )
 from noetl.server.access.audit_writer import OBJECT
 from noetl.server.bodies import JSON, YAML, body_of, media_type, read, require
-from noetl.server.guarded_router import Json, shows
+from noetl.server.guarded_router import GuardedRouter, Json, shows
 from noetl.server.migrations import migrated_text, offered
 from noetl.server.playbook_texts import PlaybookText, checked, decoded, refused
 from noetl.server.problem_details import ProblemDetails
@@ -33,7 +33,7 @@ from noetl.server.views.diagnostics import DiagnosticView, all_shown, shown_cert
 if TYPE_CHECKING:
     from noetl.language.proving.certificate import Certificate
 
-router = APIRouter(tags=["catalogue"])
+router = GuardedRouter(tags=["catalogue"])
 Version = Annotated[str, Query(description="A number, or the author's label.", max_length=200)]
 
 

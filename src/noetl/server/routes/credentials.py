@@ -6,18 +6,18 @@ import os
 from typing import Any
 
 import msgspec
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from noetl.operations.administration_shapes import CredentialCheck, CredentialView, Rotated
 from noetl.operations.credentials import CredentialOperations
 from noetl.operations.master_key_record import key_is_elsewhere, used_key_id
 from noetl.secrets.master_keys import MasterKeys, has_master_keys, load_master_keys
 from noetl.server.bodies import read
-from noetl.server.guarded_router import Json, shows
+from noetl.server.guarded_router import GuardedRouter, Json, shows
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import Services, services_of, tools_of
 
-router = APIRouter(tags=["credentials"])
+router = GuardedRouter(tags=["credentials"])
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

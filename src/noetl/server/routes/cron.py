@@ -7,15 +7,15 @@ from typing import Annotated
 from zoneinfo import ZoneInfo
 
 import msgspec
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
 from noetl.control.schedule.cron import as_written, times
 from noetl.language.reading.trigger import cron_reason
-from noetl.server.guarded_router import Json, shows
+from noetl.server.guarded_router import GuardedRouter, Json, shows
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import services_of
 
-router = APIRouter(tags=["schedules"])
+router = GuardedRouter(tags=["schedules"])
 _FIELDS = 5
 
 

@@ -6,11 +6,11 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
-from noetl.server.guarded_router import Json, shows
+from noetl.server.guarded_router import GuardedRouter, Json, shows
 
-router = APIRouter(tags=["operation"])
+router = GuardedRouter(tags=["operation"])
 _OWN = ("script-src", "style-src", "connect-src")
 _NONE = ("default-src", "base-uri", "frame-ancestors", "form-action")
 _POLICY = "; ".join([*(f"{what} 'none'" for what in _NONE), *(f"{what} 'self'" for what in _OWN)])

@@ -7,14 +7,15 @@ from base64 import b64encode
 from functools import cache
 from hashlib import sha256
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from noetl.server.access.security_headers import POLICY
+from noetl.server.guarded_router import GuardedRouter
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.static_files import built_file, built_files, built_folder
 from noetl.server.ui_files import page_for_nothing
 
-router = APIRouter(include_in_schema=False)
+router = GuardedRouter(include_in_schema=False)
 FOLDER = "_docs"
 _CACHED = "public, max-age=300"
 _INLINE = re.compile(rb"<script>(.*?)</script>", re.S)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import msgspec
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
 from noetl.base.errors import NoRerunError
 from noetl.control.nested.reruns import failed_loops, only_failed_loop
@@ -17,7 +17,7 @@ from noetl.server.access.audit_writer import OBJECT
 from noetl.server.bodies import read, read_optional
 from noetl.server.execution_control import Action, Bulk, BulkRequest, in_bulk, steer_one
 from noetl.server.execution_search import Filter, Status, checked_cursor, execution_of, labelled, matching
-from noetl.server.guarded_router import Json, shows
+from noetl.server.guarded_router import GuardedRouter, Json, shows
 from noetl.server.idempotency import HEADER, REPLAYED
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import Services, identity_of, services_of
@@ -25,7 +25,7 @@ from noetl.server.start_requests import RerunSource, Started, StartRequest, star
 from noetl.server.tracing import HEADER as TRACEPARENT
 from noetl.server.views.executions import detailed, version_of
 
-router = APIRouter(tags=["executions"])
+router = GuardedRouter(tags=["executions"])
 _KEY = {
     "name": "Idempotency-Key",
     "in": "header",

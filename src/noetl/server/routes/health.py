@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import Literal
 
 import msgspec
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from noetl.base.clock import rfc3339
 from noetl.control.background.garbage_collection import INCIDENT
 from noetl.control.commit.quarantine import Incident
-from noetl.server.guarded_router import Json, shows
+from noetl.server.guarded_router import GuardedRouter, Json, shows
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import Services, services_of
 from noetl.server.workers import LIVE_S
 from noetl.store.notices import NoticeState
 
-router = APIRouter(tags=["operation"])
+router = GuardedRouter(tags=["operation"])
 STATES = ("running", "paused", "completed", "failed", "cancelled")
 
 

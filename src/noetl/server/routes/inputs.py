@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import msgspec
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
 from noetl.net.encoding import from_json
 from noetl.operations.catalog import registered_version
-from noetl.server.guarded_router import Json, shows
+from noetl.server.guarded_router import GuardedRouter, Json, shows
 from noetl.server.playbook_texts import PlaybookText, checked, refused, text_of
 from noetl.server.services import services_of
 from noetl.server.views.diagnostics import shown_certificate
 
-router = APIRouter(tags=["catalogue"])
+router = GuardedRouter(tags=["catalogue"])
 
 
 class WorkloadInput(msgspec.Struct, frozen=True, kw_only=True):

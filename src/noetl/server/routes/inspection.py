@@ -7,7 +7,7 @@ import hashlib
 from typing import Annotated, Any
 
 import msgspec
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
 from noetl.control.views.side_run_views import SideRunView
 from noetl.control.views.token_views import TokenView
@@ -16,7 +16,7 @@ from noetl.operations.api_shapes import EventPage, LiveOutputPage, LogLine, LogP
 from noetl.operations.explanation import Explanation, explanation_of, live_side_runs, live_tokens
 from noetl.operations.results import execution_ending, log_line, recorded_ctx, step_ending
 from noetl.server.execution_search import execution_of
-from noetl.server.guarded_router import Json, shows
+from noetl.server.guarded_router import GuardedRouter, Json, shows
 from noetl.server.ranges import ranged
 from noetl.server.routes.language import GRAPH_MEDIA, GraphFormat, drawing_response
 from noetl.server.services import Services, services_of
@@ -27,7 +27,7 @@ from noetl.server.views.timeline import Timeline, timeline_of
 from noetl.server.worker_matching import obstacles_of
 from noetl.store.contract import SingleRow
 
-router = APIRouter(tags=["one execution"])
+router = GuardedRouter(tags=["one execution"])
 _PAGE = 2_000
 Step = Annotated[str | None, Query(max_length=300)]
 After = Annotated[int, Query(ge=0, le=2**62, description="Only events past this number.")]

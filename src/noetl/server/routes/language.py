@@ -9,13 +9,13 @@ import asyncio
 from typing import Any, Literal
 
 import msgspec
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from noetl.base.source import Source
 from noetl.language.reading.playbook import Dialect
 from noetl.net.net import Net
 from noetl.server.bodies import read
-from noetl.server.guarded_router import Json, shows
+from noetl.server.guarded_router import GuardedRouter, Json, shows
 from noetl.server.migrations import Migrated, conversion_of, offered
 from noetl.server.migrations import migrated as migrated_view
 from noetl.server.playbook_texts import PlaybookText, checked, refused, text_of
@@ -23,7 +23,7 @@ from noetl.server.problem_details import ProblemDetails
 from noetl.server.views.diagnostics import Outline, all_shown, outlined
 from noetl.tools.kinds import load_kinds
 
-router = APIRouter(tags=["language"])
+router = GuardedRouter(tags=["language"])
 
 GraphFormat = Literal["svg", "json", "mermaid", "dot", "text"]
 _MEDIA = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
 from noetl.engine.commands import ChangeLimit
 from noetl.events.control import StepRate
@@ -14,12 +14,12 @@ from noetl.operations.api_shapes import PlaybookLimitView, StepLimitView
 from noetl.operations.limits import limit_playbook, limit_step, playbook_limits, step_limits
 from noetl.server.bodies import read
 from noetl.server.execution_search import execution_of
-from noetl.server.guarded_router import Json, shows
+from noetl.server.guarded_router import GuardedRouter, Json, shows
 from noetl.server.services import Services, identity_of, services_of
 from noetl.server.views.states import state_of
 from noetl.store.contract import ExecutionRow
 
-router = APIRouter(tags=["limits"])
+router = GuardedRouter(tags=["limits"])
 
 
 class PlaybookLimiting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

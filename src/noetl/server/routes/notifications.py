@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import msgspec
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
 from noetl.control.notifications.rules import NotificationRule
 from noetl.operations.administration_shapes import NoticePage, NoticeView, TriedDestination
 from noetl.server.bodies import read
-from noetl.server.guarded_router import Json, shows
+from noetl.server.guarded_router import GuardedRouter, Json, shows
 from noetl.server.services import services_of
 from noetl.store.notices import NoticeState
 
-router = APIRouter(tags=["notifications"])
+router = GuardedRouter(tags=["notifications"])
 
 
 class NotificationRuleList(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 import msgspec
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from noetl.base.crash_points import crash_point
 from noetl.base.errors import AbsentError, BackendError
@@ -27,12 +27,12 @@ from noetl.events.orders import Turn, TurnAnswer
 from noetl.events.secret_materials import Ask, Material
 from noetl.events.worker_protocol import read_turn
 from noetl.server.bodies import JSON, body_of, invalid, require
-from noetl.server.guarded_router import Json, shows
+from noetl.server.guarded_router import GuardedRouter, Json, shows
 from noetl.server.problem_details import ProblemDetails, unknown
 from noetl.server.services import Services, identity_of, services_of
 from noetl.server.workers import WorkerRow
 
-router = APIRouter(tags=["workers"])
+router = GuardedRouter(tags=["workers"])
 PROTOCOL, HEADER = "1", "noetl-protocol"
 UNREGISTERED = "unregistered"
 LONGEST_S = 60.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import msgspec
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
 from noetl.base.errors import InvalidError
 from noetl.control.outside.delivery import MESSAGE_TTL_S, DeliveryResult
@@ -21,11 +21,11 @@ from noetl.operations.timers import running_timers
 from noetl.server.access.audit_writer import OBJECT
 from noetl.server.bodies import read
 from noetl.server.execution_search import execution_of
-from noetl.server.guarded_router import Json, shows
+from noetl.server.guarded_router import GuardedRouter, Json, shows
 from noetl.server.problem_details import ProblemDetails, unknown
 from noetl.server.services import identity_of, services_of
 
-router = APIRouter(tags=["from outside"])
+router = GuardedRouter(tags=["from outside"])
 
 
 class MessageBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -6,19 +6,19 @@ from importlib.resources import files
 from typing import Annotated, Any, Literal
 
 import msgspec
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
 from noetl.base.clock import rfc3339
 from noetl.base.ids import uuid7
 from noetl.operations.catalog import catalog_id
-from noetl.server.guarded_router import Json, shows
+from noetl.server.guarded_router import GuardedRouter, Json, shows
 from noetl.server.playbook_texts import PlaybookText, checked, refused
 from noetl.server.services import Services, services_of
 from noetl.server.start_requests import Started, begin
 from noetl.store.catalog import CatalogRow
 from noetl.store.contract import ExecutionRow
 
-router = APIRouter(tags=["overview"])
+router = GuardedRouter(tags=["overview"])
 _MINUTES = 60
 _LOOKED_AT = 5_000  # executions of the last hour; past that the charts show the newest part of it
 _PAGE = 500

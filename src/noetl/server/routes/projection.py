@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
 from noetl.events.projection.state_history import StateHistory
 from noetl.server.execution_search import execution_of
-from noetl.server.guarded_router import Json, shows
+from noetl.server.guarded_router import GuardedRouter, Json, shows
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import services_of
 from noetl.server.views.iterations import IterationView, iteration_of
 from noetl.server.views.projection import LoopsView, ProjectionView, shown_loops, shown_projection
 
-router = APIRouter(tags=["one execution"])
+router = GuardedRouter(tags=["one execution"])
 At = Annotated[int | None, Query(ge=1, le=2**31, description="A seq; now without it.")]
 Since = Annotated[int, Query(ge=0, le=2**31, description="Only what changed after this seq.")]
 Step = Annotated[str | None, Query(max_length=300)]

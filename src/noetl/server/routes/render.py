@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 import msgspec
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from noetl.base.errors import TemplateError, ToolError
 from noetl.engine.execution import Execution
@@ -18,7 +18,7 @@ from noetl.events.steps import StepScheduled
 from noetl.operations.results import newest_event
 from noetl.server.bodies import read
 from noetl.server.execution_search import execution_of
-from noetl.server.guarded_router import Json, shows
+from noetl.server.guarded_router import GuardedRouter, Json, shows
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import Services, services_of
 from noetl.server.views.states import state_of
@@ -26,7 +26,7 @@ from noetl.templates.budget import MAX_STEPS
 from noetl.templates.render import render_within
 from noetl.templates.scope import Scope
 
-router = APIRouter(tags=["one execution"])
+router = GuardedRouter(tags=["one execution"])
 _LONGEST = 65_536
 # Callers write these templates, so they never run on the event loop. They have one thread to themselves: those of
 # `asyncio.to_thread` load results and check playbooks, and a row of callers could take all of them.

@@ -8,18 +8,18 @@ import re
 from typing import Annotated
 
 import msgspec
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
 from noetl.base.errors import ToolError
 from noetl.events.references import Reference
 from noetl.server.bodies import JSON, body_of, require
-from noetl.server.guarded_router import Json, shows
+from noetl.server.guarded_router import GuardedRouter, Json, shows
 from noetl.server.problem_details import ProblemDetails, unknown
 from noetl.server.ranges import ranged
 from noetl.server.services import Services, services_of
 from noetl.store.results.files import key_of, schema_hint
 
-router = APIRouter(tags=["results"])
+router = GuardedRouter(tags=["results"])
 _CHECKSUM = re.compile(r"[0-9a-f]{64}")
 
 

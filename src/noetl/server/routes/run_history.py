@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
-from noetl.server.guarded_router import Json, shows
+from noetl.server.guarded_router import GuardedRouter, Json, shows
 from noetl.server.problem_details import unknown
 from noetl.server.services import services_of
 from noetl.server.views.run_history import RunHistory, run_history
 
-router = APIRouter(tags=["catalogue"])
+router = GuardedRouter(tags=["catalogue"])
 
 
 @router.get("/api/catalog/{path:path}/runs", **shows(RunHistory, summary="The last runs of a playbook, step by step"))

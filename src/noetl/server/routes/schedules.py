@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
 from noetl.operations.api_shapes import Backfilled, ScheduleList, ScheduleView
 from noetl.operations.schedules import ScheduleOperations
 from noetl.server.bodies import read
-from noetl.server.guarded_router import Json, shows
+from noetl.server.guarded_router import GuardedRouter, Json, shows
 from noetl.server.services import services_of
 
-router = APIRouter(tags=["schedules"])
+router = GuardedRouter(tags=["schedules"])
 
 
 class Backfilling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

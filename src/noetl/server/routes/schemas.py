@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from noetl.base.clock import rfc3339
 from noetl.base.errors import RefusedError
 from noetl.server.bodies import read
-from noetl.server.guarded_router import Json, shows
+from noetl.server.guarded_router import GuardedRouter, Json, shows
 from noetl.server.problem_details import ProblemDetails, unknown
 from noetl.server.services import services_of
 from noetl.store.schemas import ResultSchema, find_schema, newest_schemas, register_schema
 
-router = APIRouter(tags=["results"])
+router = GuardedRouter(tags=["results"])
 
 
 class RegisteringSchema(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

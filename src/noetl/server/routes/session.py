@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import msgspec
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from noetl.operations.administration_shapes import SessionShape
 from noetl.operations.identity import Caller, Role
@@ -14,10 +14,10 @@ from noetl.server.access.origins import network_of
 from noetl.server.access.route_guard import passed
 from noetl.server.access.sessions import WHOLE_S, csrf_of
 from noetl.server.bodies import read
-from noetl.server.guarded_router import Json, shows
+from noetl.server.guarded_router import GuardedRouter, Json, shows
 from noetl.server.problem_details import ProblemDetails, too_busy
 
-router = APIRouter(tags=["access"])
+router = GuardedRouter(tags=["access"])
 
 
 class SignIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -8,20 +8,20 @@ from contextlib import aclosing
 from typing import Annotated, Any
 
 import msgspec
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 from starlette.types import Receive, Scope, Send
 
 from noetl.events.executions import PlaybookProcessed
 from noetl.operations.executions import execution_view
 from noetl.server.event_hub import heard_within
 from noetl.server.execution_search import execution_of
-from noetl.server.guarded_router import shows
+from noetl.server.guarded_router import GuardedRouter, shows
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import Services, identity_of, services_of
 from noetl.server.views.events import Names, shown_event
 from noetl.store.contract import SingleRow
 
-router = APIRouter(tags=["live"])
+router = GuardedRouter(tags=["live"])
 _PAGE = 500
 _GATHER_S = 0.1  # rows that change often are told so often at most
 _OUTPUT_S = 0.25  # and lines of output so often

@@ -6,18 +6,18 @@ from collections.abc import Collection
 from typing import Annotated, Any
 
 import msgspec
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
 from noetl.operations.api_shapes import TaskPage, TaskView
 from noetl.operations.human_tasks import TaskFilter, task_page, task_view
 from noetl.operations.identity import Caller
 from noetl.server.bodies import read, read_optional
-from noetl.server.guarded_router import Json, shows
+from noetl.server.guarded_router import GuardedRouter, Json, shows
 from noetl.server.idempotency import HEADER, REPLAYED, IdempotencyKeys, digest, named
 from noetl.server.services import identity_of, services_of
 from noetl.store.human_tasks import TaskState
 
-router = APIRouter(tags=["human tasks"])
+router = GuardedRouter(tags=["human tasks"])
 
 
 class Acting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

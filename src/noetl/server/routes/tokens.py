@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import msgspec
-from fastapi import APIRouter, Request
+from fastapi import Request
 
 from noetl.operations.administration_shapes import AccessTokenView, MadeToken
 from noetl.operations.identity import Role
 from noetl.operations.tokens import Wanted, made_token, token_view
 from noetl.server.access.access import access_of
 from noetl.server.bodies import read
-from noetl.server.guarded_router import Json, shows
+from noetl.server.guarded_router import GuardedRouter, Json, shows
 from noetl.server.problem_details import unknown
 
-router = APIRouter(tags=["access"])
+router = GuardedRouter(tags=["access"])
 
 
 class NewToken(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
 from noetl.operations.api_shapes import DeadLetterList, DeadLettersChanged, NewTrigger, TriggerList, TriggerView
 from noetl.operations.triggers import TriggerOperations
 from noetl.server.bodies import read
-from noetl.server.guarded_router import Json, shows
+from noetl.server.guarded_router import GuardedRouter, Json, shows
 from noetl.server.services import identity_of, services_of
 from noetl.tools.kinds import load_kinds
 
-router = APIRouter(tags=["triggers"])
+router = GuardedRouter(tags=["triggers"])
 Item = Annotated[str | None, Query(description="The item of one dead letter; all of them when left out.")]
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
+from noetl.server.guarded_router import GuardedRouter
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.static_files import built_file, built_files
 from noetl.server.ui_files import FOLDER, page_for
 
-router = APIRouter(include_in_schema=False)
+router = GuardedRouter(include_in_schema=False)
 
 SCREENS = (
     "catalog",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from noetl.base.clock import rfc3339
 from noetl.base.errors import RefusedError
@@ -21,11 +21,11 @@ from noetl.server.access.origins import network_of
 from noetl.server.access.signatures import Signed, claimed, is_signed
 from noetl.server.access.webhook_effects import Delivered, take_effect
 from noetl.server.bodies import JSON, body_of, read, require, strict_json
-from noetl.server.guarded_router import Json, shows
+from noetl.server.guarded_router import GuardedRouter, Json, shows
 from noetl.server.problem_details import ProblemDetails, too_busy, unknown
 from noetl.server.services import identity_of, services_of
 
-router = APIRouter(tags=["webhooks"])
+router = GuardedRouter(tags=["webhooks"])
 
 TIMESTAMP, SIGNATURE, DELIVERY = "noetl-timestamp", "noetl-signature", "noetl-delivery"
 MAX_BYTES = 1 << 20

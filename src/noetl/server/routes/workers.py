@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import msgspec
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from noetl.control.claiming.pools import Pool, PoolRate
 from noetl.control.claiming.worker_abilities import WorkerAbilities, labels_text
 from noetl.server.bodies import read
-from noetl.server.guarded_router import Json, shows
+from noetl.server.guarded_router import GuardedRouter, Json, shows
 from noetl.server.problem_details import ProblemDetails, unknown
 from noetl.server.routes.orders import PROTOCOL, check_own, check_pools, check_protocol
 from noetl.server.services import Services, identity_of, services_of
@@ -18,7 +18,7 @@ from noetl.server.worker_matching import Crew, crews_of, obstacles
 from noetl.server.workers import WorkerRow, WorkerView, given_id, worker_view
 from noetl.store.contract import DEFAULT_POOL
 
-router = APIRouter(tags=["workers"])
+router = GuardedRouter(tags=["workers"])
 
 
 class Announcing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
