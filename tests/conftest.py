@@ -7,16 +7,34 @@ A test that fails is not tried again (docs/decisions/0009): it waits for what it
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
+import pytest
 from hypothesis import settings
 from hypothesis.internal.conjecture import providers
+from hypothesis.internal.detection import is_hypothesis_test
 
-HERE = Path(__file__).parent
-IS_DEEP = "NOETL_DEEP" in os.environ
+from tests import processor_time
+from tests.volume import IS_DEEP
+
+FEWEST_EXAMPLES = 20
 
 settings.register_profile("same each time", derandomize=True, deadline=None)
 if not IS_DEEP:
     settings.load_profile("same each time")
     # Hypothesis also tries words that stand in our modules, of those that are loaded by then, and that is chance.
     vars(providers)["is_local_module_file"] = lambda path: False
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if file := os.environ.get(processor_time.FILE):
+        config.pluginmanager.register(processor_time.Meter(file))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A test names the examples it needs to find new mistakes; a third of them keeps known ones away."""
+    functions = {item.function for item in items if isinstance(item, pytest.Function)}
+    for function in functions if not IS_DEEP else ():
+        if is_hypothesis_test(function):
+            named = function._hypothesis_internal_use_settings
+            fewer = min(named.max_examples, max(FEWEST_EXAMPLES, named.max_examples // 3))
+            function._hypothesis_internal_use_settings = settings(named, max_examples=fewer)

@@ -22,8 +22,9 @@ from tests.engine_script import net_of
 from tests.faults.processes import noetl, written
 from tests.faults.tearing import Torn, Watched, cut_checkpoint, cut_log
 from tests.playbook_runs import Scripted
+from tests.volume import IS_DEEP
 
-CUTS = 1_000 if os.environ.get("NOETL_DEEP") else 40
+CUTS = 1_000 if IS_DEEP else 40
 CHECKPOINTS = CUTS // 4  # of them tear a checkpoint, the others the log
 WORK = """
 workload: {numbers: [1, 2, 3, 4, 5, 6, 7, 8]}

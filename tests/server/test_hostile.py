@@ -16,6 +16,7 @@ from noetl.store.postgres.store import PostgresStore
 from tests.contracts.stores import fresh_url
 from tests.server.hostile import not_json, odd_json, strings
 from tests.server.talking import Talk, talking
+from tests.volume import IS_DEEP
 
 OF_WORKERS = ("/api/orders/", "/api/nets/", "/api/workers")
 DECLARED = {400, 401, 403, 404, 405, 409, 411, 413, 415, 422, 426, 428, 429}
@@ -47,7 +48,7 @@ async def test_what_is_no_json_is_refused_by_every_route_and_what_is_odd_breaks_
         assert len(routes) > 15
         for number, (method, path) in enumerate(routes):
             client = worker if path.startswith(OF_WORKERS) else talk.client
-            step = 1 if path == "/api/executions" else 7
+            step = 1 if path == "/api/executions" else 7 if IS_DEEP else 21
             for body in refused[number % step :: step]:
                 answer = await sent(client, method, path, body)
                 assert answer.status_code in _expected(body, path), (method, path, body[:60], answer.text)
@@ -116,11 +117,12 @@ async def test_texts_are_given_back_as_they_came_or_refused() -> None:
         detail = await talk.get(f"/api/executions/{told['execution_id']}")
         assert detail["payload"] == payload
         for number, text in enumerate(texts):
-            outcomes += await _in_a_message(talk, text)
+            if IS_DEEP or number % 3 == 0 or "\x00" in text:
+                outcomes += await _in_a_message(talk, text)
             if number % 8 == 0 or "\x00" in text:
                 outcomes += await _in_names(talk, text)
                 outcomes += await _in_searches(talk, text)
-    assert outcomes["kept"] > 400, outcomes
+    assert outcomes["kept"] > (400 if IS_DEEP else 150), outcomes
     assert outcomes["refused"] > 20, outcomes
 
 

@@ -6,19 +6,17 @@ costs there and in an ordinary template. The system ends the child when it takes
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from bench import hostile_templates
 from bench.hostile_templates import KINDS, Report
 from noetl.templates import prices, reverse_search
+from tests.volume import IS_DEEP
 
 # A step may cost that many times what it costs in an ordinary template. Real defects cost thousands; a shared processor
 # whose caches others fill has made twelve of one.
 FACTOR = 40
 STEPS = 4_000
-DEEP = bool(os.environ.get("NOETL_DEEP"))
 SAMPLE = {"methods": 23, "filters": 101, "tests": 29, "operators": 41}  # every so many cases are tried; all, when deep
 SIZES = (40, 2_400, 60_000)
 
@@ -27,7 +25,7 @@ SIZES = (40, 2_400, 60_000)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.req("TPL-11")
 def test_a_step_costs_about_the_same_whatever_the_template_does(kind: str, size: int) -> None:
-    part = "0/1" if DEEP else f"{size % SAMPLE[kind]}/{SAMPLE[kind]}"
+    part = "0/1" if IS_DEEP else f"{size % SAMPLE[kind]}/{SAMPLE[kind]}"
 
     told = hostile_templates.report(kind, size, max_steps=STEPS, factor=FACTOR, cpu_limit_s=600, part=part)
 

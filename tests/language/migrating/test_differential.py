@@ -4,13 +4,12 @@ The original and the migrated text run side by side in the engine, on a memory s
 Status, error, result, `ctx`, delays and the calls with their inputs are compared, in order. The order does not count in
 playbooks with parallel branches or iterations, nor do keys of `ctx` that the migration says it has added; what such a
 playbook does may depend on which branch comes first, and then the new text must do what the old one does in some order.
-`make test` runs a few hundred seeds of each spelling, `make test-deep` 5,000, 1,000 of them with steps of any parts.
+`make test` runs 20 to 60 seeds of each spelling, `make test-deep` 5,000 in all, 1,000 of them with steps of any parts.
 """
 
 from __future__ import annotations
 
 import functools
-import os
 import re
 from random import Random
 from typing import Any
@@ -25,13 +24,13 @@ from tests import quick_yaml
 from tests.language.migrating.random_playbooks import Playbooks, text_of
 from tests.language.migrating.side_by_side import did, differences, is_parallel
 from tests.narrowing import present
+from tests.volume import IS_DEEP
 
 KINDS = load_kinds()
-IS_DEEP = os.environ.get("NOETL_DEEP") == "1"
-SEEDS = {"v2-case": 180, "v2-eval": 60, "v10-io": 60, "mixed": 60, "any": 60}
+SEEDS = {"v2-case": 60, "v2-eval": 20, "v10-io": 20, "mixed": 20, "any": 40}
 if IS_DEEP:
     SEEDS = {"v2-case": 2520, "v2-eval": 1020, "v10-io": 480, "mixed": 1020, "any": 1020}
-CHUNK = 60
+CHUNK = 60 if IS_DEEP else 20
 ORDERS = 24
 ONE_BY_ONE = ("mode: parallel", "mode: sequential")
 ADDED = re.compile(r"\bctx\.(\w+) tells")
