@@ -54,3 +54,14 @@ def test_a_notice_whose_credential_is_not_stored_yet_is_warned_of(
 
     call("credential", "set", "mail", "--db", db, stdin="long-enough")
     assert call("register", str(file), "--db", db) == (0, "jobs/a version 1\n", "")
+
+
+def test_of_a_folder_every_playbook_below_it_is_registered(tmp_path: Path) -> None:
+    (tmp_path / "books" / "deep").mkdir(parents=True)
+    (tmp_path / "books" / "a.yaml").write_text(GOOD)
+    (tmp_path / "books" / "deep" / "b.yml").write_text(GOOD.replace("jobs/a", "jobs/b"))
+    (tmp_path / "books" / "other.yaml").write_text("just: data\n")
+
+    done = call("register", str(tmp_path / "books"), "--db", str(tmp_path / "s.db"))
+
+    assert done == (0, "jobs/a version 1\njobs/b version 1\n", "")

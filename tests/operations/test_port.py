@@ -17,13 +17,31 @@ SOURCE = Path(__file__).parents[2] / "src" / "noetl"
 # What only a store of this machine can do: a server gives no credential out, and takes no token that was chosen.
 LOCAL_ALONE = {"adopt_token", "check_credential"}
 
-# The one place that chooses between a server and a store, for asking and for reading what was recorded.
-CHOOSES = {"connection.py", "queries.py", "live_completion.py"}
+# The one module that chooses between a server and a store.
+CHOOSES = "connection.py"
+
+# Whoever uses these knows which of the two it talks to.
+TELLING_APART = {
+    "server_meant",
+    "find_server",
+    "ServerPlace",
+    "StorePlace",
+    "LocalOperations",
+    "AsyncClient",
+    "RemoteRecords",
+}
+
+# Who may know, and why.
+KNOW = {
+    "doctor_checks.py": {"server_meant"},  # it examines the connection itself: is there a server, does it answer?
+    "embedded_runs.py": {"StorePlace"},  # drives the execution in this process: no server would let it
+}
 
 
 def calls(kind: type) -> Iterator[str]:
     for name, member in inspect.getmembers(kind):
-        if not name.startswith("_") and inspect.iscoroutinefunction(member):
+        is_call = inspect.iscoroutinefunction(member) or inspect.isasyncgenfunction(member)
+        if not name.startswith("_") and is_call:
             yield name
 
 
@@ -35,25 +53,48 @@ def test_a_call_on_a_local_store_is_a_call_of_the_client(name: str) -> None:
     assert inspect.signature(here) == inspect.signature(there)
 
 
-def imported(path: Path) -> set[str]:
-    """Modules that a module imports when it runs; those of its annotations aside."""
+def at_run_time(path: Path) -> ast.Module:
+    """The code of a module as it runs, without its annotations."""
     tree = ast.parse(path.read_text())
     for node in ast.walk(tree):
-        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
-            node.body = []
+        match node:
+            case ast.If(test=ast.Name(id="TYPE_CHECKING")):
+                node.body = []
+            case ast.arg():
+                node.annotation = None
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                node.returns = None
+    return tree
+
+
+def imported(path: Path) -> set[str]:
+    """Modules that a module imports when it runs."""
+    tree = at_run_time(path)
     return {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module is not None}
 
 
 @pytest.mark.parametrize("path", sorted((SOURCE / "cli").glob("*.py")), ids=lambda path: path.name)
 def test_no_command_opens_a_store_and_talks_to_a_server(path: Path) -> None:
     """A command that does both has two implementations of what it asks for, and they drift."""
-    if path.name in CHOOSES:
+    if path.name == CHOOSES:
         return
     modules = imported(path)
 
     opens = {name for name in modules if name in ("noetl.store.open_store", "noetl.control.executions")}
     talks = {name for name in modules if name.startswith("noetl.client")}
     assert not (opens and talks), f"{path.name} opens a store and talks to a server: ask through cli/connection.py"
+
+
+@pytest.mark.parametrize("path", sorted((SOURCE / "cli").glob("*.py")), ids=lambda path: path.name)
+def test_no_command_knows_whether_it_talks_to_a_server_or_to_a_store(path: Path) -> None:
+    """Only a command that must know may know; everything else would become a second implementation of a rule."""
+    if path.name == CHOOSES:
+        return
+    tree = at_run_time(path)
+
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    names |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert names & TELLING_APART == KNOW.get(path.name, set())
 
 
 @pytest.mark.parametrize("path", sorted((SOURCE / "server" / "routes").glob("*.py")), ids=lambda path: path.name)

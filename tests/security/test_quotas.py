@@ -104,7 +104,7 @@ async def test_a_subject_reads_only_so_many_streams() -> None:
         async with client.stream("GET", "/api/stream") as one, client.stream("GET", "/api/stream") as two:
             third = await client.get("/api/stream")
         async with asyncio.timeout(60):
-            while talk.services.usage.streams:  # the server hears of it a moment later
+            while talk.services.listeners.usage.streams:  # the server hears of it a moment later
                 await asyncio.sleep(0.01)
         async with client.stream("GET", "/api/stream") as fourth:
             pass
@@ -157,7 +157,7 @@ async def test_two_servers_on_one_store_count_together() -> None:
         first = answers[0].json()["execution_id"]
         await other.post(f"/api/executions/{first}/cancel")  # the server that started it hears of it from the store
         before = await started(clients[1])
-        await one.services.usage.share(store)
+        await one.services.listeners.usage.share(store)
         again = await started(clients[1])
 
     assert [answer.status_code for answer in answers] == [201, 201, 201, 429, 429]

@@ -138,7 +138,7 @@ async def talking(
     if token is None:
         token, _ = await services.access.tokens.create(Wanted(subject="another", role=Role.ADMIN))
     talk = Talk(services, build(services), token)
-    async with services.hub.listening():
+    async with services.listeners.hub.listening():
         beside = [asyncio.ensure_future(one) for one in background(services)]
         if (worker := worker_of(services)) is not None:
             beside.append(asyncio.ensure_future(work(services, worker)))
@@ -149,5 +149,5 @@ async def talking(
         finally:
             await talk.close()
             services.stopping = True
-            services.hub.close()
+            services.listeners.hub.close()
             await put_down([*beside, *services.calls.values()])

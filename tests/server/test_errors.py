@@ -146,7 +146,7 @@ async def test_a_number_that_cannot_be_stored_is_refused() -> None:
     async with talking(workers=0) as talk:
         worker = await talk.as_worker()
         problem = OverflowError("Python int too large to convert to SQLite INTEGER")
-        with mock.patch.object(talk.services.for_workers, "renew", side_effect=problem):
+        with mock.patch.object(talk.services.control.for_workers, "renew", side_effect=problem):
             answer = await worker.post(
                 "/api/orders/heartbeat", json={"worker_id": worker.worker_id, "leases": {"o": 2**70}}
             )

@@ -31,7 +31,7 @@ async def test_a_worker_that_leaves_in_the_middle_of_a_request_is_no_error(
         )
         writer.write(head.encode())
         await writer.drain()
-        meters = talk.services.meters.requests
+        meters = talk.services.listeners.meters.requests
         writer.close()
         await writer.wait_closed()
         async with asyncio.timeout(60):

@@ -57,7 +57,7 @@ async def serving(results: ResultStore) -> AsyncIterator[Talk]:
     try:
         async with talking(results=results, tools=tools) as talk:
             yield talk
-            await talk.services.executions.close()
+            await talk.services.control.executions.close()
     finally:
         await asyncio.to_thread(results.close)
 

@@ -113,13 +113,13 @@ async def test_the_whole_system_includes_what_other_servers_do() -> None:
     ):
         await one.register(HELD)
         services = one.services
-        with services.hub.listen(None) as moved:
-            at = services.hub.number
+        with services.listeners.hub.listen(None) as moved:
+            at = services.listeners.hub.number
             execution_id = (await two.start())["execution_id"]
             async with asyncio.timeout(60):
                 await moved.wait()
 
-        assert [change.execution_id for change in services.hub.since(at) or ()] == [execution_id]
+        assert [change.execution_id for change in services.listeners.hub.since(at) or ()] == [execution_id]
 
 
 async def test_who_begins_to_listen_while_the_hub_looks_around_misses_nothing() -> None:
@@ -152,7 +152,7 @@ async def test_who_begins_to_listen_while_the_hub_looks_around_misses_nothing() 
 
 async def test_a_position_that_is_forgotten_is_not_guessed_at() -> None:
     async with talking(workers=0) as talk:
-        hub = talk.services.hub
+        hub = talk.services.listeners.hub
         for number in range(10_005):
             hub._note(f"x{number}", 1)
         hub._note("x10004", 1)

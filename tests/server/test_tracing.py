@@ -83,7 +83,7 @@ async def test_an_execution_is_one_trace_with_its_steps_and_tasks(monkeypatch: p
 async def test_without_a_collector_nothing_is_sent_and_nothing_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OTEL_EXPORTER_OTLP_ENDPOINT", raising=False)
     async with talking() as talk:
-        assert talk.services.tracing is None
+        assert talk.services.listeners.tracing is None
         await talk.ran()
 
 

@@ -24,8 +24,8 @@ from noetl.base.settings import home
 from noetl.cli.contexts import add, read_token, token_for, write_token
 from noetl.cli.dev import open_browser
 from noetl.cli.live import print_line
-from noetl.cli.run import Allowed
 from noetl.cli.server_process import say_master_key, say_token
+from noetl.cli.tool_options import Allowed
 
 CONTEXT = "cluster"
 _READY_S = 60.0

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.connection import reads_server_option
-from noetl.cli.queries import ID_HELP, as_json, db_option, find_execution, id_argument, read, results_of
+from noetl.cli.connection import place_meant, read, reads_server_option
+from noetl.cli.queries import ID_HELP, as_json, db_option, find_execution, id_argument
 from noetl.cli.terminal import color_option
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @color_option
 def command(given: str, db: str | None) -> None:
     """Print the `ctx` of an execution as JSON: its variables now, or when it ended."""
-    click.echo(as_json(read(db, lambda history: _ctx(history, given, results_of(db)))))
+    click.echo(as_json(read(db, lambda history: _ctx(history, given, place_meant(db).results()))))
 
 
 async def _ctx(history: Records, given: str, results: Results) -> dict[str, Any]:

@@ -6,8 +6,8 @@ import sys
 
 import click
 
-from noetl.cli.run import Allowed, deny_option, kinds_option, sandbox_option
 from noetl.cli.terminal import color_option
+from noetl.cli.tool_options import Allowed, deny_option, kinds_option, sandbox_option
 
 CONTEXT = "dev"
 

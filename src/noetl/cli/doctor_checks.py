@@ -225,9 +225,9 @@ def _version_of(module: str) -> str:
 
 
 def _server(server: str | None, db: str | None) -> Iterator[DoctorFinding]:
-    from noetl.cli.connection import reached
+    from noetl.cli.connection import server_meant
 
-    there = reached(server, db)
+    there = server_meant(server, db)
     if there is None:
         return
     import httpx2

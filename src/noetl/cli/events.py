@@ -7,19 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.connection import reads_server_option
+from noetl.cli.connection import known_step, read, reads_server_option
 from noetl.cli.live_completion import STEP
-from noetl.cli.queries import (
-    ID_HELP,
-    as_json,
-    db_option,
-    find_execution,
-    followed,
-    id_argument,
-    known_step,
-    pages,
-    read,
-)
+from noetl.cli.queries import ID_HELP, as_json, db_option, find_execution, id_argument
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
@@ -66,11 +56,12 @@ def command(
         raise click.UsageError("what grows has no end to close a JSON list with: use -o jsonl with --follow")
 
     async def print_events(history: Records) -> None:
+        from noetl.operations.executions import event_pages, followed_events
         from noetl.store.contract import SingleRow
 
         row = await find_execution(history, given)
         await known_step(history, row, step)
-        stream = followed if follow else pages
+        stream = followed_events if follow else event_pages
         listed: list[dict[str, Any]] = []
         async for events in stream(history, row.execution_id, after=after, only=SingleRow(types=types, step=step)):
             for event in events:

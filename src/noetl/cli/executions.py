@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.connection import reads_server_option
+from noetl.cli.connection import read, reads_server_option
 from noetl.cli.live_completion import EXECUTION, PLAYBOOK
 from noetl.cli.output_formats import list_output, print_list
-from noetl.cli.queries import QueryRefused, db_option, read
+from noetl.cli.queries import QueryRefused, db_option
 from noetl.cli.terminal import color_option, visible, width
 
 if TYPE_CHECKING:

@@ -1,46 +1,50 @@
-"""Watching an execution to its end: shown as it goes, its result printed, its ending as an exit code.
+"""Following an execution to its end: shown as it goes, its result printed, its ending as an exit code.
 
-Whoever watches may let go at any time; the execution is driven by somebody else and goes on.
+Somebody else drives the execution, so whoever follows may let go at any time, and it goes on.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
-from noetl.cli.queries import CANCELLED, CODES, INTERRUPTED, refusals
+from noetl.base.errors import NoetlError
+from noetl.cli.queries import CANCELLED, CODES, INTERRUPTED, as_json, refusals
+from noetl.cli.terminal import visible
 
 if TYPE_CHECKING:
+    from noetl.cli.connection import Operations, Place
     from noetl.cli.live import LiveView
     from noetl.operations.api_shapes import ResultView
 
 TIMED_OUT = CANCELLED  # one code for both: it is not done, and not by its own fault (design.md §6)
+SILENT_S = 3.0  # twice of it without an event, and whoever watches wants to know why
 
 
-def watched(
-    watch: Callable[[LiveView | None], Coroutine[Any, Any, ResultView]],
+def follow_execution(
+    place: Place,
+    execution_id: str,
     *,
     output: str,
     quiet: bool,
-    let_go: Callable[[], None],
     within_s: float | None = None,
     diagnostics: list[dict[str, Any]] | None = None,
 ) -> int:
-    """`watch` feeds the view and gives the result; `let_go` says how to come back. `diagnostics` are what the server
-    found in the playbook, for output as JSON."""
+    """Show an execution as it goes, print how it ended, and give the exit code. `diagnostics` are what the server found
+    in the playbook, for output as JSON."""
     from noetl.cli.interruption import Interrupted, run_interruptibly
-    from noetl.cli.live import run_with_view, view_for
+    from noetl.cli.live import print_line, run_with_view, view_for
     from noetl.events.projection.projection import Projection
 
     view = view_for(output, Projection(), quiet=quiet)
 
     async def in_time() -> ResultView:
-        async with asyncio.timeout(within_s):
-            return await run_with_view(watch(view), view)
+        async with asyncio.timeout(within_s), place.operations() as operations:
+            return await run_with_view(_followed(operations, execution_id, view), view)
 
     try:
         with refusals():
@@ -50,34 +54,82 @@ def watched(
                 at_second=lambda: view.close() if view is not None else None,
                 code=INTERRUPTED,
             )
-    except Interrupted:
-        let_go()
-        return INTERRUPTED
-    except TimeoutError:
-        let_go()
-        return TIMED_OUT
+    except (Interrupted, TimeoutError) as stopped:
+        for line in place.way_back(execution_id):
+            print_line(line)
+        return INTERRUPTED if isinstance(stopped, Interrupted) else TIMED_OUT
     _print(result, output, quiet, diagnostics)
     return CODES[result.status]
 
 
+async def _followed(operations: Operations, execution_id: str, view: LiveView | None) -> ResultView:
+    silence = _Silence(operations, execution_id, view)
+    explaining = asyncio.ensure_future(silence.explain())
+    try:
+        async for event in operations.events(execution_id, follow=True):
+            silence.end()
+            if view is not None:
+                view([event])
+    finally:
+        explaining.cancel()
+        with suppress(asyncio.CancelledError):
+            await explaining
+    return await operations.result(execution_id)
+
+
+class _Silence:
+    """When nothing happens for a while, whoever watches is told what holds the execution, once for each reason: without
+    a worker for its pool it would wait for ever, and no event says so."""
+
+    def __init__(self, operations: Operations, execution_id: str, view: LiveView | None) -> None:
+        self._operations, self._execution_id, self._view = operations, execution_id, view
+        self._heard = True
+        self._shown: set[str] = set()
+
+    def end(self) -> None:
+        self._heard = True
+
+    async def explain(self) -> None:
+        while self._view is not None:
+            await asyncio.sleep(SILENT_S)
+            if not self._heard:
+                await self._ask(self._view)
+            self._heard = False
+
+    async def _ask(self, view: LiveView) -> None:
+        try:
+            found = await self._operations.explain(self._execution_id)
+        except NoetlError:
+            return  # the stream of events says what is wrong with the server
+        for sentence in found["sentences"] if found["stuck"] else ():
+            if sentence not in self._shown:
+                self._shown.add(sentence)
+                view.print_line(f"· {visible(sentence)}")
+
+
 def _print(result: ResultView, output: str, quiet: bool, diagnostics: list[dict[str, Any]] | None) -> None:
     from noetl.cli.live import print_line
-    from noetl.cli.queries import as_json
 
     if output == "jsonl":
         return
     if output == "json":
-        told = {} if diagnostics is None else {"diagnostics": diagnostics}
-        click.echo(as_json({**msgspec.to_builtins(result), **told}))
+        found = {} if diagnostics is None else {"diagnostics": diagnostics}
+        click.echo(as_json({**msgspec.to_builtins(result), **found}))
         return
     if not quiet or not result.ok:
-        color = {"completed": "green", "failed": "red"}.get(result.status, "yellow")
-        print_line(click.style(result.status, fg=color, bold=True) + _error_suffix(result.error))
+        print_line(styled_status(result.status) + _error_suffix(result.error))
         print_line(f"execution {result.execution_id}")
-    if isinstance(result.result, str):
-        click.echo(result.result)
-    elif result.result is not None:
-        click.echo(as_json(result.result))
+    print_result(result.result)
+
+
+def styled_status(status: str) -> str:
+    return click.style(status, fg={"completed": "green", "failed": "red"}.get(status, "yellow"), bold=True)
+
+
+def print_result(result: Any) -> None:
+    """On standard output: text as it is, everything else as JSON."""
+    if result is not None:
+        click.echo(result if isinstance(result, str) else as_json(result))
 
 
 def _error_suffix(error: dict[str, Any] | None) -> str:

@@ -14,7 +14,7 @@ import click
 from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
-    from noetl.cli.connection import Operations, Reached
+    from noetl.cli.connection import Operations
     from noetl.store.contract import ExecutionRow, Records
 
 PATIENCE_S = 1.0
@@ -83,11 +83,9 @@ async def _contexts(_: click.Context, __: str) -> Words:
 
 
 async def _recorded(ctx: click.Context, look: Callable[[Records], Awaitable[Found]]) -> Found:
-    from noetl.client.history import RemoteRecords
-    from noetl.store.open_store import open_records
+    from noetl.cli.connection import place_typed
 
-    there = _find_server(ctx)
-    records: Records = RemoteRecords(there.aclient()) if there is not None else await open_records(_db(ctx))
+    records = await place_typed(ctx).records()
     try:
         return await look(records)
     finally:
@@ -95,31 +93,10 @@ async def _recorded(ctx: click.Context, look: Callable[[Records], Awaitable[Foun
 
 
 async def _ask(ctx: click.Context, use: Callable[[Operations], Awaitable[Found]]) -> Found:
-    from noetl.cli.connection import operations_of
-    from noetl.cli.queries import is_there
+    from noetl.cli.connection import place_typed
 
-    there = _find_server(ctx)
-    if there is None and not is_there(_db(ctx)):
-        raise click.ClickException("there is no store")  # and a completion must not make one
-    async with operations_of(there, _db(ctx)) as operations:
+    async with place_typed(ctx).operations() as operations:
         return await use(operations)
-
-
-def _db(ctx: click.Context) -> str | None:
-    from noetl.base.settings import load_settings
-
-    given = ctx.params.get("db")
-    return str(given) if given is not None else load_settings().settings.db
-
-
-def _find_server(ctx: click.Context) -> Reached | None:
-    """The server that stands on the command line, or is configured; a store there comes first."""
-    from noetl.cli.connection import SERVER, found_server
-
-    if ctx.get_parameter_source("db") is click.core.ParameterSource.COMMANDLINE:
-        return None
-    given = ctx.params.get("server") or ctx.meta.get(SERVER)
-    return found_server(str(given) if given is not None else None)
 
 
 EXECUTION = _Suggesting("execution", _executions)

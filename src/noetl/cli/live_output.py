@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from noetl.base.redaction import cut_line, split_lines
+from noetl.cli.connection import live_output_source
 from noetl.cli.live_text import printed
 from noetl.cli.logs import log_source
 from noetl.operations.log_levels import Level, is_at_least
@@ -25,12 +26,9 @@ _SERVERS = 20  # processes whose cursors are told
 def live_output_of(
     history: Records, execution_id: str, step: str | None, task: str | None, level: Level | None
 ) -> LiveOutputPrinter | None:
-    """None for a store of this machine: lines are told by servers only."""
-    from noetl.client.history import RemoteRecords
-
-    if not isinstance(history, RemoteRecords):
-        return None
-    return LiveOutputPrinter(history, execution_id, step, task, level)
+    """None where no lines are kept while a task runs."""
+    source = live_output_source(history)
+    return LiveOutputPrinter(source, execution_id, step, task, level) if source is not None else None
 
 
 class LiveOutputPrinter:

@@ -8,20 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from noetl.cli.connection import reads_server_option
+from noetl.cli.connection import known_step, place_meant, read, reads_server_option
 from noetl.cli.live_completion import STEP
-from noetl.cli.queries import (
-    ID_HELP,
-    as_json,
-    db_option,
-    find_execution,
-    followed,
-    id_argument,
-    known_step,
-    pages,
-    read,
-    results_of,
-)
+from noetl.cli.queries import ID_HELP, as_json, db_option, find_execution, id_argument
 from noetl.cli.terminal import color_option, visible
 from noetl.operations.log_levels import LEVELS, Level, is_at_least, levels_of
 
@@ -55,16 +44,18 @@ def command(
     async def print_logs(history: Records) -> None:
         from noetl.cli.live_output import live_output_of
         from noetl.events.tasks import TaskProcessed
+        from noetl.operations.executions import event_pages, followed_events
         from noetl.operations.results import LoadableValues, log_line, whole_payload
         from noetl.store.contract import SingleRow
 
-        values = LoadableValues(results_of(db))
+        values = LoadableValues(place_meant(db).results())
         row = await find_execution(history, given)
         await known_step(history, row, step)
         only = SingleRow(types=(TaskProcessed.event_type,), step=step)
         is_live = follow and output == "text"
         live = live_output_of(history, row.execution_id, step, task, level) if is_live else None
-        events_of = partial(followed, before_look=live.show_new if live is not None else None) if follow else pages
+        before_look = live.show_new if live is not None else None
+        events_of = partial(followed_events, before_look=before_look) if follow else event_pages
         async for events in events_of(history, row.execution_id, only=only):
             for event in events:
                 processed = event.payload

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.connection import ask, must_reach, reads_server_option, server_answer, server_option
+from noetl.cli.connection import ask, ask_server, reads_server_option, server_option
 from noetl.cli.output_formats import list_output, print_list, print_record, record_output
 from noetl.cli.queries import db_option
 from noetl.cli.terminal import color_option, visible, when
@@ -103,7 +103,7 @@ async def _retry(it: Operations, notice_ids: tuple[str, ...]) -> int:
 @server_option
 def test_command(rule: str, server: str | None) -> None:
     """Send a test notice to every destination of a rule, from the server. Exit code 1: one did not arrive."""
-    tried = server_answer(must_reach(server), lambda it: it.test_notification_rule(rule))
+    tried = ask_server(server, lambda client: client.test_notification_rule(rule))
     for one in tried:
         click.echo(f"{visible(one.destination)}: " + ("sent" if one.error is None else visible(one.error)))
     if any(one.error is not None for one in tried):

@@ -1,17 +1,15 @@
-"""Reading a store from the command line: opening it, finding the execution that is meant, paging through its events.
+"""What commands that look at executions share: `--db` and ID, exit codes, refusals, finding the execution.
 
-Every command that looks at what was recorded goes through here, so that a store that cannot be read and an id that is
-not there are told in the same words, with the same exit code (4).
+A store that cannot be read and an id that is not there are reported in the same words, with the same exit code (4).
 """
 
 from __future__ import annotations
 
-import asyncio
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,9 +18,7 @@ from noetl.cli.live_completion import EXECUTION
 from noetl.cli.terminal import visible
 
 if TYPE_CHECKING:
-    from noetl.cli.connection import Reached
-    from noetl.events.envelope import Event
-    from noetl.store.contract import ExecutionRow, History, Records, Results, SingleRow
+    from noetl.store.contract import ExecutionRow, History, Records
 
 LAST = "last"
 DONE, FAILED, INVALID, REFUSED, CANCELLED, INTERRUPTED = 0, 1, 3, 4, 5, 130
@@ -31,10 +27,6 @@ CODES = {"completed": DONE, "done": DONE, "failed": FAILED, "cancelled": CANCELL
 
 _NEAREST = 3
 _AMONG = 200  # the newest executions that an unknown id is compared with
-_PAGE = 2_000  # events read at a time
-_POLL_S = 0.2
-
-Read = TypeVar("Read")
 
 
 def _configured_db() -> str | None:
@@ -108,48 +100,6 @@ def resume_hint(db: str | None, execution_id: str) -> str:
     return f"noetl run{option} --resume {execution_id}"
 
 
-def read(db: str | None, look: Callable[[Records], Awaitable[Read]]) -> Read:
-    """What `look` finds in the store; a running execution is not disturbed by it."""
-    from noetl.cli.connection import server_meant
-
-    there = server_meant(db)
-
-    async def looking() -> Read:
-        history = await (_opened(db) if there is None else _reached(there))
-        try:
-            return await look(history)
-        finally:
-            await history.close()
-
-    with refusals():
-        return asyncio.run(looking())
-
-
-async def _opened(db: str | None) -> Records:
-    from noetl.store.open_store import open_records
-
-    return await open_records(db)
-
-
-async def _reached(there: Reached) -> Records:
-    from noetl.client.history import RemoteRecords
-
-    return RemoteRecords(there.aclient())
-
-
-def results_of(db: str | None) -> Results:
-    """Where the store keeps its large results."""
-    from noetl.cli.connection import server_meant
-
-    if (there := server_meant(db)) is not None:
-        from noetl.client.history import ServerResults
-
-        return ServerResults(there.client())
-    from noetl.store.open_store import open_results
-
-    return open_results(db)
-
-
 async def find_execution(history: History, given: str) -> ExecutionRow:
     """The execution that is meant. Refused when there is none, or more than one; the nearest are named then."""
     if given == LAST:
@@ -179,13 +129,10 @@ async def _newest(history: History) -> ExecutionRow:
     return row
 
 
-async def known_step(history: Records, row: ExecutionRow, step: str | None) -> None:
+async def refuse_unknown_step(history: Records, row: ExecutionRow, step: str) -> None:
     """Refused when the playbook of an execution has no such step; the nearest is named then."""
-    from noetl.cli.connection import server_meant
     from noetl.net.encoding import from_json
 
-    if step is None or server_meant(None) is not None:  # a server gives nets to workers only
-        return
     names = [one.name for one in from_json(await history.net(row.net_hash)).transitions]
     if step not in names:
         from difflib import get_close_matches
@@ -203,47 +150,6 @@ async def _nearest(history: History, given: str) -> str:
     if close:
         return f"; the nearest: {', '.join(close)}"
     return f"; the newest: {', '.join(ids[:_NEAREST])}" if ids else ", nor any other yet"
-
-
-async def pages(
-    history: Records, execution_id: str, *, after: int = 0, only: SingleRow | None = None
-) -> AsyncIterator[list[Event]]:
-    """The stream in pieces, so that a long one is neither held in memory nor waited for as a whole."""
-    import msgspec
-
-    from noetl.store.contract import SingleRow
-
-    picking = msgspec.structs.replace(only or SingleRow(), limit=_PAGE)
-    while True:
-        events = await history.events(execution_id, after=after, only=picking)
-        if events:
-            yield events
-            after = events[-1].seq
-        if len(events) < _PAGE:
-            return
-
-
-async def followed(
-    history: Records,
-    execution_id: str,
-    *,
-    after: int = 0,
-    only: SingleRow | None = None,
-    before_look: Callable[[], Awaitable[None]] | None = None,
-) -> AsyncIterator[list[Event]]:
-    """The stream as it grows, until the execution is over and all of it has been read. `before_look` is called before
-    each look for more."""
-    while True:
-        row = await history.execution(execution_id)
-        assert row is not None, "the execution was found before it was followed"
-        if before_look is not None and row.finished_at is None:
-            await before_look()
-        async for events in pages(history, execution_id, after=after, only=only):
-            yield events
-            after = events[-1].seq
-        if row.finished_at is not None:
-            return
-        await asyncio.sleep(_POLL_S)
 
 
 def as_json(value: Any, *, indent: int = 2) -> str:

@@ -7,18 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from noetl.cli.connection import reads_server_option
-from noetl.cli.queries import (
-    ID_HELP,
-    QueryRefused,
-    as_json,
-    db_option,
-    find_execution,
-    id_argument,
-    pages,
-    read,
-    results_of,
-)
+from noetl.cli.connection import place_meant, read, reads_server_option
+from noetl.cli.queries import ID_HELP, QueryRefused, as_json, db_option, find_execution, id_argument
 from noetl.cli.status import lines_of, readable_of
 from noetl.cli.terminal import color_option
 
@@ -41,12 +31,13 @@ def command(given: str, until: int | None, output: str, db: str | None) -> None:
     Nothing is run again. To the end of the log it says what `noetl status` says.
     """
     from noetl.control.background.presence import is_abandoned
+    from noetl.operations.executions import event_pages
 
-    results = results_of(db)
+    results = place_meant(db).results()
 
     async def replayed_execution(history: Records) -> tuple[ExecutionRow, Projection, float | None, bool]:
         row = await find_execution(history, given)
-        events = [event async for page in pages(history, row.execution_id) for event in page]
+        events = [event async for page in event_pages(history, row.execution_id) for event in page]
         if until is not None and until > len(events):
             raise QueryRefused(f"execution {row.execution_id} has {len(events)} events, so there is none {until}")
         told, progress = _replayed(events if until is None else events[:until], results)

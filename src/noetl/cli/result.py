@@ -6,19 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.connection import reads_server_option
+from noetl.cli.connection import known_step, place_meant, read, reads_server_option
 from noetl.cli.live_completion import STEP
-from noetl.cli.queries import (
-    CODES,
-    ID_HELP,
-    as_json,
-    db_option,
-    find_execution,
-    id_argument,
-    known_step,
-    read,
-    results_of,
-)
+from noetl.cli.queries import CODES, ID_HELP, as_json, db_option, find_execution, id_argument
 from noetl.cli.terminal import color_option
 
 if TYPE_CHECKING:
@@ -39,7 +29,7 @@ def command(ctx: click.Context, given: str, step: str | None, db: str | None) ->
     Exits with 0 when it completed, 1 when it failed, 5 when it was cancelled, 4 while there is none yet. With --step,
     0 when the step gave one and 1 when it failed.
     """
-    ending = read(db, lambda history: _ending(history, given, step, results_of(db)))
+    ending = read(db, lambda history: _ending(history, given, step, place_meant(db).results()))
     if ending.error is not None:
         _print_error(ending.error)
     if ending.result is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from noetl.base.clock import rfc3339
-from noetl.cli.connection import ask, reads_server_option, server_meant
+from noetl.cli.connection import ask, place_meant, reads_server_option
 from noetl.cli.live_completion import PLAYBOOK
 from noetl.cli.output_formats import list_output, print_list
 from noetl.cli.queries import QueryRefused, as_json, db_option
@@ -120,8 +120,7 @@ def backfill(path: str, start: str, end: str | None, limit: int, dry_run: bool, 
         _say_times(told.times)
         click.echo(words, err=True)
         return
-    where = "a server on this store" if server_meant(db) is None else "the server"
-    click.echo(words + (f"; {where} runs them, {limit} at a time" if told.times else ""))
+    click.echo(words + (f"; {place_meant(db).scheduler} runs them, {limit} at a time" if told.times else ""))
 
 
 def _table(told: ScheduleList) -> Iterator[str]:

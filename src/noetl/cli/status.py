@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.connection import reads_server_option
+from noetl.cli.connection import read, reads_server_option
 from noetl.cli.output_formats import print_record, record_output
-from noetl.cli.queries import ID_HELP, db_option, find_execution, id_argument, pages, read, resume_hint
+from noetl.cli.queries import ID_HELP, db_option, find_execution, id_argument, resume_hint
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
@@ -48,9 +48,10 @@ def command(given: str, output: str, db: str | None) -> None:
 async def progress_of(history: Records, execution_id: str) -> Projection:
     """What the whole log tells."""
     from noetl.events.projection.projection import Projection
+    from noetl.operations.executions import event_pages
 
     progress = Projection()
-    async for events in pages(history, execution_id):
+    async for events in event_pages(history, execution_id):
         progress.take_all(events)
     return progress
 

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.connection import ask, reads_server_option, server_meant
+from noetl.cli.connection import ask, ask_store, reads_server_option
 from noetl.cli.output_formats import list_output, print_list, print_record, record_output
 from noetl.cli.queries import db_option, refusals
 from noetl.cli.terminal import color_option, visible, when
 
 if TYPE_CHECKING:
-    from noetl.cli.connection import Operations
     from noetl.operations.administration_shapes import AccessTokenView, MadeToken
 
 _ROLES = ["viewer", "operator", "author", "admin", "worker"]
+
+_STORE_ONLY = "--from-file is for a store: give --db, and neither --server nor --out"
 
 
 @click.group("token", context_settings={"help_option_names": ["-h", "--help"]})
@@ -79,20 +80,14 @@ def _adopt(chosen: str, wanted: dict[str, Any], output: str, *, db: str | None, 
     from noetl.base.errors import RefusedError
 
     with refusals():
-        if server_meant(db) is not None or out is not None:
-            raise RefusedError("--from-file is for a store: give --db, and neither --server nor --out")
+        if out is not None:
+            raise RefusedError(_STORE_ONLY)
         try:
             text = Path(chosen).expanduser().read_text("utf-8").strip()
         except (OSError, UnicodeDecodeError) as problem:
             raise RefusedError(f"{chosen} cannot be read: {problem}") from None
 
-    async def adopted(it: Operations) -> AccessTokenView:
-        from noetl.client import AsyncClient
-
-        assert not isinstance(it, AsyncClient), "a server was refused above"
-        return await it.adopt_token(text, **wanted)
-
-    stored = ask(db, adopted, makes_store=True)
+    stored = ask_store(db, lambda store: store.adopt_token(text, **wanted), else_say=_STORE_ONLY)
     print_record(stored, output, text=list)
     if output == "text":
         click.echo(f"token {stored.token_id} ({stored.role}) is stored", err=True)

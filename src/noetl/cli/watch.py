@@ -6,24 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from noetl.cli.connection import reads_server_option, server_meant
-from noetl.cli.queries import (
-    ID_HELP,
-    QueryRefused,
-    db_option,
-    find_execution,
-    followed,
-    id_argument,
-    read,
-    results_of,
-    resume_hint,
-)
+from noetl.cli.connection import ask, find_execution_id, is_left_alone, place_meant, reads_server_option
+from noetl.cli.queries import ID_HELP, QueryRefused, db_option, id_argument, resume_hint
 from noetl.cli.terminal import color_option
 
 if TYPE_CHECKING:
-    from noetl.cli.live import LiveView
-    from noetl.operations.api_shapes import ResultView
-    from noetl.store.contract import ExecutionRow, Records, Results
+    from noetl.cli.connection import Operations
 
 
 def _duration(_: click.Context, __: click.Parameter, given: str | None) -> float | None:
@@ -55,50 +43,16 @@ def command(ctx: click.Context, given: str, timeout: float | None, output: str, 
     \b
     noetl watch last --timeout 10m && echo done
     """
-    row = read(db, lambda history: _running(history, given, db))
-    if (there := server_meant(db)) is not None:
-        from noetl.cli.remote_run import followed as followed_there
+    from noetl.cli.follow import follow_execution
 
-        ctx.exit(followed_there(there, row.execution_id, output, quiet, timeout))
-    ctx.exit(_watch_local(row.execution_id, output, quiet, timeout, db))
+    execution_id = ask(db, lambda operations: _moving_execution(operations, given, db))
+    place = place_meant(db)
+    ctx.exit(follow_execution(place, execution_id, output=output, quiet=quiet, within_s=timeout))
 
 
-async def _running(history: Records, given: str, db: str | None) -> ExecutionRow:
+async def _moving_execution(operations: Operations, given: str, db: str | None) -> str:
     """The execution that is meant. Refused when it would never move."""
-    from noetl.control.background.presence import is_abandoned
-
-    row = await find_execution(history, given)
-    if await is_abandoned(history, row):
-        raise QueryRefused(f"nobody runs {row.execution_id} now; take it up with: {resume_hint(db, row.execution_id)}")
-    return row
-
-
-def _watch_local(execution_id: str, output: str, quiet: bool, within_s: float | None, db: str | None) -> int:
-    from noetl.cli.follow import watched
-    from noetl.cli.live import print_line
-    from noetl.store.open_store import open_records
-
-    results = results_of(db)
-
-    async def watch(view: LiveView | None) -> ResultView:
-        history = await open_records(db)
-        try:
-            async for events in followed(history, execution_id):
-                if view is not None:
-                    view(events)
-            return await _ended(history, execution_id, results)
-        finally:
-            await history.close()
-
-    def let_go() -> None:
-        print_line(f"execution {execution_id} goes on in its own process")
-
-    return watched(watch, output=output, quiet=quiet, let_go=let_go, within_s=within_s)
-
-
-async def _ended(history: Records, execution_id: str, results: Results) -> ResultView:
-    from noetl.operations.results import LoadableValues, execution_ending
-
-    row = await history.execution(execution_id)
-    assert row is not None, "it was followed to its end"
-    return (await execution_ending(history, LoadableValues(results), row)).view(execution_id)
+    execution_id = await find_execution_id(operations, given)
+    if await is_left_alone(operations, execution_id):
+        raise QueryRefused(f"nobody runs {execution_id} now; take it up with: {resume_hint(db, execution_id)}")
+    return execution_id

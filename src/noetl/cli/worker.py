@@ -13,12 +13,12 @@ import click
 
 from noetl.cli.labels import labels_in
 from noetl.cli.process_commands import add_process_commands, addresses_option
-from noetl.cli.run import deny_option, kinds_option, sandbox_option
 from noetl.cli.terminal import color_option
+from noetl.cli.tool_options import deny_option, kinds_option, sandbox_option
 
 if TYPE_CHECKING:
     from noetl.base.settings import Settings
-    from noetl.cli.connection import Reached
+    from noetl.cli.connection import ServerPlace
     from noetl.tools.registry import Registry
     from noetl.worker.remote_worker import RemoteWorker
 
@@ -132,7 +132,7 @@ def _detach() -> None:
         detached([one for one in sys.argv[1:] if one != "--detach"], "worker", within_s=_READY_S, ready=ready)
 
 
-async def _served(there: Reached, settings: Settings, name: str | None, labels: dict[str, str]) -> int:
+async def _served(there: ServerPlace, settings: Settings, name: str | None, labels: dict[str, str]) -> int:
     from noetl.base.distribution import own_version
     from noetl.base.tls_trust import trusting
     from noetl.cli.live import print_line

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from noetl.client import administration_requests, requests
 from noetl.client.api_request import ApiRequest
-from noetl.client.models import PlaybookInfo, PoolInfo, WorkerInfo
+from noetl.client.models import PoolInfo, WorkerInfo
 from noetl.operations.administration_shapes import (
     AccessTokenView,
     AuditPage,
@@ -31,6 +31,7 @@ from noetl.operations.api_shapes import (
     Backfilled,
     DeadLetterView,
     NewTrigger,
+    PlaybookInfo,
     PlaybookLimitView,
     ScheduleList,
     ScheduleView,

@@ -9,7 +9,7 @@ import time
 from asyncio import sleep
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import httpx2
 import msgspec
@@ -19,7 +19,7 @@ from noetl.client import requests
 from noetl.client.api_request import STREAM_SILENCE_S, TIMEOUT_S, ApiRequest, arguments, headers_for, pause_before_next
 from noetl.client.async_calls import AsyncCalls
 from noetl.client.errors import error_of, unreachable
-from noetl.client.models import PlaybookInfo, StartedExecution
+from noetl.client.models import StartedExecution
 from noetl.client.streams import Reader, StreamMessage, event_of
 from noetl.events.envelope import Event
 from noetl.operations.api_shapes import (
@@ -29,10 +29,14 @@ from noetl.operations.api_shapes import (
     LiveOutputPage,
     LogLine,
     LogPage,
+    PlaybookInfo,
     ResultView,
     Steered,
 )
 from noetl.worker.backoff import delay_s
+
+if TYPE_CHECKING:
+    from noetl.language.checking import Checked
 
 T = TypeVar("T")
 Listed = list  # the class has a method of that name
@@ -163,10 +167,14 @@ class AsyncClient(AsyncCalls):
 
     # the catalogue
 
-    async def register(self, source: str | Path, *, schedule: bool = True) -> PlaybookInfo:
-        """Check a playbook, given as a file or as its text, and put it into the catalogue. ApiError with its
-        diagnostics when it has errors. Without `schedule` the schedule of its path is left as it is."""
-        text = source.read_text("utf-8") if isinstance(source, Path) else source
+    async def register(self, source: str | Path | Checked, *, schedule: bool = True) -> PlaybookInfo:
+        """Check a playbook, given as a file, as its text or as a text that was checked here, and put it into the
+        catalogue. ApiError with its diagnostics when it has errors. Without `schedule` the schedule of its path is left
+        as it is."""
+        if isinstance(source, Path):
+            text = source.read_text("utf-8")
+        else:
+            text = source if isinstance(source, str) else source.source.text
         return await self.send(requests.register(text, schedule=schedule))
 
     # executions

@@ -22,22 +22,6 @@ class StartedExecution(msgspec.Struct, frozen=True, kw_only=True):
     diagnostics: list[dict[str, Any]] = []
 
 
-class PlaybookInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """One version of a playbook in the catalogue. What follows `registered_at` is told when it is registered."""
-
-    path: str
-    version: int
-    label: str | None = None
-    catalog_id: str = ""
-    net_hash: str = ""
-    registered_at: str = ""
-    created: bool = True
-    dialect: str = ""
-    verdict: str = ""
-    diagnostics: list[dict[str, Any]] = []
-    absent_credentials: list[str] = []
-
-
 class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
     worker_id: str
     pools: list[str] = []

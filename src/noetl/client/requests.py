@@ -47,8 +47,8 @@ def _catalog(path: str, rest: str = "") -> str:
 # the catalogue
 
 
-def register(source: str, *, schedule: bool = True) -> ApiRequest[models.PlaybookInfo]:
-    told = read_as(models.PlaybookInfo)
+def register(source: str, *, schedule: bool = True) -> ApiRequest[api_shapes.PlaybookInfo]:
+    told = read_as(api_shapes.PlaybookInfo)
     # the same text is the same version, so it may be sent again
     if not schedule:
         return post("/api/catalog", told, {"source": source, "schedule": False}, again=True)
@@ -61,9 +61,9 @@ def playbooks(limit: int) -> ApiRequest[list[api_shapes.VersionView]]:
     return get("/api/catalog", lambda response: read_as(api_shapes.CatalogPage)(response).playbooks, limit=limit)
 
 
-def playbook(path: str, version: str | int | None) -> ApiRequest[models.PlaybookInfo]:
+def playbook(path: str, version: str | int | None) -> ApiRequest[api_shapes.PlaybookInfo]:
     rest = "" if version is None else f"/versions/{quote(str(version), safe='')}"
-    return get(_catalog(path, rest), read_as(models.PlaybookInfo))
+    return get(_catalog(path, rest), read_as(api_shapes.PlaybookInfo))
 
 
 def versions(path: str) -> ApiRequest[list[api_shapes.VersionView]]:

@@ -142,6 +142,22 @@ class LogPage(msgspec.Struct, frozen=True, kw_only=True):
     next: int | None
 
 
+class PlaybookInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """One version of a playbook in the catalogue. What follows `registered_at` is told when it is registered."""
+
+    path: str
+    version: int
+    label: str | None = None
+    catalog_id: str = ""
+    net_hash: str = ""
+    registered_at: str = ""
+    created: bool = True
+    dialect: str = ""
+    verdict: str = ""
+    diagnostics: list[dict[str, Any]] = []
+    absent_credentials: list[str] = []
+
+
 class VersionView(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     version: int

@@ -5,13 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from noetl.base.clock import rfc3339
 from noetl.base.errors import NotFoundError
 from noetl.base.source import is_template
 from noetl.control.schedule.schedule_store import ScheduleStore
 from noetl.language.reading.shared_checks import nearest
 from noetl.net.net import Net
-from noetl.operations.api_shapes import VersionView
+from noetl.operations.api_shapes import PlaybookInfo, VersionView
 from noetl.store.catalog import NEWEST, Catalog, CatalogRow, Registration
 from noetl.store.contract import Store
 
@@ -19,18 +21,33 @@ _COMPARED = 1_000  # paths of the catalogue that a misspelt one is compared with
 _SHOWN = 200  # letters of a name that is not there
 
 
+class RegisteredVersion(msgspec.Struct, frozen=True, kw_only=True):
+    """`created` is false when the newest version had the same content. `absent_credentials` are named by its notices
+    and not stored yet."""
+
+    row: CatalogRow
+    created: bool
+    absent_credentials: list[str]
+
+    def info(self) -> PlaybookInfo:
+        fields = version_fields(self.row)
+        return PlaybookInfo(**fields, created=self.created, absent_credentials=self.absent_credentials)
+
+
 async def register_playbook(
     store: Store, net: Net, *, source: str, at: float, origin: Path | None = None, schedule: bool = True
-) -> CatalogRow:
+) -> RegisteredVersion:
     """A new version, unless the newest one has the same content. Its schedule counts from now on (TMR-01); without
     `schedule` the one that this path has goes on with the version it has."""
+    before = await store.catalog.find(net.path)
     row = await store.catalog.register(Registration.of(net, at=at, source=source, origin=origin))
     if schedule:
         await ScheduleStore(store.key_values).enter(net, row, at=at)
-    return row
+    created = before is None or before.version != row.version
+    return RegisteredVersion(row=row, created=created, absent_credentials=await _absent_credentials(store, net))
 
 
-async def absent_notice_credentials(store: Store, net: Net) -> list[str]:
+async def _absent_credentials(store: Store, net: Net) -> list[str]:
     """Credentials that the notices under `on` name and that are not stored yet. People are warned and not refused: the
     credential may well be stored after the playbook."""
     auths = (where.options.get("auth") for rule in net.notifications for where in rule.notify)

@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -20,9 +21,9 @@ from noetl.base.clock import SystemClock
 from noetl.base.errors import NotFoundError
 from noetl.operations.api_shapes import (
     Backfilled,
-    DeadLetterView,
-    NewTrigger,
+    PlaybookInfo,
     PlaybookLimitView,
+    ResultView,
     ScheduleList,
     ScheduleView,
     Steered,
@@ -31,7 +32,6 @@ from noetl.operations.api_shapes import (
     TaskPage,
     TaskView,
     TimerView,
-    TriggerView,
     VersionView,
 )
 from noetl.operations.local_administration import LocalAdministration
@@ -42,9 +42,10 @@ if TYPE_CHECKING:
     from noetl.control.outside.delivery import MessageDelivery
     from noetl.control.outside.human_tasks import HumanTasks
     from noetl.engine.execution import Execution
+    from noetl.events.envelope import Event
+    from noetl.language.checking import Checked
     from noetl.operations.local_commands import LocalCommands
     from noetl.operations.schedules import ScheduleOperations
-    from noetl.operations.triggers import TriggerOperations
 
 _DELIVERY_S, _POLL_S = 3.0, 0.05  # whoever drives executions looks for messages every half second
 
@@ -118,6 +119,22 @@ class LocalOperations(LocalAdministration):
         row = await self._execution(execution_id)
         return await steered(self.store, row, action, await self._commands.steer(row, action, reason))
 
+    async def events(self, execution_id: str, *, after: int = 0, follow: bool = False) -> AsyncIterator[Event]:
+        from noetl.operations.executions import event_pages, followed_events
+
+        pages = followed_events if follow else event_pages
+        async for page in pages(self.store, execution_id, after=after):
+            for event in page:
+                yield event
+
+    async def result(self, execution_id: str, *, step: str | None = None) -> ResultView:
+        from noetl.operations.results import LoadableValues, execution_ending, step_ending
+
+        row, values = await self._execution(execution_id), LoadableValues(self.results)
+        if step is not None:
+            return (await step_ending(self.store, values, row, step)).view(execution_id, step)
+        return (await execution_ending(self.store, values, row)).view(execution_id)
+
     async def explain(self, execution_id: str) -> dict[str, Any]:
         from noetl.operations.explanation import explanation_of
 
@@ -140,6 +157,24 @@ class LocalOperations(LocalAdministration):
         return row
 
     # the catalogue
+
+    async def register(self, source: str | Path | Checked, *, schedule: bool = True) -> PlaybookInfo:
+        from noetl.language.checking import Checked, checked_playbook
+        from noetl.operations.catalog import register_playbook
+
+        # A text that the command has checked and reported on is not checked again: proofs of a large one take seconds.
+        checked = source if isinstance(source, Checked) else checked_playbook(source)
+        assert checked.net is not None, "a text with errors is refused before it gets here"
+        file = Path(checked.source.name)
+        registered = await register_playbook(
+            self.store,
+            checked.net,
+            source=checked.source.text,
+            at=self._clock.now(),
+            origin=file if file.exists() else None,  # standard input and plain text have none
+            schedule=schedule,
+        )
+        return registered.info()
 
     async def playbooks(self, *, limit: int = 200) -> list[VersionView]:
         from noetl.operations.catalog import version_view
@@ -174,45 +209,6 @@ class LocalOperations(LocalAdministration):
         self, path: str, since: str, until: str | None = None, *, limit: int = 5, dry_run: bool = False
     ) -> Backfilled:
         return await self._schedules.backfill(path, since, until, limit=limit, dry_run=dry_run)
-
-    # triggers
-
-    @cached_property
-    def _triggers(self) -> TriggerOperations:
-        from noetl.operations.triggers import TriggerOperations
-        from noetl.tools.kinds import load_kinds
-
-        return TriggerOperations(self.store, self._clock, load_kinds)
-
-    async def triggers(self) -> list[TriggerView]:
-        return await self._triggers.all()
-
-    async def trigger(self, name: str) -> TriggerView:
-        return await self._triggers.get(name)
-
-    async def make_trigger(self, new: NewTrigger) -> TriggerView:
-        made = await self._triggers.create(new, by=self._audit_name)
-        await self._note("trigger create", new.name)
-        return made
-
-    async def pause_trigger(self, name: str) -> TriggerView:
-        return await self._triggers.pause(name)
-
-    async def resume_trigger(self, name: str) -> TriggerView:
-        return await self._triggers.resume(name)
-
-    async def delete_trigger(self, name: str) -> None:
-        await self._triggers.delete(name)
-        await self._note("trigger delete", name)
-
-    async def dead_letters(self, name: str) -> list[DeadLetterView]:
-        return await self._triggers.dead_letters(name)
-
-    async def retry_dead_letters(self, name: str, item: str | None = None) -> int:
-        return await self._triggers.retry(name, item)
-
-    async def discard_dead_letters(self, name: str, item: str | None = None) -> int:
-        return await self._triggers.discard(name, item)
 
     # messages, signals, events, timers
 

@@ -1,4 +1,4 @@
-"""What administrators ask of a store of this machine: credentials, tokens, webhooks, notifications, the audit log.
+"""What administrators ask of a store of this machine: credentials, tokens, webhooks, triggers, notices, the audit log.
 
 The calls are those of `noetl.client.AsyncClient`, with the same answers. Each change is noted in the audit log; on a
 server its gate does that.
@@ -28,6 +28,7 @@ from noetl.operations.administration_shapes import (
     WebhookShape,
     WebhookTarget,
 )
+from noetl.operations.api_shapes import DeadLetterView, NewTrigger, TriggerView
 from noetl.operations.identity import Role
 from noetl.store.audit import AuditChainCheck, AuditEntry, walked
 from noetl.store.contract import ResultStore, Store
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from noetl.operations.credentials import CredentialOperations
     from noetl.operations.notifications import Notifications
     from noetl.operations.tokens import AccessTokens
+    from noetl.operations.triggers import TriggerOperations
     from noetl.operations.webhooks import Webhooks
 
 
@@ -154,6 +156,43 @@ class LocalAdministration:
         rules = NotificationRules(self.store.key_values, self._clock)
         return Notifications(self.store.notices, rules, None, self._clock)
 
+    @cached_property
+    def _triggers(self) -> TriggerOperations:
+        from noetl.operations.triggers import TriggerOperations
+        from noetl.tools.kinds import load_kinds
+
+        return TriggerOperations(self.store, self._clock, load_kinds)
+
+    async def triggers(self) -> list[TriggerView]:
+        return await self._triggers.all()
+
+    async def trigger(self, name: str) -> TriggerView:
+        return await self._triggers.get(name)
+
+    async def make_trigger(self, new: NewTrigger) -> TriggerView:
+        made = await self._triggers.create(new, by=self._audit_name)
+        await self._note("trigger create", new.name)
+        return made
+
+    async def pause_trigger(self, name: str) -> TriggerView:
+        return await self._triggers.pause(name)
+
+    async def resume_trigger(self, name: str) -> TriggerView:
+        return await self._triggers.resume(name)
+
+    async def delete_trigger(self, name: str) -> None:
+        await self._triggers.delete(name)
+        await self._note("trigger delete", name)
+
+    async def dead_letters(self, name: str) -> list[DeadLetterView]:
+        return await self._triggers.dead_letters(name)
+
+    async def retry_dead_letters(self, name: str, item: str | None = None) -> int:
+        return await self._triggers.retry(name, item)
+
+    async def discard_dead_letters(self, name: str, item: str | None = None) -> int:
+        return await self._triggers.discard(name, item)
+
     async def notices(
         self,
         *,
@@ -214,7 +253,6 @@ class LocalAdministration:
 
 
 def _wanted_token(subject: str, role: str, more: dict[str, Any]) -> Any:
-    from noetl.operations.identity import Role
     from noetl.operations.tokens import Wanted
 
     return Wanted(subject=subject, role=Role(role), **more)

@@ -71,7 +71,7 @@ def build(services: Services) -> FastAPI:
     install_access(app, services.access)
     app.add_middleware(HeadAsGet)
     app.add_middleware(Unexpected)  # and once more, should the gate itself break
-    app.add_middleware(Observer, meters=services.meters)
+    app.add_middleware(Observer, meters=services.listeners.meters)
     _describe(app)
     return app
 

@@ -44,7 +44,7 @@ async def clean(services: Services) -> None:
         services.access.sessions.sweep,
         services.roster.sweep,
         services.access.audit.write_folded,
-        services.usage.sweep,
+        services.listeners.usage.sweep,
         lambda: _retire(services),
         lambda: _forget_callers(services),
         lambda: _forget_notices(services),
@@ -58,8 +58,8 @@ async def clean(services: Services) -> None:
 
 
 async def _forget_callers(services: Services) -> None:
-    if services.tracing is not None:
-        await services.tracing.sweep(services.clock.now())
+    if services.listeners.tracing is not None:
+        await services.listeners.tracing.sweep(services.clock.now())
 
 
 async def _forget_notices(services: Services) -> None:
@@ -70,6 +70,6 @@ async def _forget_notices(services: Services) -> None:
 
 async def _retire(services: Services) -> None:
     removed = await retention_of(services).run()
-    services.meters.retired.inc(removed.total)
+    services.listeners.meters.retired.inc(removed.total)
     if removed.total or removed.results:
         log.info("retention", executions=removed.total, results=removed.results)

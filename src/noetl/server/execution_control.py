@@ -57,7 +57,7 @@ async def steer(
     wanted = "compensate" if compensate and action == "cancel" else action
     command = command_for(wanted, at=services.clock.now(), reason=reason)
     crash_point(f"{action}.before")
-    verdict = await services.executions.control(row.execution_id, command)
+    verdict = await services.control.executions.control(row.execution_id, command)
     crash_point(f"{action}.after")
     return verdict
 

@@ -160,7 +160,7 @@ async def _listens(server: _Server, http: asyncio.Task[None]) -> None:
 async def _stop(services: Services, server: _Server, http: asyncio.Task[None]) -> None:
     """No more orders, streams end, what is being answered is answered."""
     services.stopping = True
-    services.hub.close()
+    services.listeners.hub.close()
     for waiting in list(services.calls.values()):
         waiting.cancel()
     server.should_exit = True
@@ -236,11 +236,15 @@ def url_of(host: str, port: int, *, tls: bool) -> str:
 
 def background(services: Services) -> list[Coroutine[Any, Any, None]]:
     """What runs beside the HTTP server."""
-    running = services.background_jobs.all(shared_as=own_worker_id())
+    running = services.control.background_jobs.all(shared_as=own_worker_id())
     running += [_measure_lag(services), housekeeping(services), serve_triggers(services)]
-    running += [services.notifications.rules.serve(), services.sender.serve(), services.usage.serve(services.store)]
-    if services.tracing is not None:
-        running.append(services.tracing.serve())
+    running += [
+        services.notifications.rules.serve(),
+        services.listeners.sender.serve(),
+        services.listeners.usage.serve(services.store),
+    ]
+    if services.listeners.tracing is not None:
+        running.append(services.listeners.tracing.serve())
     if isinstance(services.clock, StoreClock):
         running.append(services.clock.keep_right())
     return running
@@ -250,8 +254,8 @@ def worker_of(services: Services) -> Worker | None:
     """A worker of its own, for `noetl dev` and small installations."""
     if not services.settings.workers:
         return None
-    for_workers, handle = services.for_workers, services.worker_handle
-    control_plane, values = RetryingControlPlane(for_workers, handle.leases), services.executions.values
+    for_workers, handle = services.control.for_workers, services.worker_handle
+    control_plane, values = RetryingControlPlane(for_workers, handle.leases), services.control.executions.values
     return Worker(
         control_plane,
         services.dispatch,
@@ -286,7 +290,7 @@ async def work(services: Services, worker: Worker) -> None:
         seen.cancel()
         with suppress(Exception):
             await services.roster.remove(worker_id)
-            await services.for_workers.give_back(worker_id)
+            await services.control.for_workers.give_back(worker_id)
 
 
 async def _be_seen(services: Services, worker_id: str) -> None:
@@ -306,4 +310,4 @@ async def _measure_lag(services: Services) -> None:
     while True:
         before = loop.time()
         await asyncio.sleep(_LAG_S)
-        services.meters.lag.set(max(0.0, loop.time() - before - _LAG_S))
+        services.listeners.meters.lag.set(max(0.0, loop.time() - before - _LAG_S))

@@ -17,14 +17,9 @@ from noetl.base.addresses.proxies import outbound_proxies
 from noetl.base.clock import Clock
 from noetl.base.errors import PlaybookError
 from noetl.base.source import Source
-from noetl.control.assembly import assemble
-from noetl.control.background.background_jobs import BackgroundJobs
-from noetl.control.claiming.local_control_plane import LocalControlPlane
-from noetl.control.claiming.pools import Pools
-from noetl.control.claiming.ready_orders import ReadyOrders
-from noetl.control.commit.effects import Listeners, Stored
+from noetl.control.assembly import Assembly, assemble
+from noetl.control.commit.effects import Listeners
 from noetl.control.commit.sharing import SharedExecutions
-from noetl.control.executions import Executions
 from noetl.control.nested.playbook_lookup import StoreLibrary
 from noetl.control.notifications.destinations import Destinations
 from noetl.control.notifications.notices import NoticeWriter
@@ -73,35 +68,50 @@ if TYPE_CHECKING:
 Recorded = TypeVar("Recorded", bound=Payload)
 
 
+class CommitListeners(msgspec.Struct, frozen=True, kw_only=True):
+    """What hears of every commit in a server. None of it decides anything: a listener that is lost loses no state."""
+
+    hub: Hub  # wakes streams and whoever waits for an end
+    live_output: LiveOutput  # what running tasks print; forgotten when their results are stored
+    usage: Usage  # what executions cost, for quotas
+    sender: NoticeSender  # sends notices that were stored with the commit
+    meters: Meters
+    tracing: Tracing | None  # None unless an exporter of traces is configured
+
+    def of_control_plane(self, tools: Registry, handle: WorkerHandle) -> Listeners:
+        """As the control plane calls them: first those that others wait for, then what counts and traces."""
+
+        def watch(events: Sequence[Event]) -> None:
+            self.meters.count_events(events)
+            log_ends(events)
+            if any(isinstance(event.payload, PlaybookProcessed) for event in events[-1:]):
+                tools.release(events[-1].execution_id)  # what a worker in this process kept for it
+
+        waited_for = (self.sender.stored, self.live_output.stored, self.hub.stored, self.usage.count_commits)
+        traced = (self.tracing.stored,) if self.tracing is not None else ()
+        counted = PlaybookMeters(self.meters.registry).stored
+        return Listeners(watch=watch, stored=(*waited_for, counted, *traced), stop=handle.stop)
+
+
 class Services(msgspec.Struct, kw_only=True):
-    """`tools` are those playbooks may use here; `roster` knows the workers; `access` is what the guard keeps.
-    `worker_handle` is that of the worker in this process, whether there is one or not."""
+    """Everything a route may need."""
 
     settings: ServerSettings
     store: Store
     results: ResultStore
     dispatch: Wakeups
-    clock: Clock
-    executions: Executions
-    for_workers: LocalControlPlane
-    ready: ReadyOrders
-    pools: Pools
-    worker_handle: WorkerHandle
-    background_jobs: BackgroundJobs
-    library: StoreLibrary
-    tools: Registry
+    clock: Clock  # the store's, where several servers share one
+    control: Assembly
+    listeners: CommitListeners
+    worker_handle: WorkerHandle  # of the worker in this process, whether there is one or not
+    library: StoreLibrary  # where nested playbooks are found
+    tools: Registry  # those that playbooks may use here
     secret_release: SecretRelease
-    hub: Hub
-    live_output: LiveOutput
-    histories: StateHistories
-    meters: Meters
-    roster: Roster
-    access: Access
+    histories: StateHistories  # of executions that somebody looks at
+    roster: Roster  # the workers that are known
+    access: Access  # what the guard keeps: tokens, sessions, webhooks, the audit log
     readiness: Readiness
-    usage: Usage
     notifications: Notifications
-    sender: NoticeSender
-    tracing: Tracing | None = None
     stopping: bool = False
     starting: int = 0  # executions being begun at this moment
     nets: dict[str, Net] = {}  # those started of late
@@ -110,7 +120,7 @@ class Services(msgspec.Struct, kw_only=True):
 
     async def read_back(self, payload: Recorded) -> Recorded:
         """A payload with what is stored apart from it. ToolError where that is gone."""
-        return await whole_payload(payload, self.executions.values)
+        return await whole_payload(payload, self.control.executions.values)
 
 
 def services_of(request: HTTPConnection) -> Services:
@@ -159,7 +169,7 @@ async def serving_services(
         try:
             clock = clock or await clock_of(store)
             made = make_services(settings, store, results, clock=clock, dispatch=dispatch, tools=tools)
-            async with made.hub.listening():
+            async with made.listeners.hub.listening():
                 yield made
         finally:
             await dispatch.close()
@@ -180,29 +190,27 @@ def make_services(
     """Services over an open store."""
     tools, dispatch, meters = tools or tools_of(settings), dispatch or MemoryWakeups(), Meters()
     measured = cast(Store, MeasuredStore(store, meters))
-    hub, tracing = Hub(measured, poll_s=settings.poll_s), open_tracing(measured, meters)
     secret_release = SecretRelease(lambda: open_server_keychain(store.credentials, clock, settings))
     roster = _roster(measured, clock)
     library = _library(measured, clock, tools, roster)
-    usage = _usage(settings, measured, results, clock)
-    notifications, sender = _notifications(settings, measured, clock, secret_release, meters)
+    destinations = _destinations(settings, clock, secret_release)
+    notifications = Notifications(measured.notices, NotificationRules(measured.key_values, clock), destinations, clock)
+    listeners = _commit_listeners(settings, measured, results, clock, meters, destinations)
     handle = WorkerHandle(own_worker_id(), dispatch.notify_workers, HeldLeases(clock))
-    live_output = LiveOutput(clock, hub.note_output)
-    heard = (sender.stored, live_output.stored, hub.stored, usage.count_commits)
     control = assemble(
         measured,
         results,
         dispatch,
         clock,
         sharing=SharedExecutions(),
-        listeners=_listeners(meters, tools, tracing, handle, heard),
+        listeners=listeners.of_control_plane(tools, handle),
         secret_release=secret_release,
         library=library,
         terms=_lease_terms(settings),
         ability_of=roster.ability,
         notices=NoticeWriter(notifications.rules, settings.public_url),
-        live_output=live_output,
-        is_traced=tracing is not None,
+        live_output=listeners.live_output,
+        is_traced=listeners.tracing is not None,
     )
     return Services(
         settings=settings,
@@ -210,26 +218,37 @@ def make_services(
         results=results,
         dispatch=dispatch,
         clock=clock,
-        executions=control.executions,
-        for_workers=control.for_workers,
-        ready=control.decisions.ready,
-        pools=control.pools,
+        control=control,
+        listeners=listeners,
         worker_handle=handle,
-        background_jobs=control.background_jobs,
         library=library,
         tools=tools,
         secret_release=secret_release,
-        hub=hub,
-        live_output=live_output,
         histories=StateHistories(measured),
-        meters=meters,
-        tracing=tracing,
         roster=roster,
         readiness=Readiness(measured, clock),
-        usage=usage,
         notifications=notifications,
-        sender=sender,
         access=_access(settings, measured, clock),
+    )
+
+
+def _commit_listeners(
+    settings: ServerSettings,
+    store: Store,
+    results: ResultStore,
+    clock: Clock,
+    meters: Meters,
+    destinations: Destinations,
+) -> CommitListeners:
+    hub = Hub(store, poll_s=settings.poll_s)
+    shared = SharedUsage(store.key_values, clock)
+    return CommitListeners(
+        hub=hub,
+        live_output=LiveOutput(clock, hub.note_output),
+        usage=Usage(settings.quotas, clock, shared, lambda: free_bytes_of(settings.db, results)),
+        sender=NoticeSender(store.notices, destinations, clock, counted=meters.count_notice),
+        meters=meters,
+        tracing=open_tracing(store, meters),
     )
 
 
@@ -246,33 +265,9 @@ def _library(store: Store, clock: Clock, tools: Registry, roster: Roster) -> Sto
     )
 
 
-def _usage(settings: ServerSettings, store: Store, results: ResultStore, clock: Clock) -> Usage:
-    shared = SharedUsage(store.key_values, clock)
-    return Usage(settings.quotas, clock, shared, lambda: free_bytes_of(settings.db, results))
-
-
-def _notifications(
-    settings: ServerSettings, store: Store, clock: Clock, secret_release: SecretRelease, meters: Meters
-) -> tuple[Notifications, NoticeSender]:
-    # Tools of its own: a registry is closed with the worker that has it.
-    destinations = Destinations(tools_of(settings), secret_release.material, clock.now)
-    sender = NoticeSender(store.notices, destinations, clock, counted=meters.count_notice)
-    return Notifications(store.notices, NotificationRules(store.key_values, clock), destinations, clock), sender
-
-
-def _listeners(
-    meters: Meters, tools: Registry, tracing: Tracing | None, handle: WorkerHandle, stored: tuple[Stored, ...]
-) -> Listeners:
-    """What hears of each commit: those of `stored` first, then what counts and traces."""
-
-    def watch(events: Sequence[Event]) -> None:
-        meters.count_events(events)
-        log_ends(events)
-        if any(isinstance(event.payload, PlaybookProcessed) for event in events[-1:]):
-            tools.release(events[-1].execution_id)  # what a worker in this process kept for it
-
-    traced = (tracing.stored,) if tracing is not None else ()
-    return Listeners(watch=watch, stored=(*stored, PlaybookMeters(meters.registry).stored, *traced), stop=handle.stop)
+def _destinations(settings: ServerSettings, clock: Clock, secret_release: SecretRelease) -> Destinations:
+    """Where notices go. With tools of its own: a registry is closed with the worker that has it."""
+    return Destinations(tools_of(settings), secret_release.material, clock.now)
 
 
 def _lease_terms(settings: ServerSettings) -> LeaseTerms:

@@ -82,7 +82,7 @@ async def start(
     if key is None:
         row = await requested_version(services, asked)
         execution_id = uuid7(services.clock.now())
-        async with services.usage.starting(execution_id, subject):
+        async with services.listeners.usage.starting(execution_id, subject):
             await begin(services, row, execution_id, asked.payload, source, consent, caller)
         return await _answer(services, row, execution_id, asked.wait), False
     keys, name = IdempotencyKeys(services.store.key_values, services.clock), named(subject, _ROUTE, key)
@@ -96,7 +96,7 @@ async def start(
     row = await services.store.catalog.find(row.path, version) or row  # the one that was newest at the first request
     if not repeated or await services.store.execution(execution_id) is None:
         try:
-            async with services.usage.starting(execution_id, subject):
+            async with services.listeners.usage.starting(execution_id, subject):
                 await _begin_once(services, row, execution_id, asked.payload, source, consent, caller)
         except (RefusedError, ProblemDetails):
             await keys.release(name)
@@ -155,11 +155,11 @@ async def begin(
         inputs = ApprovedInputs(net_hash=row.net_hash, payload=payload)
         carried = await _taken_over(services, net, source, inputs, consent or Consent(actor=""))
     trace_id = caller.trace_id if caller is not None else execution_id.replace("-", "")
-    if services.tracing is not None and caller is not None:
-        await services.tracing.asked_by(execution_id, caller, services.clock.now())
+    if services.listeners.tracing is not None and caller is not None:
+        await services.listeners.tracing.asked_by(execution_id, caller, services.clock.now())
     services.starting += 1
     try:
-        await services.executions.start(
+        await services.control.executions.start(
             net, execution_id=execution_id, trace_id=trace_id, payload=payload, carried=carried
         )
     finally:
@@ -195,16 +195,16 @@ def _check_load(services: Services) -> None:
     settings = services.settings
     if services.starting >= settings.max_starts_at_once:
         raise too_busy("too many executions are being started at once", random.randint(1, 3))  # noqa: S311
-    if services.starting and services.meters.commit_s > settings.slow_commit_s:
+    if services.starting and services.listeners.meters.commit_s > settings.slow_commit_s:
         raise too_busy("the store is slow at the moment", random.randint(2, 6))  # noqa: S311
 
 
 async def _answer(services: Services, row: CatalogRow, execution_id: str, wait_s: float) -> bytes:
-    ended = await services.hub.ended(execution_id, max(0.0, min(wait_s, MAX_WAIT_S)))
+    ended = await services.listeners.hub.ended(execution_id, max(0.0, min(wait_s, MAX_WAIT_S)))
     assert ended is not None, "it was stored a moment ago"
     told = None
     if wait_s and ended.finished_at is not None:
-        ending = await execution_ending(services.store, services.executions.values, ended)
+        ending = await execution_ending(services.store, services.control.executions.values, ended)
         told = ending.view(execution_id)
     return msgspec.json.encode(
         Started(

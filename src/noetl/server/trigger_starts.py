@@ -33,7 +33,7 @@ class ServerStarter:
         services = self._services
         try:
             row = await registered_version(services.store.catalog, trigger.path, trigger.version)
-            async with services.usage.starting(execution_id, f"trigger {trigger.name}"):
+            async with services.listeners.usage.starting(execution_id, f"trigger {trigger.name}"):
                 await begin(services, row, execution_id, payload)
         except ProblemDetails as problem:
             if problem.status in _LATER:

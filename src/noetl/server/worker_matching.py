@@ -74,7 +74,7 @@ async def crews_of(services: Services) -> Crews:
     """The workers that were heard of within the last minute."""
     now = services.clock.now()
     rows = [row for row in await services.roster.list() if now - row.last_seen < LIVE_S]
-    return Crews(await services.pools.all(), rows)
+    return Crews(await services.control.pools.all(), rows)
 
 
 async def obstacles(services: Services, crew: Crew, waiting: int) -> list[str]:
@@ -97,16 +97,16 @@ def _waiting_line(number: int, why: str) -> str:
 async def _needed(services: Services, pool: str) -> Counter[Needs]:
     """How many orders of a pool wait for whoever runs these kinds: of the first ones as their executions say, of the
     others as far as it was found out when they were offered."""
-    executions = services.executions
+    executions = services.control.executions
     rows = await services.store.claimable(now=services.clock.now(), limit=_LOOKED_AT, pools=[pool])
     ids = list(dict.fromkeys(row.execution_id for row in rows))
     found = await asyncio.gather(*map(executions.execution, ids), return_exceptions=True)
-    hot = {
-        one: state for one, state in zip(ids, found, strict=True) if isinstance(state, LoadedExecution)
-    }  # or in quarantine
-    known = [(row.order_id, hot[row.execution_id]) for row in rows if row.execution_id in hot]
+    # An execution that cannot be loaded is in quarantine: its orders wait for nobody.
+    loaded = {one: state for one, state in zip(ids, found, strict=True) if isinstance(state, LoadedExecution)}
+    known = [(row.order_id, loaded[row.execution_id]) for row in rows if row.execution_id in loaded]
     numbers = Counter(needs_of(state.plan, state.execution, order_id) for order_id, state in known)
-    return numbers | Counter({needs: number for (own, needs), number in services.ready.needed.items() if own == pool})
+    offered = services.control.decisions.ready.needed.items()
+    return numbers | Counter({needs: number for (own, needs), number in offered if own == pool})
 
 
 async def obstacles_of(services: Services, execution: Execution) -> list[str]:
@@ -114,6 +114,6 @@ async def obstacles_of(services: Services, execution: Execution) -> list[str]:
     waiting = [row for row in await services.store.orders(execution.execution_id) if row.state is OrderState.READY]
     if not waiting:
         return []
-    plan, crews = await services.executions.plan(execution.origin.net_hash), await crews_of(services)
+    plan, crews = await services.control.executions.plan(execution.origin.net_hash), await crews_of(services)
     found = {crews.of(row.pool).obstacle(needs_of(plan, execution, row.order_id)) for row in waiting}
     return sorted(why for why in found if why is not None)

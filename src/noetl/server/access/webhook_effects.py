@@ -31,7 +31,7 @@ async def take_effect(
     """Start what the webhook starts with `{body, webhook}` as payload, or send its message with the body as payload."""
     if target.message is not None:
         return await _sent(services, target.message, correlation_of(target, body), body, effect_id)
-    if await services.executions.is_known(effect_id):
+    if await services.control.executions.is_known(effect_id):
         return Delivered(execution_id=effect_id, repeated=True)
     assert target.path is not None
     row = await services.store.catalog.find(target.path, target.version)
@@ -45,7 +45,7 @@ async def take_effect(
 
 
 async def _sent(services: Services, name: str, correlation: dict[str, Any], body: Any, message_id: str) -> Delivered:
-    deliveries = MessageDelivery(services.executions, services.store, services.clock)
+    deliveries = MessageDelivery(services.control.executions, services.store, services.clock)
     sent = await deliveries.send_message(name, correlation, body, message_id=message_id)
     return Delivered(message_id=sent.message_id, repeated=sent.known)
 

@@ -13,7 +13,6 @@ from noetl.net.encoding import from_json
 from noetl.net.net import Net
 from noetl.operations.api_shapes import CatalogPage, VersionDetail, Versions
 from noetl.operations.catalog import (
-    absent_notice_credentials,
     playbook_source,
     playbook_versions,
     register_playbook,
@@ -77,22 +76,21 @@ async def register(request: Request) -> Response:
         raise refused(found, migration=await offered(found))
     if asked.path not in (None, found.net.path):
         raise ProblemDetails(422, f'path: the playbook calls itself "{found.net.path}"')
-    before = await services.store.catalog.find(found.net.path)
-    row = await register_playbook(
+    registered = await register_playbook(
         services.store, found.net, source=source, at=services.clock.now(), schedule=asked.schedule
     )
+    row = registered.row
     request.scope[OBJECT] = f"{request.url.path}?path={row.path}&version={row.version}"
-    created = before is None or before.version != row.version
     told = Registered(
         **version_fields(row),
-        created=created,
+        created=registered.created,
         dialect=found.dialect.value if found.dialect is not None else "",
         verdict=found.certificate.verdict,
         diagnostics=all_shown(found.diagnostics),
         migrated=source != asked.source,
-        absent_credentials=await absent_notice_credentials(services.store, found.net),
+        absent_credentials=registered.absent_credentials,
     )
-    return Json(told, 201 if created else 200)
+    return Json(told, 201 if registered.created else 200)
 
 
 @router.get("/api/catalog", **shows(CatalogPage, summary="List playbooks"))

@@ -73,12 +73,12 @@ def _incident(body: bytes) -> IncidentView:
 async def metrics(request: Request) -> Response:
     services = services_of(request)
     await _looked_up(services)
-    return Response(services.meters.text(), media_type=CONTENT_TYPE_LATEST)
+    return Response(services.listeners.meters.text(), media_type=CONTENT_TYPE_LATEST)
 
 
 async def _looked_up(services: Services) -> None:
     """Figures that are read from the store when somebody asks, and not counted on the way."""
-    meters, store, now = services.meters, services.store, services.clock.now()
+    meters, store, now = services.listeners.meters, services.store, services.clock.now()
     for status, number in (dict.fromkeys(STATES, 0) | await store.tally()).items():
         meters.kept.labels(status).set(number)
     meters.saw_orders(ready=await store.unclaimed(now=now), leased=await store.leased(now=now))

@@ -73,7 +73,7 @@ async def tokens(request: Request, execution_id: str) -> Response:
 async def result(request: Request, execution_id: str, step: Step = None) -> Response:
     """What it gave, or what one of its steps gave. 409 while there is none. Large ones can be read by Range."""
     services, row = services_of(request), await execution_of(request, execution_id)
-    place = services.store, services.executions.values, row
+    place = services.store, services.control.executions.values, row
     ending = await (execution_ending(*place) if step is None else step_ending(*place, step))
     body = msgspec.json.encode(ending.view(execution_id, step))
     return ranged(request, body, tag=hashlib.sha256(body).hexdigest())
@@ -91,7 +91,7 @@ async def variables(request: Request, execution_id: str) -> Response:
 
 async def _ctx(request: Request, execution_id: str) -> Response:
     services, row = services_of(request), await execution_of(request, execution_id)
-    return Json(await recorded_ctx(services.store, services.executions.values, row.execution_id))
+    return Json(await recorded_ctx(services.store, services.control.executions.values, row.execution_id))
 
 
 @router.get("/api/executions/{execution_id}/logs", **shows(LogPage, summary="What its tasks printed"))
@@ -130,8 +130,8 @@ async def output(
     in the log. `/api/stream` says when there are more."""
     services, row = services_of(request), await execution_of(request, execution_id)
     if row.finished_at is not None:
-        services.live_output.forget_execution(execution_id)
-    return Json(live_output_page(services.live_output, execution_id, after, step))
+        services.listeners.live_output.forget_execution(execution_id)
+    return Json(live_output_page(services.listeners.live_output, execution_id, after, step))
 
 
 async def _line(event: Any, services: Services) -> LogLine | None:
@@ -169,4 +169,4 @@ async def graph(
     request: Request, execution_id: str, form: Annotated[GraphFormat, Query(alias="format")] = "svg"
 ) -> Response:
     services, row = services_of(request), await execution_of(request, execution_id)
-    return await drawing_response(await services.executions.net(row.net_hash), form)
+    return await drawing_response(await services.control.executions.net(row.net_hash), form)

@@ -88,7 +88,7 @@ async def reset_playbook(request: Request, path: str) -> Response:
 
 async def _limit_playbook(request: Request, path: str, limit: int | None, reason: str | None = None) -> PlaybookLimited:
     services, actor = services_of(request), str(identity_of(request).subject)
-    gate = services.background_jobs.gate
+    gate = services.control.background_jobs.gate
     changed = await limit_playbook(services.store, gate.limits, path, limit, actor=actor, reason=reason)
     await gate.look_at(path)
     return PlaybookLimited(changed=changed, limits=await _of_playbooks(services, path))
@@ -133,14 +133,14 @@ async def _limited(
 ) -> StepLimited:
     services, actor = services_of(request), str(identity_of(request).subject)
     command = ChangeLimit(at=services.clock.now(), step=step, limit=limit, rate=rate, actor=actor, reason=reason)
-    changed = await limit_step(services.executions, row.execution_id, command)
+    changed = await limit_step(services.control.executions, row.execution_id, command)
     now = await services.store.execution(row.execution_id) or row
     found = next((one for one in await _of_steps(services, now) if one.step == step), None)
     return StepLimited(changed=changed, limit=found)
 
 
 async def _of_playbooks(services: Services, path: str | None) -> list[PlaybookLimitView]:
-    return await playbook_limits(services.store.key_values, services.background_jobs.gate.limits, path)
+    return await playbook_limits(services.store.key_values, services.control.background_jobs.gate.limits, path)
 
 
 async def _of_steps(services: Services, row: ExecutionRow) -> list[StepLimitView]:

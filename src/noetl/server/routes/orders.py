@@ -116,7 +116,7 @@ async def _waited(request: Request, services: Services, asked: Turn, wait_s: flo
     answer, until = TurnAnswer(), now() + wait_s
     while not answer.orders and not services.stopping and (left := until - now()) > 0:
         wakeups = services.dispatch.wait(asked.pools, timeout=min(left, services.settings.poll_s))
-        if given := await services.for_workers.polls.wait(asked, is_gone, wakeups):
+        if given := await services.control.for_workers.polls.wait(asked, is_gone, wakeups):
             return TurnAnswer(orders=given)
         if await is_gone():
             break
@@ -127,9 +127,9 @@ async def _waited(request: Request, services: Services, asked: Turn, wait_s: flo
 async def _take_turn(services: Services, asked: Turn) -> TurnAnswer:
     began = time.perf_counter()
     try:
-        return await services.for_workers.turn(asked)
+        return await services.control.for_workers.turn(asked)
     finally:
-        services.meters.turns.observe(time.perf_counter() - began)
+        services.listeners.meters.turns.observe(time.perf_counter() - began)
 
 
 async def _turn(request: Request, services: Services) -> Turn:
@@ -154,7 +154,7 @@ async def check_turn(request: Request, services: Services, asked: Turn) -> None:
         raise ProblemDetails(403, "a report speaks for another worker than the turn it came with", kind="identity")
     check_pools(request, asked.pools)
     for execution_id in {report.execution_id for report in asked.reports}:
-        if not services.executions.drives(execution_id):
+        if not services.control.executions.drives(execution_id):
             await _check_execution(request, execution_id)
 
 
@@ -179,7 +179,7 @@ async def heartbeat(request: Request) -> Response:
     check_protocol(request)
     beat = await _decoded(request, _beats)
     await check_worker(request, beat.worker_id)
-    lost = await services.for_workers.renew(beat.worker_id, beat.leases, beat.ttls)
+    lost = await services.control.for_workers.renew(beat.worker_id, beat.leases, beat.ttls)
     await services.roster.note_contact(beat.worker_id, {one: at for one, at in beat.leases.items() if one not in lost})
     return Json(Beaten(lost=sorted(lost)))
 
@@ -192,7 +192,7 @@ async def secret(request: Request) -> Response:
     await check_worker(request, ask.worker_id)
     await _check_execution(request, ask.execution_id)
     try:
-        material = await services_of(request).for_workers.secret(ask)
+        material = await services_of(request).control.for_workers.secret(ask)
     except SecretRefusedError as problem:  # 403, so that the audit log has it
         told = {"kind": problem.kind, "message": problem.message}
         raise ProblemDetails(403, problem.message, kind="tool", error=told) from None
@@ -206,7 +206,7 @@ async def output(request: Request) -> Response:
     check_protocol(request)
     batch = await _decoded(request, _batches, MAX_BATCH_BYTES)
     await check_worker(request, batch.worker_id)
-    await services_of(request).for_workers.show_output(batch)
+    await services_of(request).control.for_workers.show_output(batch)
     return Response(status_code=204)
 
 
@@ -226,7 +226,7 @@ async def call(request: Request) -> Response:
     key = f"{asked.task_run_id} {asked.order_id} {asked.lease_epoch} {asked.worker_id}"
     waiting = services.calls.get(key)
     if waiting is None:
-        waiting = services.calls[key] = asyncio.ensure_future(services.for_workers.call(asked))
+        waiting = services.calls[key] = asyncio.ensure_future(services.control.for_workers.call(asked))
         waiting.add_done_callback(lambda _: services.calls.pop(key, None))
         waiting.add_done_callback(_read_outcome)
     done, _ = await asyncio.wait({waiting}, timeout=services.settings.call_poll_s)
@@ -240,7 +240,7 @@ async def call(request: Request) -> Response:
 async def _check_call(services: Services, asked: PlaybookCall) -> None:
     """403 for a playbook that the task of the held order does not call (reliability.md §2.3)."""
     try:
-        await services.for_workers.check_call(asked)
+        await services.control.for_workers.check_call(asked)
     except CallRefusedError as problem:
         told = {"kind": problem.kind, "message": problem.message, "details": problem.details}
         raise ProblemDetails(403, problem.message, kind="tool", error=told) from None
@@ -259,7 +259,7 @@ async def give_up(request: Request) -> Response:
     await check_worker(request, asked.call.worker_id)
     await _check_execution(request, asked.call.execution_id)
     try:
-        await services_of(request).for_workers.abandon(asked.call, asked.reason)
+        await services_of(request).control.for_workers.abandon(asked.call, asked.reason)
     except CallRefusedError as problem:
         raise ProblemDetails(403, problem.message, kind="identity") from None
     return Response(status_code=204)

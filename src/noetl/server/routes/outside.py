@@ -78,7 +78,7 @@ class Accepted(msgspec.Struct, frozen=True, kw_only=True):
 async def message(request: Request) -> Response:
     """Once this is answered it is durable. It goes to exactly one waiting step, the one that waited longest."""
     asked = await read(request, MessageBody)
-    sent = await services_of(request).background_jobs.deliveries.send_message(
+    sent = await services_of(request).control.background_jobs.deliveries.send_message(
         asked.name, asked.correlation, asked.payload, message_id=asked.message_id, ttl_s=asked.ttl
     )
     return Json(sent, 202)
@@ -90,7 +90,7 @@ async def signal(request: Request) -> Response:
     asked = await read(request, SignalBody)
     if asked.execution_id is not None:
         await execution_of(request, asked.execution_id)
-    heard = await services_of(request).background_jobs.deliveries.send_signal(
+    heard = await services_of(request).control.background_jobs.deliveries.send_signal(
         asked.name, asked.data, execution_id=asked.execution_id, signal_id=asked.signal_id
     )
     return Json(Signalled(name=asked.name, heard=heard))
@@ -103,7 +103,7 @@ async def inject(request: Request, execution_id: str) -> Response:
     """An event of your own for rules and handlers that listen. Names of the system's are not for you: 400."""
     await execution_of(request, execution_id)
     asked = await read(request, Injected)
-    deliveries = services_of(request).background_jobs.deliveries
+    deliveries = services_of(request).control.background_jobs.deliveries
     try:
         changed = await deliveries.inject(execution_id, asked.name, asked.data, event_key=asked.key)
     except InvalidError as problem:
@@ -133,7 +133,7 @@ async def cancel(request: Request, timer_id: str) -> Response:
     if execution_id is None:
         raise unknown("timer", timer_id)
     actor = str(identity_of(request).subject)
-    changed = await services.background_jobs.deliveries.cancel_timer(execution_id, timer_id, actor=actor)
+    changed = await services.control.background_jobs.deliveries.cancel_timer(execution_id, timer_id, actor=actor)
     return Json(Accepted(changed=changed))
 
 

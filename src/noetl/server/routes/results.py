@@ -66,7 +66,7 @@ async def store(
 
 
 async def _masked(services: Services, execution_id: str, body: bytes) -> bytes:
-    redactor = (await services.for_workers.mask(execution_id)).redactor
+    redactor = (await services.control.for_workers.mask(execution_id)).redactor
     if redactor.idle:
         return body
 

@@ -84,7 +84,7 @@ async def _wait_for_disconnect(receive: Receive) -> None:
 
 def _stream(request: Request, parts: AsyncIterator[bytes | None]) -> Response:
     services = services_of(request)
-    streams, own = services.meters.streams, services.usage.stream(str(identity_of(request).subject))
+    streams, own = services.listeners.meters.streams, services.listeners.usage.stream(str(identity_of(request).subject))
 
     def counted(number: int) -> None:
         streams.inc(number)
@@ -111,9 +111,9 @@ async def one(
 
 
 async def _events(services: Services, execution_id: str, after: int, names: Names) -> AsyncIterator[bytes | None]:
-    with services.hub.listen(execution_id) as heard:
+    with services.listeners.hub.listen(execution_id) as heard:
         yield None  # so that the reader knows at once that it is connected
-        while not services.hub.is_closed:
+        while not services.listeners.hub.is_closed:
             heard.clear()
             while page := await services.store.events(execution_id, after=after, only=SingleRow(limit=_PAGE)):
                 after, last = page[-1].seq, page[-1].payload
@@ -141,7 +141,7 @@ async def everything(request: Request) -> Response:
 
 
 async def _rows(services: Services, given: str | None) -> AsyncIterator[bytes | None]:
-    hub = services.hub
+    hub = services.listeners.hub
     era, _, number = (given or "").partition(".")
     at = int(number) if era == hub.era and number.isdecimal() and len(number) < 18 else None
     output_at = hub.output_number

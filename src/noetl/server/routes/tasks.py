@@ -55,21 +55,21 @@ async def tasks(
 
 @router.get("/api/tasks/{task_id}", **shows(TaskView, summary="One human task"))
 async def task(request: Request, task_id: str) -> Response:
-    return Json(task_view(await services_of(request).background_jobs.inbox.get(task_id)))
+    return Json(task_view(await services_of(request).control.background_jobs.inbox.get(task_id)))
 
 
 @router.post("/api/tasks/{task_id}/claim", **shows(TaskView, reads=Acting, summary="Take a task"))
 async def claim(request: Request, task_id: str) -> Response:
     """Only for holders of its role, or the user it is for."""
     asked, (actor, roles) = await read_optional(request, Acting), _subject_and_roles(request)
-    inbox = services_of(request).background_jobs.inbox
+    inbox = services_of(request).control.background_jobs.inbox
     return Json(task_view(await inbox.claim(task_id, actor=actor, roles=roles, version=asked.version)))
 
 
 @router.post("/api/tasks/{task_id}/release", **shows(TaskView, reads=Acting, summary="Give a task back"))
 async def release(request: Request, task_id: str) -> Response:
     asked, (actor, roles) = await read_optional(request, Acting), _subject_and_roles(request)
-    inbox = services_of(request).background_jobs.inbox
+    inbox = services_of(request).control.background_jobs.inbox
     return Json(task_view(await inbox.release(task_id, actor=actor, roles=roles, version=asked.version)))
 
 
@@ -86,7 +86,7 @@ async def complete(request: Request, task_id: str) -> Response:
         if kept.answer is not None:
             return Response(kept.answer.encode(), headers=REPLAYED, media_type="application/json")
     try:
-        done = await services.background_jobs.inbox.complete(
+        done = await services.control.background_jobs.inbox.complete(
             task_id, asked.values, actor=actor, roles=roles, version=asked.version
         )
     except Exception:

@@ -86,7 +86,7 @@ async def _check_labels(services: Services, asked: Announcing) -> None:
     """403 for a pool whose labels the worker lacks: it would wait there for ever. Who serves every pool is let in, and
     not given the orders of such a one."""
     ability = WorkerAbilities(labels=asked.labels)
-    for pool in await services.pools.all():
+    for pool in await services.control.pools.all():
         if pool.name in asked.pools and not ability.carries(pool.require):
             flags = " ".join(f"--label {key}={value}" for key, value in sorted(pool.require.items()))
             carried = labels_text(asked.labels) or "none"
@@ -114,7 +114,7 @@ async def remove(request: Request, worker_id: str) -> Response:
     if identity.role == "worker":
         check_own(row, identity.token_id)
     await services.roster.remove(worker_id)
-    await services.for_workers.give_back(worker_id)
+    await services.control.for_workers.give_back(worker_id)
     return Response(status_code=204)
 
 
@@ -145,8 +145,8 @@ async def set_pool(request: Request, name: str) -> Response:
         raise ProblemDetails(422, "name: 1 to 200 printable characters")
     require = asked.require
     if require is None:
-        require = (await services.pools.get(name)).require
-    await services.pools.put(Pool(name=name, capacity=asked.capacity, rate=asked.rate, require=require))
+        require = (await services.control.pools.get(name)).require
+    await services.control.pools.put(Pool(name=name, capacity=asked.capacity, rate=asked.rate, require=require))
     now = services.clock.now()
     leased, waiting = await services.store.leased(now=now, pools=[name]), await services.store.unclaimed(now=now)
     return Json(await _view(services, (await crews_of(services)).of(name), leased, waiting))

@@ -52,7 +52,7 @@ async def whole_events(services: Services, row: ExecutionRow, events: list[Event
 
     try:
         if services.results.is_outside:
-            return await services.executions.values.read(complete_events)
+            return await services.control.executions.values.read(complete_events)
         return await asyncio.to_thread(complete_events, services.results.load)
     except ToolError as problem:
         raise BackendError(f"execution {row.execution_id} cannot be read: {problem.message}") from problem
@@ -60,9 +60,9 @@ async def whole_events(services: Services, row: ExecutionRow, events: list[Event
 
 async def _live(services: Services, row: ExecutionRow) -> Execution | None:
     """As memory has it, where it is driven here and nobody has moved it elsewhere."""
-    if not services.executions.drives(row.execution_id):
+    if not services.control.executions.drives(row.execution_id):
         return None
-    hot = await services.executions.execution(row.execution_id)
+    hot = await services.control.executions.execution(row.execution_id)
     return hot.execution if hot.committed == row.last_seq == hot.execution.seq else None
 
 

@@ -1,0 +1,270 @@
+"""Embedded runs: this process drives the execution on a store of this machine, with every event recorded (WRK-08).
+
+The contract is `Runs` of `cli/runs.py`, which says why this is not a call of the port like everything else. An
+interrupted run is taken up with `noetl run --resume`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+import msgspec
+
+from noetl.cli.connection import StorePlace, read_at
+from noetl.cli.files import STDIN, Unreadable
+from noetl.cli.follow import print_result, styled_status
+from noetl.cli.queries import (
+    CODES,
+    INTERRUPTED,
+    REFUSED,
+    QueryRefused,
+    as_json,
+    find_execution,
+    is_there,
+    place_of,
+    refusals,
+    resume_hint,
+)
+from noetl.cli.terminal import visible
+
+if TYPE_CHECKING:
+    from noetl.base.diagnostics import Diagnostic
+    from noetl.cli.live import LiveView
+    from noetl.cli.run import RunOptions
+    from noetl.cli.runs import NamedPlaybook, RerunRequest
+    from noetl.events.projection.projection import Projection
+    from noetl.events.rerun_state import RerunState
+    from noetl.net.net import Net
+    from noetl.operations.embedded import RunResult
+    from noetl.store.contract import Records, Store
+    from noetl.tools.registry import Registry
+
+MEMORY = ":memory:"
+Found = TypeVar("Found")
+
+
+class EmbeddedRuns:
+    """Runs in this process, on the store `db`."""
+
+    def __init__(self, db: str | None, options: RunOptions) -> None:
+        self._db, self._options, self._place = db, options, StorePlace(db)
+        self._diagnostics: tuple[Diagnostic, ...] = ()  # what checking the file found, for output as JSON
+        if options.detach:
+            raise click.UsageError("--detach is for runs on a server: a run here lives as long as this command")
+
+    def run(self, playbook: NamedPlaybook, inputs: dict[str, Any]) -> int:
+        from noetl.cli.live import print_line
+        from noetl.cli.payload import doubts
+
+        checked = playbook.checked
+        net = checked.net if checked is not None else self._registered(playbook.name, playbook.version)
+        if net is None:
+            raise self._no_playbook(playbook)
+        self._diagnostics = checked.diagnostics if checked is not None else ()
+        for doubt in doubts(inputs, net.workload):
+            print_line(doubt)
+        is_file = checked is not None and playbook.name != STDIN
+        return self._begin(net, inputs, origin=Path(playbook.name) if is_file else None)
+
+    def rerun(self, again: RerunRequest) -> int:
+        from noetl.net.encoding import from_json
+
+        row, version = again.row, again.version
+        if version is None:  # the very net that it ran, registered or not
+            net = from_json(read_at(self._place, lambda records: records.net(row.net_hash)))
+        elif (found := self._registered(row.path, version)) is not None:
+            net = found
+        else:
+            raise QueryRefused(f'no version "{visible(version)}" of {visible(row.path)} is registered in this store')
+        carried = read_at(self._place, lambda records: self._rerun_state(records, net, again))
+        return self._begin(net, again.inputs, carried=carried)
+
+    def resume(self, given: str) -> int:
+        """Take up an execution whose process ended."""
+        from noetl.cli.status import progress_of
+        from noetl.operations.embedded import resume
+
+        async def running_execution(records: Records) -> tuple[str, Projection]:
+            row = await find_execution(records, given)
+            return row.execution_id, await progress_of(records, row.execution_id)
+
+        execution_id, progress = read_at(self._place, running_execution)
+        view = self._view(progress)
+        resuming = resume(execution_id, db=self._db, watch=view, tools=self._tools())
+        return self._ended(resuming, execution_id, view)
+
+    async def _rerun_state(self, records: Records, net: Net, again: RerunRequest) -> RerunState | None:
+        """What the new run begins with; None when it begins at the start. The rules are those of a server."""
+        from getpass import getuser
+
+        from noetl.control.nested.reruns import failed_loops, only_failed_loop, state_at_step
+        from noetl.engine.approvals import ApprovedInputs, Consent
+        from noetl.events.envelope import with_stored_values
+        from noetl.net.encoding import content_hash
+        from noetl.operations.executions import event_pages
+
+        row, step = again.row, again.step
+        if step is None and again.failed_items:
+            step = only_failed_loop(await failed_loops(records, row.execution_id), row.execution_id)
+        if step is None:
+            return None
+        load = self._place.results().load
+        events = [
+            with_stored_values(event, load) async for page in event_pages(records, row.execution_id) for event in page
+        ]
+        now = ApprovedInputs(net_hash=content_hash(net), payload=again.inputs)
+        consent = Consent(actor=again.actor or getuser(), roles=tuple(again.roles), approves=again.approve)
+        return await state_at_step(records, row, step, events, net, now, consent, failed_items=again.failed_items)
+
+    def _registered(self, path: str, version: str | None) -> Net | None:
+        """The net of a playbook in the store's catalogue."""
+
+        async def net_of(store: Store) -> Net | None:
+            from noetl.net.encoding import from_json
+
+            row = await store.catalog.find(path, version)
+            return from_json(await store.net(row.net_hash)) if row is not None else None
+
+        return self._looked_up(net_of)
+
+    def _no_playbook(self, playbook: NamedPlaybook) -> Unreadable:
+        name, version = playbook.name, playbook.version
+        if version is not None:
+            return Unreadable(f'{name}: no version "{version}" of such a playbook is registered in this store')
+        if Path(name).is_dir():
+            return Unreadable(f"{name}: this is a folder, and one file is needed here")
+        return Unreadable(
+            f"{name}: there is no such file, and no playbook of this path is registered here{self._nearest_path(name)}"
+        )
+
+    def _nearest_path(self, path: str) -> str:
+        """The end of a sentence about a path that is not registered."""
+        from noetl.operations.catalog import nearest_path_text
+
+        return self._looked_up(lambda store: nearest_path_text(store.catalog, path)) or ""
+
+    def _looked_up(self, look: Callable[[Store], Awaitable[Found]]) -> Found | None:
+        """What is found in the store; None when there is none to look into, and looking must not make one."""
+        if self._db == MEMORY or not is_there(self._db):
+            return None
+
+        async def looked_up() -> Found:
+            async with self._place.operations() as operations:
+                return await look(operations.store)
+
+        with refusals():
+            return asyncio.run(looked_up())
+
+    def _begin(
+        self, net: Net, inputs: dict[str, Any], *, origin: Path | None = None, carried: RerunState | None = None
+    ) -> int:
+        """Run a net that was read from `origin`, or begin at a step with what is carried over from an earlier run."""
+        from noetl.base.clock import SystemClock
+        from noetl.base.ids import uuid7
+        from noetl.events.projection.projection import Projection
+        from noetl.operations.embedded import run_net
+
+        execution_id = uuid7(SystemClock().now())
+        view = self._view(Projection())
+        running = run_net(
+            net,
+            payload=inputs,
+            db=self._db,
+            execution_id=execution_id,
+            watch=view,
+            tools=self._tools(),
+            origin=origin,
+            carried=carried,
+        )
+        return self._ended(running, execution_id, view)
+
+    def _tools(self) -> Registry:
+        """The tools of a run here. Refused where the command or the settings name a kind that there is not."""
+        from noetl.operations.embedded import tools_here
+
+        with refusals():
+            return tools_here(*self._options.allowed)
+
+    def _view(self, progress: Projection) -> LiveView | None:
+        from noetl.cli.live import view_for
+
+        return view_for(self._options.output, progress, quiet=self._options.quiet)
+
+    def _ended(self, running: Coroutine[Any, Any, RunResult], execution_id: str, view: LiveView | None) -> int:
+        """Wait for the run and print how it ended."""
+        from noetl.base.errors import BackendError, RefusedError
+        from noetl.cli.interruption import Interrupted, run_interruptibly
+        from noetl.cli.live import print_line, run_with_view
+        from noetl.cli.protection import protect
+
+        protect()
+
+        def stopping() -> None:
+            text = "interrupted: recording what is done; once more stops at once"
+            view.print_line(text) if view is not None else print_line(text)
+
+        try:
+            result = run_interruptibly(
+                run_with_view(running, view),
+                at_first=stopping,
+                at_second=lambda: view.close() if view is not None else None,  # the terminal gets its cursor back
+                code=INTERRUPTED,
+            )
+        except Interrupted:
+            self._say_how_to_resume(execution_id)
+            return INTERRUPTED
+        except (RefusedError, BackendError) as problem:
+            click.echo(f"error: {problem}", err=True)
+            if isinstance(problem, BackendError):
+                self._say_how_to_resume(execution_id)
+            return REFUSED
+        self._print(result)
+        return CODES[result.status.value]
+
+    def _say_how_to_resume(self, execution_id: str) -> None:
+        """Unless it was stopped before there was anything to resume."""
+        if self._db == MEMORY:
+            click.echo(f"execution {execution_id} has not ended", err=True)
+        elif self._has_begun(execution_id):
+            click.echo(f"execution {execution_id} has not ended", err=True)
+            click.echo(f"take it up with: {resume_hint(self._db, execution_id)}", err=True)
+
+    def _has_begun(self, execution_id: str) -> bool:
+        import os
+
+        from noetl.store.open_store import is_database
+
+        if not is_database(self._db) and not os.access(place_of(self._db), os.W_OK):
+            return False  # even a reader would leave files beside it, as read-only as the store
+        try:
+            return read_at(self._place, lambda records: records.execution(execution_id)) is not None
+        except QueryRefused:  # the store cannot be read either, which has been reported
+            return False
+
+    def _print(self, result: RunResult) -> None:
+        if self._options.output == "jsonl":
+            return
+        if self._options.output == "json":
+            from noetl.cli.machine_report import as_objects
+
+            click.echo(as_json({**msgspec.to_builtins(result), "diagnostics": as_objects(self._diagnostics)}))
+            return
+        if not self._options.quiet or not result.ok:
+            _print_outcome(result)
+        print_result(result.result)
+
+
+def _print_outcome(result: RunResult) -> None:
+    """How it ended, for people."""
+    from noetl.cli.live import print_line
+    from noetl.cli.live_text import WHOLE, error_line, trace_lines
+
+    why = f": {error_line(result.error, WHOLE)}" if result.error is not None else ""
+    print_line(styled_status(result.status.value) + why)
+    for line in trace_lines(result.error) if result.error is not None else ():
+        print_line(f"  {line}")
+    print_line(f"execution {result.execution_id}, {result.events} events in {result.duration_s:.3f} s")
