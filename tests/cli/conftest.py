@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.cli import live_completion
+from noetl.cli import completion
 from noetl.operations import local, local_commands
 
 PATIENT_S = 60.0
@@ -23,7 +23,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name in (
         (local, "_DELIVERY_S"),
         (local_commands, "PATIENCE_S"),
-        (live_completion, "PATIENCE_S"),
+        (completion, "PATIENCE_S"),
     ):
         monkeypatch.setattr(module, name, PATIENT_S)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from noetl.cli.gc_tuning import NEW_OBJECTS, look_rarely
+from noetl.cli.own_process import NEW_OBJECTS, look_rarely
 
 
 class Knot:

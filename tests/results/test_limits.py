@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from noetl.cli.ctx import command
+from noetl.cli.results import ctx_command
 from noetl.events.large_values import OVERHEAD_BYTES
 from noetl.tools.contract import ToolResult
 from tests.playbook_runs import broken
@@ -84,7 +84,7 @@ def test_a_large_ctx_value_is_a_reference_in_its_patch_beside_the_small_ones(db:
 def test_ctx_is_told_whole_to_whoever_asks_for_it(db: Path) -> None:
     run_stored(db, EVERYTHING, {"given": BIG}, fetch=BIG, page=[[BIG], [BIG]], count=3)
 
-    told = CliRunner().invoke(command, ["--db", str(db), "last"])
+    told = CliRunner().invoke(ctx_command, ["--db", str(db), "last"])
 
     assert told.exit_code == 0, told.output
     assert msgspec.json.decode(told.stdout) == {"big": BIG, "n": 1}

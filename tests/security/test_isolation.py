@@ -106,17 +106,17 @@ def test_a_kind_that_does_not_exist_cannot_be_denied() -> None:
 
 PROTECTED = """
 import ctypes, os, sys
-from noetl.cli import protection
+from noetl.cli import own_process
 from noetl.secrets.master_keys import load_master_keys
 if os.getuid() == 0:  # root may read everything
     os.setgroups([])
     os.setgid(65534)
     os.setuid(65534)
     ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)  # whoever changes its user cannot be read: undone, to begin as others do
-protection.is_own_process = True
+own_process.is_own_process = True
 print("begun", flush=True)
 sys.stdin.readline()
-protection.protect("NOETL_TOKEN")
+own_process.protect("NOETL_TOKEN")
 ours = [name for name in os.environ if name.startswith("NOETL_")]
 print(ours, len(load_master_keys(os.environ).newest_id), flush=True)
 sys.stdin.readline()

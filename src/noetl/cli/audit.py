@@ -33,7 +33,7 @@ def command() -> None:
 @reads_server_option
 def list_command(limit: int, before: int | None, output: str, db: str | None) -> None:
     """List what was done and refused, the newest first."""
-    from noetl.cli.columns import columns
+    from noetl.cli.output_formats import columns
 
     rows = ask(db, lambda it: _rows(it, limit, before), makes_store=True)
     shown = [(str(one.seq), when(one.at), one.actor, one.action, one.object, one.address, one.outcome) for one in rows]

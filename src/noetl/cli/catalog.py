@@ -1,4 +1,4 @@
-"""`noetl catalog`: which playbooks are registered, in which versions, and their texts (SRV-10)."""
+"""`noetl register` and `catalog`: playbooks in the catalogue, where others find them by their path (CLI-02, SRV-10)."""
 
 from __future__ import annotations
 
@@ -6,25 +6,28 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.connection import as_table, ask, reads_server_option
-from noetl.cli.live_completion import PLAYBOOK
-from noetl.cli.output_formats import list_output, print_list
-from noetl.cli.queries import db_option
-from noetl.cli.terminal import color_option
+from noetl.cli.completion import PLAYBOOK
+from noetl.cli.connection import ask, reads_server_option
+from noetl.cli.files import accepted, accepting_options, playbooks, read_source
+from noetl.cli.output_formats import columns, list_output, print_list
+from noetl.cli.queries import INVALID, db_option
+from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
-    from noetl.operations.api_shapes import VersionView
+    from noetl.cli.connection import Operations
+    from noetl.operations.api_shapes import PlaybookInfo, VersionView
+
 
 _version = click.option("--version", metavar="VERSION", help="Its number or its label; the newest without.")
 
 
 @click.group("catalog", context_settings={"help_option_names": ["-h", "--help"]})
 @color_option
-def command() -> None:
+def catalog_command() -> None:
     """Show registered playbooks. `noetl register` puts them there."""
 
 
-@command.command("list")
+@catalog_command.command("list")
 @list_output
 @db_option
 @reads_server_option
@@ -33,7 +36,7 @@ def list_command(output: str, db: str | None) -> None:
     _print(ask(db, lambda operations: operations.playbooks(limit=1000)), output)
 
 
-@command.command("versions")
+@catalog_command.command("versions")
 @click.argument("path", type=PLAYBOOK)
 @list_output
 @db_option
@@ -43,7 +46,7 @@ def versions_command(path: str, output: str, db: str | None) -> None:
     _print(ask(db, lambda operations: operations.versions(path)), output)
 
 
-@command.command("show")
+@catalog_command.command("show")
 @click.argument("path", type=PLAYBOOK)
 @_version
 @db_option
@@ -59,12 +62,39 @@ def _print(rows: list[VersionView], output: str) -> None:
 
 
 def _table(told: list[dict[str, Any]]) -> list[str]:
-    if not told:
-        return ["no playbooks yet: noetl register FILE"]
-    table: list[tuple[Any, ...]] = [("PATH", "VERSION", "LABEL", "REGISTERED")]
-    table += [(one["path"], one["version"], one["label"] or "-", one["registered_at"][:19] + "Z") for one in told]
-    return as_table(table)
+    rows = [(one["path"], one["version"], one["label"] or "-", one["registered_at"][:19] + "Z") for one in told]
+    return columns(("PATH", "VERSION", "LABEL", "REGISTERED"), rows, nothing="no playbooks yet: noetl register FILE")
 
 
 def _version_row(row: VersionView) -> dict[str, Any]:
     return {name: getattr(row, name) for name in ("path", "version", "label", "net_hash", "registered_at")}
+
+
+@click.command("register")
+@click.argument("files", nargs=-1, required=True, metavar="FILE|FOLDER|-...")
+@accepting_options
+@db_option
+@reads_server_option
+@color_option
+@click.pass_context
+def register_command(ctx: click.Context, files: tuple[str, ...], strict: bool, migrate: bool, db: str | None) -> None:
+    """Check playbooks and put them into the catalogue, each as a new version unless it is there already.
+
+    Of a folder, all playbooks below it are registered (*.yaml with "kind: Playbook").
+
+    If one of them has errors, nothing is registered and the exit code is 3. Warnings go to standard error.
+    """
+    texts = [accepted(read_source(file), strict=strict, migrates=migrate) for file in playbooks(files)]
+    checked = [one for one in texts if one is not None]
+    if len(checked) < len(texts):
+        ctx.exit(INVALID)
+
+    async def registered(operations: Operations) -> list[PlaybookInfo]:
+        return [await operations.register(one) for one in checked]
+
+    for info in ask(db, registered, makes_store=True):
+        path = visible(info.path)
+        click.echo(f"{path} version {info.version}")
+        for name in map(visible, info.absent_credentials):
+            message = f'warning: a notice of {path} names the credential "{name}", which is not stored yet'
+            click.echo(f"{message}: noetl credential set {name}", err=True)

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from noetl.cli.output_formats import columns
 from noetl.cli.queries import as_json, refusals
 from noetl.cli.terminal import color_option
 
@@ -25,7 +26,6 @@ def show_command(origin: bool, output: str) -> None:
     import msgspec
 
     from noetl.base.settings import SECRETS, load_settings
-    from noetl.cli.connection import as_table
 
     with refusals():
         loaded = load_settings()
@@ -35,9 +35,9 @@ def show_command(origin: bool, output: str) -> None:
         told = {name: {"value": shown[name], "origin": loaded.origins[name]} for name in shown} if origin else shown
         click.echo(as_json(told))
         return
-    rows: list[tuple[Any, ...]] = [("SETTING", "VALUE", *(["ORIGIN"] if origin else []))]
-    rows += [(name, _text(value), *([loaded.origins[name]] if origin else [])) for name, value in shown.items()]
-    click.echo("\n".join(as_table(rows)))
+    headings = ("SETTING", "VALUE", *(["ORIGIN"] if origin else []))
+    rows = [(name, _text(value), *([loaded.origins[name]] if origin else [])) for name, value in shown.items()]
+    click.echo("\n".join(columns(headings, rows)))
 
 
 @command.command("path")

@@ -11,12 +11,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 
 import click
 import msgspec
 
-from noetl.cli.live_completion import CONTEXT
+from noetl.cli.completion import CONTEXT
 from noetl.cli.queries import (
     LOOKED_FOR,
     QueryRefused,
@@ -332,12 +332,3 @@ def find_server(server: str | None, token_file: str | None = None, ca: str | Non
         return ServerPlace(url, settings.token, ca)
     file = settings.token_file or (context.token_file if context is not None else None)
     return ServerPlace(url, read_token(file) if file is not None else token_for(url), ca)
-
-
-def as_table(rows: list[tuple[Any, ...]]) -> list[str]:
-    """Rows as columns that line up; the first one is their heads."""
-    from noetl.cli.terminal import visible, width
-
-    cells = [[visible(str(cell if cell is not None else "")) for cell in row] for row in rows]
-    widths = [max(width(row[column]) for row in cells) for column in range(len(cells[0]))]
-    return ["  ".join(c + " " * (w - width(c)) for c, w in zip(row, widths, strict=True)).rstrip() for row in cells]

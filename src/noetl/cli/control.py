@@ -1,4 +1,4 @@
-"""`noetl pause`, `resume` and `cancel`: what they have in common (SRV-07, SRV-11)."""
+"""`noetl pause`, `resume` and `cancel`: steering an execution (CLI-02, SRV-07, SRV-11)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from noetl.cli.connection import ask, find_execution_id, is_left_alone
-from noetl.cli.queries import resume_hint
+from noetl.cli.connection import ask, find_execution_id, is_left_alone, reads_server_option
+from noetl.cli.queries import ID_HELP, db_option, id_argument, resume_hint
+from noetl.cli.terminal import color_option
 
 if TYPE_CHECKING:
     from noetl.cli.connection import Operations
     from noetl.operations.api_shapes import Steered
+
 
 _DONE = {"pause": "paused", "resume": "resumed", "cancel": "cancelled", "compensate": "cancelling and compensating"}
 _SAME = {
@@ -45,3 +47,37 @@ def steer(given: str, action: str, *, reason: str | None, db: str | None) -> Non
         click.echo(f"execution {told.execution_id} {_SAME[action]}")
     if is_alone and action != "cancel":
         click.echo(f"nobody runs it now; take it up with: {resume_hint(db, told.execution_id)}", err=True)
+
+
+@click.command("pause", epilog=ID_HELP)
+@id_argument
+@reason_option
+@db_option
+@reads_server_option
+@color_option
+def pause_command(given: str, reason: str | None, db: str | None) -> None:
+    """Pause an execution: what runs may end, and nothing new is begun until it is resumed."""
+    steer(given, "pause", reason=reason, db=db)
+
+
+@click.command("resume", epilog=ID_HELP)
+@id_argument
+@reason_option
+@db_option
+@reads_server_option
+@color_option
+def resume_command(given: str, reason: str | None, db: str | None) -> None:
+    """Go on with a paused execution. An interrupted one is taken up with noetl run --resume."""
+    steer(given, "resume", reason=reason, db=db)
+
+
+@click.command("cancel", epilog=ID_HELP)
+@id_argument
+@reason_option
+@click.option("--compensate", is_flag=True, help="Undo first what its steps have done, in reverse.")
+@db_option
+@reads_server_option
+@color_option
+def cancel_command(given: str, reason: str | None, compensate: bool, db: str | None) -> None:
+    """Cancel an execution: what runs is stopped, and it ends as cancelled, with its children."""
+    steer(given, "compensate" if compensate else "cancel", reason=reason, db=db)

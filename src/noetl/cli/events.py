@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from noetl.cli.completion import STEP
 from noetl.cli.connection import known_step, read, reads_server_option
-from noetl.cli.live_completion import STEP
 from noetl.cli.queries import ID_HELP, as_json, db_option, find_execution, id_argument
 from noetl.cli.terminal import color_option, visible
 

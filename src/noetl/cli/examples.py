@@ -1,17 +1,30 @@
-"""`noetl examples`: the playbooks that ship with NoETL, to look at and to copy."""
+"""`noetl init` and `examples`: a project to begin with, and the playbooks that ship with NoETL."""
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
-from noetl.cli.new_files import write_new
-from noetl.operations.example_files import example_files, example_texts, find_example
+from noetl.base.errors import RefusedError
+from noetl.operations.example_files import PLUGIN, copy_plugin, example_files, example_texts, find_example
+
+
+def write_new(texts: Mapping[Path, str], *, force: bool = False) -> None:
+    """Write each text to its file. RefusedError names every file that is there already."""
+    there = [str(file) for file in texts if file.exists()]
+    if there and not force:
+        raise RefusedError(f"nothing was written, for these files exist: {', '.join(there)}; --force replaces them")
+    for file, text in texts.items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
 
 
 @click.group("examples")
-def command() -> None:
+def examples_command() -> None:
     """Playbooks to copy from: each one runs.
 
     \b
@@ -20,7 +33,7 @@ def command() -> None:
     """
 
 
-@command.command("list")
+@examples_command.command("list")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Format.")
 def list_examples(output: str) -> None:
     """List the examples, with what each one shows."""
@@ -35,14 +48,14 @@ def list_examples(output: str) -> None:
         click.echo(f"{one.name:{width}}  {one.summary}")
 
 
-@command.command("show")
+@examples_command.command("show")
 @click.argument("name")
 def show(name: str) -> None:
     """Print the text of an example."""
     click.echo(find_example(name).file.read_text(encoding="utf-8"), nl=False)
 
 
-@command.command("copy")
+@examples_command.command("copy")
 @click.argument("name")
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path), default=Path())
 @click.option("--force", is_flag=True, help="Replace files that are there.")
@@ -52,3 +65,121 @@ def copy(name: str, folder: Path, force: bool) -> None:
     write_new(texts, force=force)
     for file in texts:
         click.echo(f"wrote {file}")
+
+
+SETTINGS = """# Settings of this project; `noetl config show --origin` tells which hold and where they come from.
+db = "noetl.db"
+"""
+IGNORED = """noetl.db*
+*.duckdb
+data/
+*.tar.gz
+*.token
+master.key
+.env
+.venv/
+__pycache__/
+.pytest_cache/
+"""
+PYTEST = """[tool.pytest.ini_options]
+addopts = "-p noetl.testing.plugin"
+testpaths = ["tests"]
+"""
+CHECKED = '''"""Every playbook of this project passes `noetl check --strict`."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PLAYBOOKS = Path(__file__).parent.parent / "playbooks"
+
+
+@pytest.mark.parametrize("file", sorted(PLAYBOOKS.glob("*.yaml")), ids=lambda file: file.name)
+def test_a_playbook_has_no_mistakes(file):
+    command = [sys.executable, "-m", "noetl.cli.main", "check", "--strict", str(file)]
+
+    done = subprocess.run(command, capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+'''
+HELLO_TEST = """from pathlib import Path
+
+PLAYBOOK = Path(__file__).parent.parent / "playbooks" / "hello.yaml"
+
+
+def test_it_greets_by_name(run_playbook):
+    ran = run_playbook(PLAYBOOK, {"name": "you"})
+
+    assert ran.ok
+    assert ran.result == {"greeting": "hello, you"}
+"""
+PIPELINE = """# Checks and tests the playbooks on every push. requirements.txt names the NoETL to install.
+name: playbooks
+on: [push, pull_request]
+jobs:
+  check:
+    runs-on: ubuntu-latest
+    steps:
+      - uses: actions/checkout@v4
+      - uses: actions/setup-python@v5
+        with: { python-version: "3.11" }
+      - run: pip install -r requirements.txt
+      - run: noetl check playbooks --strict -o github
+      - run: pytest
+"""
+REQUIREMENTS = """# NoETL is not on PyPI: name your wheel here, for example ./wheels/noetl_engine-0.1.0-py3-none-any.whl
+pytest
+"""
+
+
+@click.command("init")
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path), default=Path())
+@click.option("--template", default="hello", metavar="NAME", help="An example (`noetl examples list`), or plugin.")
+@click.option("--force", is_flag=True, help="Replace files that are there.")
+def init_command(folder: Path, template: str, force: bool) -> None:
+    """Make a project: a playbook that runs, its test, settings, a schema for editors, a check for CI.
+
+    \b
+    noetl init shop
+    noetl init shop --template pages_to_duckdb
+    noetl init my-tool --template plugin
+    """
+    if template == PLUGIN:
+        for file in copy_plugin(folder):
+            click.echo(f"wrote {file}")
+        return
+    texts = project_files(folder, template)
+    write_new(texts, force=force)
+    for file in texts:
+        click.echo(f"wrote {file}")
+    where = "" if folder == Path() else f"cd {folder} && "
+    click.echo(f"\nTry it: {where}noetl run playbooks/{template}.yaml")
+
+
+def project_files(folder: Path, template: str) -> dict[Path, str]:
+    """Every file of a new project, with its text."""
+    from noetl.language.grammar.json_schema import playbook_schema
+    from noetl.tools.kinds import load_kinds
+
+    name = re.sub(r"[^a-z0-9_]+", "_", folder.resolve().name.lower()).strip("_") or "project"
+    # An editor looks for the schema from the folder of the playbook.
+    texts = {
+        f"playbooks/{file}": text.replace("$schema=noetl.schema.json", "$schema=../noetl.schema.json")
+        for file, text in example_texts(template, name)
+    }
+    texts |= {
+        "tests/test_playbooks.py": CHECKED,
+        "noetl.toml": SETTINGS,
+        "noetl.schema.json": json.dumps(playbook_schema(load_kinds()), indent=2, ensure_ascii=False) + "\n",
+        ".vscode/settings.json": json.dumps({"yaml.schemas": {"./noetl.schema.json": "playbooks/*.yaml"}}, indent=2)
+        + "\n",
+        ".gitignore": IGNORED,
+        "pyproject.toml": PYTEST,
+        "requirements.txt": REQUIREMENTS,
+        ".github/workflows/playbooks.yml": PIPELINE,
+    }
+    if template == "hello":
+        texts["tests/test_hello.py"] = HELLO_TEST
+    return {folder / file: text for file, text in texts.items()}

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from noetl.cli.completion import EXECUTION, PLAYBOOK
 from noetl.cli.connection import read, reads_server_option
-from noetl.cli.live_completion import EXECUTION, PLAYBOOK
 from noetl.cli.output_formats import list_output, print_list
 from noetl.cli.queries import QueryRefused, db_option
 from noetl.cli.terminal import color_option, visible, width

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.columns import columns
 from noetl.cli.connection import ask, find_execution_id, reads_server_option
 from noetl.cli.control import reason_option
-from noetl.cli.output_formats import list_output, print_list
+from noetl.cli.output_formats import columns, list_output, print_list
 from noetl.cli.queries import QueryRefused, db_option
 from noetl.cli.terminal import color_option, visible
 

@@ -10,8 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from noetl.base.clock import Clock, SystemClock
-from noetl.cli.live_text import at_work, awaited, clipped, counted, error_line, limit_words, named, printed
-from noetl.cli.side_run_lines import side_run_line
+from noetl.cli.live_text import (
+    at_work,
+    awaited,
+    clipped,
+    counted,
+    error_line,
+    limit_words,
+    named,
+    printed,
+    side_run_line,
+)
 from noetl.cli.terminal import Paint, plain, visible
 from noetl.events.cases import RetryStarted
 from noetl.events.control import (

@@ -24,10 +24,10 @@ from noetl.cli.live_text import (
     many,
     named,
     printed,
+    side_run_line,
     side_run_words,
     waiting,
 )
-from noetl.cli.side_run_lines import side_run_line
 from noetl.cli.terminal import visible
 from noetl.events.control import JoinUnfilled, LimitChanged, PlaybookCancelled, PlaybookPaused, PlaybookResumed
 from noetl.events.envelope import Event

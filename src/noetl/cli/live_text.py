@@ -1,4 +1,4 @@
-"""Errors, counts, times and states, as both the lines and the screen say them.
+"""Errors, counts, times, states and side runs, as both the lines and the screen of the live view show them.
 
 Text from playbooks and tools is made safe to print here; nothing in this module prints.
 """
@@ -12,10 +12,19 @@ from typing import Any
 import msgspec
 
 from noetl.cli.terminal import visible
+from noetl.events.compensation import (
+    CompensationDone,
+    CompensationFailed,
+    CompensationRequested,
+    CompensationStarted,
+    CompensationUnknown,
+)
 from noetl.events.control import LimitChanged
 from noetl.events.outcomes import Error
 from noetl.events.projection.projection import Projection
 from noetl.events.projection.views import Awaited, Held, LoopProgress, StepRunView
+from noetl.events.side_runs import AsyncDone, AsyncStarted, HandlerDone, HandlerFailed, HandlerStarted, StepInterrupted
+from noetl.events.task_notes import HookFailed, JobPlaced
 from noetl.events.waits import HumanCreated, MessageAwaited, SignalAwaited, TimerScheduled
 
 WIDEST = 160  # of a message among others; what ended the execution is shown up to WHOLE
@@ -171,3 +180,37 @@ def at_work(progress: Projection, now: float, *, most: int = 5) -> str:
     if more > 0:
         parts.append(f"{more} more")
     return "; ".join(parts) or "nothing is under way"
+
+
+def side_run_line(payload: Any) -> tuple[str, str | None] | None:
+    """What is said of an event, and in which colour; nothing of most."""
+    match payload:
+        case CompensationRequested():
+            return f"↶ {len(payload.registrations):,} to undo ({payload.cause})", None
+        case CompensationStarted():
+            return "↶ is undone", None
+        case CompensationDone():
+            return "↶ undone", "green"
+        case CompensationFailed():
+            return f"✗ not undone: {error_line(payload.error)}", "red"
+        case CompensationUnknown():
+            return f"✗ perhaps undone: {visible(payload.reason)}", "red"
+        case HandlerStarted():
+            return f"▸ handles {visible(payload.event.name)}", None
+        case HandlerDone():
+            return "✓ handled", "green"
+        case HandlerFailed():
+            return f"✗ handler failed: {error_line(payload.error)}", "red"
+        case StepInterrupted():
+            return f"- interrupted by {visible(payload.event)}", "yellow"
+        case AsyncStarted():
+            return f"▸ {visible(payload.task)} runs beside", None
+        case AsyncDone() if payload.error is None:
+            return f"✓ {visible(payload.task)} done beside", "green"
+        case AsyncDone() if payload.error is not None:
+            return f"✗ {visible(payload.task)} failed beside: {error_line(payload.error)}", "red"
+        case HookFailed():
+            return f"- {payload.phase} hook {visible(payload.hook)} failed: {error_line(payload.error)}", "yellow"
+        case JobPlaced():
+            return f"▸ {visible(payload.task)} placed on {visible(payload.backend)}", None
+    return None

@@ -1,4 +1,7 @@
-"""`noetl logs`: what tasks printed, by step, task and attempt, and the errors they ended with."""
+"""`noetl logs`: what tasks printed, by step, task and attempt, and the errors they ended with.
+
+With --follow a server also gives the lines of tasks that still run; each line is shown once.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,21 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
-from noetl.cli.connection import known_step, place_meant, read, reads_server_option
-from noetl.cli.live_completion import STEP
+from noetl.base.redaction import cut_line, split_lines
+from noetl.cli.completion import STEP
+from noetl.cli.connection import known_step, live_output_source, place_meant, read, reads_server_option
+from noetl.cli.live_text import printed
 from noetl.cli.queries import ID_HELP, as_json, db_option, find_execution, id_argument
 from noetl.cli.terminal import color_option, visible
 from noetl.operations.log_levels import LEVELS, Level, is_at_least, levels_of
 
 if TYPE_CHECKING:
+    from noetl.client.history import RemoteRecords
     from noetl.events.envelope import Event
     from noetl.events.tasks import TaskProcessed
+    from noetl.operations.api_shapes import TaskOutputView
     from noetl.store.contract import Records
 
 
@@ -42,7 +50,6 @@ def command(
     """
 
     async def print_logs(history: Records) -> None:
-        from noetl.cli.live_output import live_output_of
         from noetl.events.tasks import TaskProcessed
         from noetl.operations.executions import event_pages, followed_events
         from noetl.operations.results import LoadableValues, log_line, whole_payload
@@ -110,3 +117,64 @@ def _lines(processed: TaskProcessed) -> Iterator[str]:
     if outcome.error is not None:
         yield click.style("✗ error", fg="red") + f": {error_line(outcome.error, WHOLE)}"
         yield from (f"  {line}" for line in trace_lines(outcome.error))
+
+
+_SERVERS = 20  # processes whose cursors are told
+
+
+def live_output_of(
+    history: Records, execution_id: str, step: str | None, task: str | None, level: Level | None
+) -> LiveOutputPrinter | None:
+    """None where no lines are kept while a task runs."""
+    source = live_output_source(history)
+    return LiveOutputPrinter(source, execution_id, step, task, level) if source is not None else None
+
+
+class LiveOutputPrinter:
+    def __init__(
+        self, history: RemoteRecords, execution_id: str, step: str | None, task: str | None, level: Level | None
+    ) -> None:
+        self._history, self._execution_id, self._step, self._task = history, execution_id, step, task
+        self._level = level
+        self._cursors: dict[str, str] = {}  # by process of the server: which one answers, nobody knows before
+        self._shown: dict[str, list[str]] = {}  # by task run that goes on
+        self._missed: dict[str, int] = {}  # lines of it that never came here
+        self._over: set[str] = set()
+
+    async def show_new(self) -> None:
+        """Print the lines that have come since the last time."""
+        after = ",".join(list(self._cursors.values())[-_SERVERS:])
+        page = await self._history.output(self._execution_id, after=after, step=self._step)
+        if page is None:
+            return
+        self._cursors[page.cursor.partition(".")[0]] = page.cursor
+        for run in page.tasks:
+            if run.task_run_id not in self._over and self._task in (None, run.task):
+                self._print(run)
+
+    def _print(self, run: TaskOutputView) -> None:
+        whose = log_source(run.step, run.path, run.task, run.attempt)
+        shown = self._shown.setdefault(run.task_run_id, [])
+        missed = self._missed.get(run.task_run_id, 0)
+        if (missing := run.total - len(shown) - len(run.lines) - missed) > 0:
+            self._missed[run.task_run_id] = missed + missing
+            click.echo(whose + click.style(f"… {missing:,} lines are not shown here", dim=True))
+        for line in run.lines:
+            shown.append(line.text)
+            if self._level is None or is_at_least(line.level, self._level):
+                click.echo(whose + printed(line.text))
+
+    def not_shown(self, processed: TaskProcessed) -> TaskProcessed:
+        """What a task run printed without the lines that were shown while it ran; all of it where some are missing."""
+        shown = self._shown.pop(processed.task_run_id, [])
+        self._over.add(processed.task_run_id)
+        stdout = processed.outcome.meta.stdout
+        if not shown or not stdout:
+            return processed
+        *whole, rest = split_lines(stdout)
+        lines = [cut_line(line) for line in (*whole, rest)]
+        if lines[: len(shown)] != shown:
+            return processed
+        left = "\n".join((*whole, rest)[len(shown) :])
+        meta = msgspec.structs.replace(processed.outcome.meta, stdout=left)
+        return msgspec.structs.replace(processed, outcome=msgspec.structs.replace(processed.outcome, meta=meta))

@@ -1,8 +1,7 @@
 """The command `noetl`: finds the verb, imports only that verb's module, and turns endings into exit codes (design.md
 §6).
 
-Every verb is a module of this package with a click `command`. The table keeps their one-line help, so that
-`noetl --help` imports none of them.
+The table keeps the one-line help of every command, so that `noetl --help` imports none of their modules.
 """
 
 from __future__ import annotations
@@ -92,6 +91,18 @@ GROUPS = {
     },
 }
 COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
+# Every command has a module of its name, with a click `command`. These share one with others about the same thing;
+# there each is called by its name, such as `pause_command`.
+MODULES = {
+    **dict.fromkeys(("init", "examples"), "examples"),
+    **dict.fromkeys(("compile", "analyze", "graph", "schema"), "nets"),
+    **dict.fromkeys(("register", "catalog"), "catalog"),
+    **dict.fromkeys(("status", "explain", "replay"), "status"),
+    **dict.fromkeys(("result", "ctx"), "results"),
+    **dict.fromkeys(("pause", "resume", "cancel"), "control"),
+    **dict.fromkeys(("message", "signal", "event"), "messages"),
+    **dict.fromkeys(("context", "login"), "context"),
+}
 ALIASES = {"validate": "check"}
 
 
@@ -105,7 +116,8 @@ class Verbs(click.Group):
         name = ALIASES.get(cmd_name, cmd_name)
         if name not in COMMANDS:
             return None
-        command = import_module(f"noetl.cli.{name}").command
+        module = import_module(f"noetl.cli.{MODULES.get(name, name)}")
+        command = getattr(module, f"{name}_command" if name in MODULES else "command")
         assert isinstance(command, click.Command)
         return with_examples(command, name)
 
@@ -194,9 +206,9 @@ def _code_of(error: Exception) -> int:
 
 def main() -> None:
     """Entry point of the installed command."""
-    from noetl.cli import protection
+    from noetl.cli import own_process
 
-    protection.is_own_process = True
+    own_process.is_own_process = True
     sys.exit(run())
 
 

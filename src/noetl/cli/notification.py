@@ -35,7 +35,7 @@ def command() -> None:
 @reads_server_option
 def list_command(states: tuple[str, ...], execution_id: str | None, limit: int, output: str, db: str | None) -> None:
     """List notices, the newest first."""
-    from noetl.cli.columns import columns
+    from noetl.cli.output_formats import columns
 
     page = ask(db, lambda it: it.notices(states=states, execution_id=execution_id, limit=limit), makes_store=True)
     rows = [_notice_row(one) for one in page.notices]
@@ -121,7 +121,7 @@ def rule_group() -> None:
 @reads_server_option
 def list_rules_command(output: str, db: str | None) -> None:
     """List the rules."""
-    from noetl.cli.columns import columns
+    from noetl.cli.output_formats import columns
 
     rules = ask(db, lambda it: it.notification_rules(), makes_store=True)
     cells = [

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from noetl.cli.queries import as_json
+from noetl.cli.terminal import visible, width
 
 LISTS = ["table", "json", "jsonl", "yaml", "id"]
 RECORDS = ["text", "json", "yaml"]
@@ -55,3 +56,15 @@ def as_yaml(value: Any) -> str:
 
     plain = msgspec.json.decode(msgspec.json.encode(value))
     return str(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=110))
+
+
+def columns(headings: Sequence[str], rows: Sequence[Sequence[Any]], *, nothing: str | None = None) -> list[str]:
+    """The lines of a table; `nothing` alone when there are no rows. Text is made safe to print."""
+    if not rows and nothing is not None:
+        return [nothing]
+    shown = [[visible(str(cell if cell is not None else "")) for cell in row] for row in (headings, *rows)]
+    widths = [max(width(row[column]) for row in shown) for column in range(len(headings))]
+    return [
+        "  ".join(cell + " " * (wide - width(cell)) for cell, wide in zip(row, widths, strict=True)).rstrip()
+        for row in shown
+    ]

@@ -1,4 +1,4 @@
-"""Payload: a run's inputs from the command line: `--payload JSON|@file|@-`, then each `--set key=value` over it."""
+"""Values on the command line: payloads and data as JSON, from a file, from standard input, or as key=value."""
 
 from __future__ import annotations
 
@@ -24,43 +24,66 @@ def doubts(payload: Collection[str], workload: Collection[str]) -> list[str]:
 
 
 def payload_from(text: str | None, settings: Iterable[str]) -> dict[str, Any]:
-    """The payload they make together. click.BadParameter says what is wrong."""
-    payload = _parsed(text) if text is not None else {}
+    """The inputs of a run: `--payload`, then each `--set` over it. `a.b=3` reaches into the payload."""
+    payload = object_from(text, "--payload")
     for setting in settings:
-        _set(payload, setting)
+        key, value = _pair(setting, "--set")
+        *path, last = key.split(".")
+        if not all((*path, last)):
+            raise click.BadParameter(f'"{setting}" is not key=value', param_hint="--set")
+        place = payload
+        for name in path:
+            if not isinstance(place.get(name), dict):
+                place[name] = {}
+            place = place[name]
+        place[last] = value
     return payload
 
 
-def _parsed(text: str) -> dict[str, Any]:
+def value_from(text: str | None, option: str) -> Any:
+    """`JSON`, `@file` or `@-`; None for nothing. click.BadParameter says what is wrong."""
+    if text is None:
+        return None
     try:
-        value = msgspec.json.decode(_read(text[1:]) if text.startswith("@") else text)
+        return msgspec.json.decode(_read(text[1:], option) if text.startswith("@") else text)
     except msgspec.DecodeError as problem:
-        raise click.BadParameter(f"this is not JSON: {problem}", param_hint="--payload") from None
+        raise click.BadParameter(f"this is not JSON: {problem}", param_hint=option) from None
+
+
+def object_from(text: str | None, option: str) -> dict[str, Any]:
+    value = value_from(text, option) if text is not None else {}
     if not isinstance(value, dict):
-        raise click.BadParameter("a JSON object is needed, such as '{\"n\": 1}'", param_hint="--payload")
+        raise click.BadParameter("a JSON object is needed, such as '{\"n\": 1}'", param_hint=option)
     return value
 
 
-def _read(name: str) -> bytes:
+def pairs_from(pairs: Iterable[str], option: str) -> dict[str, Any]:
+    return dict(_pair(pair, option) for pair in pairs)
+
+
+def labels_from(pairs: Iterable[str]) -> dict[str, str]:
+    """Labels are text, so `zone=1` stays "1"."""
+    return dict(_split(pair, None) for pair in pairs)
+
+
+def _pair(pair: str, option: str) -> tuple[str, Any]:
+    """`n=3` is a number, `n="3"` and `n=three` are text: what is JSON is taken as JSON."""
+    key, text = _split(pair, option)
+    try:
+        return key, msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return key, text
+
+
+def _split(pair: str, option: str | None) -> tuple[str, str]:
+    key, sign, text = pair.partition("=")
+    if not sign or not key:
+        raise click.BadParameter(f'"{pair}" is not key=value', param_hint=option)
+    return key, text
+
+
+def _read(name: str, option: str) -> bytes:
     try:
         return sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
     except OSError as problem:
-        raise click.BadParameter(f"{name}: {problem.strerror}", param_hint="--payload") from None
-
-
-def _set(payload: dict[str, Any], setting: str) -> None:
-    """`a.b=3` sets a number, `a.b="3"` and `a.b=three` text: a value that is JSON is taken as JSON."""
-    key, sign, text = setting.partition("=")
-    if not sign or not all(key.split(".")):
-        raise click.BadParameter(f'"{setting}" is not key=value', param_hint="--set")
-    try:
-        value = msgspec.json.decode(text)
-    except msgspec.DecodeError:
-        value = text
-    *path, last = key.split(".")
-    place = payload
-    for name in path:
-        if not isinstance(place.get(name), dict):
-            place[name] = {}
-        place = place[name]
-    place[last] = value
+        raise click.BadParameter(f"{name}: {problem.strerror}", param_hint=option) from None

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.connection import as_table, must_reach, server_option
-from noetl.cli.labels import labels_in
-from noetl.cli.output_formats import list_output, print_list
+from noetl.cli.connection import must_reach, server_option
+from noetl.cli.output_formats import columns, list_output, print_list
+from noetl.cli.payload import labels_from
 from noetl.cli.queries import refusals
 from noetl.cli.terminal import color_option, visible
 
@@ -42,12 +42,12 @@ def list_command(server: str | None, output: str) -> None:
 
 
 def _table(pools: list[PoolInfo]) -> list[str]:
-    rows: list[tuple[Any, ...]] = [("POOL", "CAPACITY", "RATE", "REQUIRES", "HELD", "WORKERS")]
-    rows += [
+    rows = [
         (one.name, one.capacity or "-", one.rate_text or "-", one.require_text or "-", one.leased, one.workers)
         for one in pools
     ]
-    return as_table(rows) + [visible(why) for one in pools for why in one.obstacles]
+    headings = ("POOL", "CAPACITY", "RATE", "REQUIRES", "HELD", "WORKERS")
+    return columns(headings, rows) + [visible(why) for one in pools for why in one.obstacles]
 
 
 def _capacity(_: click.Context, __: click.Parameter, given: str | None) -> int | str | None:
@@ -75,7 +75,7 @@ def _require(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> d
         return None
     if given == ("none",):
         return {}
-    return labels_in(given)
+    return labels_from(given)
 
 
 @command.command("set")

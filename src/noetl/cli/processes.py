@@ -1,7 +1,7 @@
-"""Processes that were started from the command line, found again by the word they leave in the state folder (CLI-01).
+"""Processes that were started from the command line: found again by a record in the state folder (CLI-01).
 
-A record says number and start time of its process. Numbers are given out again, so nothing is signalled before both are
-seen to be those of the process that left the word.
+A record holds id and start time of its process. The system reuses process ids, so nothing is signalled before both are
+seen to be those of the process that left the record.
 """
 
 from __future__ import annotations
@@ -14,12 +14,16 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
 
 from noetl.base.errors import RefusedError
 from noetl.base.settings import state_folder
+from noetl.cli.output_formats import columns
+from noetl.cli.queries import QueryRefused, as_json, refusals
+from noetl.cli.terminal import color_option
 from noetl.worker.identity import started_at
 
 _POLL_S = 0.05
@@ -184,3 +188,57 @@ def _process_names(records: list[Record]) -> str:
 
 def _end_of(log: Path) -> str:
     return "\n".join(log.read_text("utf-8", errors="replace").splitlines()[-_LAST_LINES:])
+
+
+addresses_option = click.option(
+    "--allow-address",
+    "allow_addresses",
+    multiple=True,
+    metavar="NETWORK|HOST|unix:PATH",
+    help="A private network, address, host name or Unix socket that tools may reach all the same.",
+)
+
+_FORMS = click.Choice(["table", "json"])
+_WITHIN_S = 40.0  # a drain of 30 s, and the time to say goodbye
+
+
+def add_process_commands(
+    group: click.Group, kind: str, *, heads: tuple[str, ...], more: Callable[[Record], tuple[Any, ...]]
+) -> None:
+    """Give `group` its `stop` and `status`; `more` are further columns of a process."""
+
+    @group.command("stop", help=f"Stop a {kind} that was started here, by its name or number, and wait for its end.")
+    @click.argument("given", required=False, metavar="NAME|PID")
+    @click.option("--all", "everything", is_flag=True, help="All of them.")
+    @click.option("--timeout", type=click.FloatRange(0), default=_WITHIN_S, metavar="S", help="How long to wait.")
+    @click.option("--force", is_flag=True, help="Kill it when it has not ended in time.")
+    @color_option
+    def stop_command(given: str | None, everything: bool, timeout: float, force: bool) -> None:
+
+        with refusals():
+            records = chosen(kind, given, everything=everything)
+        if not records:
+            click.echo(f"no {kind} runs here")
+        for record in records:
+            if not stop(record, within_s=timeout, force=force):
+                raise QueryRefused(
+                    f"{kind} {record.name} ({record.pid}) has not ended after {timeout:g} s: say --force"
+                )
+            click.echo(f"stopped {kind} {record.name} ({record.pid})")
+
+    @group.command("status", help=f"Show the {kind}s that were started here. Exits with 0 when there is one, else 4.")
+    @click.option("-o", "--output", type=_FORMS, default="table", help="Form of the output.")
+    @color_option
+    @click.pass_context
+    def status_command(ctx: click.Context, output: str) -> None:
+        from noetl.cli.live_text import lasted
+
+        records = listed(kind)
+        if output == "json":
+            click.echo(as_json(records))
+        elif records:
+            rows = [(one.name, one.pid, one.url, lasted(time.time() - one.at), *more(one)) for one in records]
+            click.echo("\n".join(columns(("NAME", "PID", "URL", "UP", *heads), rows)))
+        else:
+            click.echo(f"no {kind} runs here")
+        ctx.exit(0 if records else QueryRefused.exit_code)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from noetl.base.errors import NoetlError
-from noetl.cli.live_completion import EXECUTION
+from noetl.cli.completion import EXECUTION
 from noetl.cli.terminal import visible
 
 if TYPE_CHECKING:

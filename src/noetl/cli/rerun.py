@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from noetl.cli.completion import STEP
 from noetl.cli.connection import place_meant, read, reads_server_option
-from noetl.cli.live_completion import STEP
 from noetl.cli.queries import ID_HELP, db_option, find_execution, id_argument
 from noetl.cli.run import RunOptions
 from noetl.cli.runs import RerunRequest

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import click
 
-from noetl.cli.accepted_text import accepting_options
+from noetl.cli.completion import EXECUTION, RUNNABLE
 from noetl.cli.connection import place_of_run, server_option
-from noetl.cli.live_completion import EXECUTION, RUNNABLE
+from noetl.cli.files import accepting_options
 from noetl.cli.queries import INVALID, db_option
 from noetl.cli.terminal import color_option
 from noetl.cli.tool_options import Allowed, deny_option, kinds_option, sandbox_option

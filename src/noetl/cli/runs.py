@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import click
 import msgspec
 
-from noetl.cli.accepted_text import accepted
-from noetl.cli.files import STDIN, read_source
+from noetl.cli.files import STDIN, accepted, read_source
 from noetl.cli.queries import refusals
 from noetl.cli.terminal import visible
 
@@ -114,7 +113,7 @@ class ServerRuns:
         return self._followed(started)
 
     def _followed(self, started: StartedExecution, diagnostics: list[dict[str, Any]] | None = None) -> int:
-        from noetl.cli.follow import follow_execution
+        from noetl.cli.watch import follow_execution
 
         options = self._options
         if options.detach:

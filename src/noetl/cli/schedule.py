@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from noetl.base.clock import rfc3339
+from noetl.cli.completion import PLAYBOOK
 from noetl.cli.connection import ask, place_meant, reads_server_option
-from noetl.cli.live_completion import PLAYBOOK
 from noetl.cli.output_formats import list_output, print_list
 from noetl.cli.queries import QueryRefused, as_json, db_option
 from noetl.cli.terminal import color_option, visible
@@ -124,7 +124,7 @@ def backfill(path: str, start: str, end: str | None, limit: int, dry_run: bool, 
 
 
 def _table(told: ScheduleList) -> Iterator[str]:
-    from noetl.cli.columns import columns
+    from noetl.cli.output_formats import columns
 
     rows = [
         (one.path, one.cron, one.timezone, "paused" if one.paused else next(iter(one.next), "never"))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.process_commands import add_process_commands, addresses_option
+from noetl.cli.processes import add_process_commands, addresses_option
 from noetl.cli.terminal import color_option
 from noetl.cli.tool_options import deny_option, kinds_option, sandbox_option
 

@@ -124,9 +124,8 @@ def _close(child: subprocess.Popen[bytes]) -> None:
 
 def main() -> None:
     """The life of a child."""
-    from noetl.cli import protection
-    from noetl.cli.event_loop import new_event_loop
-    from noetl.cli.gc_tuning import look_rarely, not_looking
+    from noetl.cli import own_process
+    from noetl.cli.own_process import look_rarely, new_event_loop, not_looking
 
     order = msgspec.json.decode(sys.stdin.buffer.readline(), type=ChildOrder)
     with not_looking():
@@ -142,8 +141,8 @@ def main() -> None:
             )
 
     look_rarely()
-    protection.is_own_process = True
-    protection.protect()
+    own_process.is_own_process = True
+    own_process.protect()
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(serving())
 

@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from noetl.cli.event_loop import new_event_loop
-from noetl.cli.gc_tuning import look_rarely, not_looking
 from noetl.cli.live import print_line
-from noetl.cli.protection import protect
+from noetl.cli.own_process import look_rarely, new_event_loop, not_looking, protect
 
 if TYPE_CHECKING:
     from noetl.base.settings import Settings
@@ -187,7 +185,7 @@ def _announce(served: Served, settings: ServerSettings, announced: Announced) ->
 
 def say_master_key(file: str) -> None:
     """Where the key is that a first start has made."""
-    from noetl.cli.new_master_key import new_master_key_text
+    from noetl.cli.credential import new_master_key_text
 
     print_line(new_master_key_text(file))
 

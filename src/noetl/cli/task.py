@@ -8,8 +8,8 @@ import click
 
 from noetl.base.clock import moment
 from noetl.base.errors import RefusedError
+from noetl.cli.completion import EXECUTION, TASK
 from noetl.cli.connection import ask, find_execution_id, is_left_alone, reads_server_option
-from noetl.cli.live_completion import EXECUTION, TASK
 from noetl.cli.output_formats import list_output, print_list, print_record, record_output
 from noetl.cli.queries import QueryRefused, as_json, db_option, resume_hint
 from noetl.cli.terminal import color_option, visible
@@ -145,7 +145,7 @@ def complete(
     \b
     noetl task complete 0198c0de --role finance_manager --set decision=approve
     """
-    from noetl.cli.arguments import object_from, pairs_from
+    from noetl.cli.payload import object_from, pairs_from
 
     filled = object_from(values, "--values") | pairs_from(settings, "--set")
     _act(given, "complete", actor, roles, version, filled, db)
@@ -204,7 +204,7 @@ def _only(given: str, among: list[TaskView]) -> TaskView:
 
 
 def _table(tasks: list[TaskView]) -> list[str]:
-    from noetl.cli.columns import columns
+    from noetl.cli.output_formats import columns
 
     rows = [
         (

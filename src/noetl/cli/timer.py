@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from noetl.cli.completion import EXECUTION
 from noetl.cli.connection import ask, find_execution_id, reads_server_option
-from noetl.cli.live_completion import EXECUTION
 from noetl.cli.output_formats import list_output, print_list
 from noetl.cli.queries import ID_HELP, QueryRefused, db_option, id_argument
 from noetl.cli.terminal import color_option, visible
@@ -71,8 +71,8 @@ def cancel(given: str, timer: str, actor: str | None, db: str | None) -> None:
 def _table(timers: list[TimerView]) -> list[str]:
     from datetime import datetime
 
-    from noetl.cli.columns import columns
     from noetl.cli.live_text import local_time
+    from noetl.cli.output_formats import columns
 
     rows = [
         (

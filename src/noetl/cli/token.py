@@ -118,7 +118,7 @@ def _save_token(made: MadeToken, out: str) -> dict[str, Any]:
 @reads_server_option
 def list_command(output: str, db: str | None) -> None:
     """List tokens, without their secrets."""
-    from noetl.cli.columns import columns
+    from noetl.cli.output_formats import columns
 
     tokens = ask(db, lambda it: it.tokens(), makes_store=True)
     rows = [

@@ -24,7 +24,7 @@ def command(output: str) -> None:
     \b
     noetl tools -o json
     """
-    from noetl.cli.columns import columns
+    from noetl.cli.output_formats import columns
     from noetl.cli.queries import refusals
     from noetl.operations.embedded import tools_here
     from noetl.tools.kinds import load_kinds

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from noetl.cli.completion import PLAYBOOK
 from noetl.cli.connection import ask, reads_server_option
-from noetl.cli.live_completion import PLAYBOOK
 from noetl.cli.output_formats import list_output, print_list, print_record, record_output
 from noetl.cli.queries import db_option
 from noetl.cli.terminal import color_option, visible
@@ -157,7 +157,7 @@ def _state(one: TriggerView) -> str:
 
 
 def _table(found: list[TriggerView]) -> Iterator[str]:
-    from noetl.cli.columns import columns
+    from noetl.cli.output_formats import columns
 
     rows = [
         (one.name, one.kind, one.path, _state(one), f"{one.started:,}", f"{one.running:,}", f"{one.dead_letters:,}")
@@ -179,7 +179,7 @@ def _details(one: TriggerView) -> Iterator[str]:
 
 
 def _letters(found: list[DeadLetterView]) -> Iterator[str]:
-    from noetl.cli.columns import columns
+    from noetl.cli.output_formats import columns
 
     rows = [(one.item_id, one.at[:19] + "Z", "retry" if one.retry else "", one.error) for one in found]
     yield from columns(("ITEM", "AT", "", "ERROR"), rows, nothing="no dead letters")

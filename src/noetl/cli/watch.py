@@ -1,17 +1,154 @@
-"""`noetl watch`: follow an execution that somebody else drives, to its end (DEPENDENCIES §6)."""
+"""`noetl watch`: follow an execution to its end. It is shown as it goes, its result printed, its ending an exit code.
+
+Somebody else drives the execution, so whoever follows may let go at any time, and it goes on.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
+from noetl.base.errors import NoetlError
 from noetl.cli.connection import ask, find_execution_id, is_left_alone, place_meant, reads_server_option
-from noetl.cli.queries import ID_HELP, QueryRefused, db_option, id_argument, resume_hint
-from noetl.cli.terminal import color_option
+from noetl.cli.queries import (
+    CANCELLED,
+    CODES,
+    ID_HELP,
+    INTERRUPTED,
+    QueryRefused,
+    as_json,
+    db_option,
+    id_argument,
+    refusals,
+    resume_hint,
+)
+from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
-    from noetl.cli.connection import Operations
+    from noetl.cli.connection import Operations, Place
+    from noetl.cli.live import LiveView
+    from noetl.operations.api_shapes import ResultView
+
+
+TIMED_OUT = CANCELLED  # one code for both: it is not done, and not by its own fault (design.md §6)
+SILENT_S = 3.0  # twice of it without an event, and whoever watches wants to know why
+
+
+def follow_execution(
+    place: Place,
+    execution_id: str,
+    *,
+    output: str,
+    quiet: bool,
+    within_s: float | None = None,
+    diagnostics: list[dict[str, Any]] | None = None,
+) -> int:
+    """Show an execution as it goes, print how it ended, and give the exit code. `diagnostics` are what the server found
+    in the playbook, for output as JSON."""
+    from noetl.cli.interruption import Interrupted, run_interruptibly
+    from noetl.cli.live import print_line, run_with_view, view_for
+    from noetl.events.projection.projection import Projection
+
+    view = view_for(output, Projection(), quiet=quiet)
+
+    async def in_time() -> ResultView:
+        async with asyncio.timeout(within_s), place.operations() as operations:
+            return await run_with_view(_followed(operations, execution_id, view), view)
+
+    try:
+        with refusals():
+            result = run_interruptibly(
+                in_time(),
+                at_first=lambda: None,
+                at_second=lambda: view.close() if view is not None else None,
+                code=INTERRUPTED,
+            )
+    except (Interrupted, TimeoutError) as stopped:
+        for line in place.way_back(execution_id):
+            print_line(line)
+        return INTERRUPTED if isinstance(stopped, Interrupted) else TIMED_OUT
+    _print(result, output, quiet, diagnostics)
+    return CODES[result.status]
+
+
+async def _followed(operations: Operations, execution_id: str, view: LiveView | None) -> ResultView:
+    silence = _Silence(operations, execution_id, view)
+    explaining = asyncio.ensure_future(silence.explain())
+    try:
+        async for event in operations.events(execution_id, follow=True):
+            silence.end()
+            if view is not None:
+                view([event])
+    finally:
+        explaining.cancel()
+        with suppress(asyncio.CancelledError):
+            await explaining
+    return await operations.result(execution_id)
+
+
+class _Silence:
+    """When nothing happens for a while, whoever watches is told what holds the execution, once for each reason: without
+    a worker for its pool it would wait for ever, and no event says so."""
+
+    def __init__(self, operations: Operations, execution_id: str, view: LiveView | None) -> None:
+        self._operations, self._execution_id, self._view = operations, execution_id, view
+        self._heard = True
+        self._shown: set[str] = set()
+
+    def end(self) -> None:
+        self._heard = True
+
+    async def explain(self) -> None:
+        while self._view is not None:
+            await asyncio.sleep(SILENT_S)
+            if not self._heard:
+                await self._ask(self._view)
+            self._heard = False
+
+    async def _ask(self, view: LiveView) -> None:
+        try:
+            found = await self._operations.explain(self._execution_id)
+        except NoetlError:
+            return  # the stream of events says what is wrong with the server
+        for sentence in found["sentences"] if found["stuck"] else ():
+            if sentence not in self._shown:
+                self._shown.add(sentence)
+                view.print_line(f"· {visible(sentence)}")
+
+
+def _print(result: ResultView, output: str, quiet: bool, diagnostics: list[dict[str, Any]] | None) -> None:
+    from noetl.cli.live import print_line
+
+    if output == "jsonl":
+        return
+    if output == "json":
+        found = {} if diagnostics is None else {"diagnostics": diagnostics}
+        click.echo(as_json({**msgspec.to_builtins(result), **found}))
+        return
+    if not quiet or not result.ok:
+        print_line(styled_status(result.status) + _error_suffix(result.error))
+        print_line(f"execution {result.execution_id}")
+    print_result(result.result)
+
+
+def styled_status(status: str) -> str:
+    return click.style(status, fg={"completed": "green", "failed": "red"}.get(status, "yellow"), bold=True)
+
+
+def print_result(result: Any) -> None:
+    """On standard output: text as it is, everything else as JSON."""
+    if result is not None:
+        click.echo(result if isinstance(result, str) else as_json(result))
+
+
+def _error_suffix(error: dict[str, Any] | None) -> str:
+    from noetl.cli.live_text import WHOLE, clipped
+
+    return ": " + clipped(f"{error.get('kind')}: {error.get('message')}", WHOLE) if error else ""
 
 
 def _duration(_: click.Context, __: click.Parameter, given: str | None) -> float | None:
@@ -43,7 +180,6 @@ def command(ctx: click.Context, given: str, timeout: float | None, output: str, 
     \b
     noetl watch last --timeout 10m && echo done
     """
-    from noetl.cli.follow import follow_execution
 
     execution_id = ask(db, lambda operations: _moving_execution(operations, given, db))
     place = place_meant(db)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from noetl.cli.connection import ask, reads_server_option
-from noetl.cli.new_master_key import telling_new_master_key
+from noetl.cli.credential import telling_new_master_key
 from noetl.cli.output_formats import list_output, print_list, print_record, record_output
 from noetl.cli.queries import db_option
 from noetl.cli.terminal import color_option, visible, when
@@ -57,7 +57,7 @@ def create_command(output: str, db: str | None, matches: tuple[str, ...], **give
 @reads_server_option
 def list_command(output: str, db: str | None) -> None:
     """List webhooks, without their keys."""
-    from noetl.cli.columns import columns
+    from noetl.cli.output_formats import columns
 
     hooks = ask(db, lambda it: it.webhooks(), makes_store=True)
     rows = [(one.name, _target_text(one.target), one.url, when(one.created_at), one.created_by) for one in hooks]

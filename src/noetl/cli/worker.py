@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.labels import labels_in
-from noetl.cli.process_commands import add_process_commands, addresses_option
+from noetl.cli.payload import labels_from
+from noetl.cli.processes import add_process_commands, addresses_option
 from noetl.cli.terminal import color_option
 from noetl.cli.tool_options import deny_option, kinds_option, sandbox_option
 
@@ -33,7 +33,7 @@ def command() -> None:
 
 
 def _labels(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
-    return labels_in(given)
+    return labels_from(given)
 
 
 @command.command("start")
@@ -84,9 +84,7 @@ def start_command(
     """
     from noetl.base.settings import load_settings
     from noetl.cli.connection import must_reach
-    from noetl.cli.event_loop import new_event_loop
-    from noetl.cli.gc_tuning import look_rarely
-    from noetl.cli.protection import protect
+    from noetl.cli.own_process import look_rarely, new_event_loop, protect
     from noetl.cli.queries import refusals
 
     if detach:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from noetl.cli.analyze import command
+from noetl.cli.nets import analyze_command
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 
@@ -31,7 +31,7 @@ workflow:
 
 
 def analyze(*arguments: str, text: str | None = None) -> Result:
-    return CliRunner().invoke(command, [*arguments], input=text)
+    return CliRunner().invoke(analyze_command, [*arguments], input=text)
 
 
 @pytest.mark.req("ADV-06", "CLI-04")

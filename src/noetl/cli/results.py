@@ -1,4 +1,4 @@
-"""`noetl result`: what an execution, or one of its steps, gave (O-08, RES-02)."""
+"""`noetl result` and `ctx`: what an execution gave, or one of its steps, and its variables (O-08, RES-02, SCOPE-03)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from noetl.cli.completion import STEP
 from noetl.cli.connection import known_step, place_meant, read, reads_server_option
-from noetl.cli.live_completion import STEP
 from noetl.cli.queries import CODES, ID_HELP, as_json, db_option, find_execution, id_argument
 from noetl.cli.terminal import color_option
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @reads_server_option
 @color_option
 @click.pass_context
-def command(ctx: click.Context, given: str, step: str | None, db: str | None) -> None:
+def result_command(ctx: click.Context, given: str, step: str | None, db: str | None) -> None:
     """Print the result of an execution as JSON; text is printed as it is.
 
     Exits with 0 when it completed, 1 when it failed, 5 when it was cancelled, 4 while there is none yet. With --step,
@@ -51,3 +51,20 @@ def _print_error(error: Any) -> None:
     from noetl.cli.live_text import WHOLE, error_line
 
     click.echo(click.style("failed", fg="red", bold=True) + f": {error_line(error, WHOLE)}", err=True)
+
+
+@click.command("ctx", epilog=ID_HELP)
+@id_argument
+@db_option
+@reads_server_option
+@color_option
+def ctx_command(given: str, db: str | None) -> None:
+    """Print the `ctx` of an execution as JSON: its variables now, or when it ended."""
+    click.echo(as_json(read(db, lambda history: _ctx(history, given, place_meant(db).results()))))
+
+
+async def _ctx(history: Records, given: str, results: Results) -> dict[str, Any]:
+    from noetl.operations.results import LoadableValues, recorded_ctx
+
+    row = await find_execution(history, given)
+    return await recorded_ctx(history, LoadableValues(results), row.execution_id)

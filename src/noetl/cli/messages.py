@@ -1,0 +1,256 @@
+"""`noetl message`, `signal` and `event`: what executions hear from outside (CLI-05, MSG-02 to MSG-06).
+
+Messages that nobody has taken yet are listed by size, not by content. Deleting one is audited, on a server and on a
+store.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from noetl.base.errors import NotFoundError, SettledError
+from noetl.cli.completion import EXECUTION
+from noetl.cli.connection import ask, find_execution_id, reads_server_option
+from noetl.cli.output_formats import list_output, print_list, print_record, record_output
+from noetl.cli.queries import ID_HELP, REFUSED, QueryRefused, as_json, db_option, id_argument
+from noetl.cli.terminal import color_option, visible, when
+
+if TYPE_CHECKING:
+    from noetl.cli.connection import Operations
+    from noetl.operations.api_shapes import StoredMessage
+
+
+@click.group("message", context_settings={"help_option_names": ["-h", "--help"]})
+@color_option
+def message_command() -> None:
+    """Send messages to executions that wait for them, and look after those that nobody has taken yet."""
+
+
+@message_command.command("send")
+@click.argument("name")
+@click.option(
+    "--correlation",
+    "-c",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="What tells its receiver from others; JSON values are taken as such.",
+)
+@click.option("--payload", metavar="JSON|@FILE|@-", help="What the message says.")
+@click.option("--id", "message_id", metavar="ID", help="Sent again under the same id, it counts once.")
+@click.option("--ttl", metavar="DURATION", default="24h", show_default=True, help="How long it is kept for a receiver.")
+@record_output
+@db_option
+@reads_server_option
+def send_message(
+    name: str,
+    correlation: tuple[str, ...],
+    payload: str | None,
+    message_id: str | None,
+    ttl: str,
+    output: str,
+    db: str | None,
+) -> None:
+    """Send a message. It is stored first; the step that has waited for it longest gets it, now or when there is one.
+
+    \b
+    noetl message send approval_received -c order_id=7 --payload '{"approved": true}'
+    """
+    from noetl.cli.payload import pairs_from, value_from
+
+    ttl_s, keys = _seconds(ttl), pairs_from(correlation, "--correlation")
+    said = value_from(payload, "--payload")
+    sent = ask(db, lambda it: it.send_message(name, keys, said, message_id=message_id, ttl=ttl_s), makes_store=True)
+    print_record(sent, output, text=lambda: [_sentence(name, sent)])
+
+
+def _seconds(ttl: str) -> float:
+    from noetl.base.durations import seconds
+
+    try:
+        return seconds(ttl)
+    except ValueError as problem:
+        raise click.BadParameter(str(problem), param_hint="--ttl") from None
+
+
+def _sentence(name: str, sent: dict[str, Any]) -> str:
+    before, taken_by = " had been sent before and" if sent["known"] else "", sent["delivered_to"]
+    where = f"was delivered to execution {taken_by}" if taken_by else f'is kept until somebody waits for "{name}"'
+    return visible(f"message {sent['message_id']}{before} {where}")
+
+
+_PAGE = 1_000  # messages a server gives at once
+
+
+@message_command.command("list")
+@click.option("--name", metavar="NAME", help="Only messages of this name.")
+@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many.")
+@list_output
+@db_option
+@reads_server_option
+def list_command(name: str | None, limit: int, output: str, db: str | None) -> None:
+    """List messages that nobody has taken yet, the newest first. What they say is not shown.
+
+    \b
+    noetl message list --name approval_received
+    """
+    rows = ask(db, lambda it: _rows(it, name, limit))
+    print_list(rows, output, key="message_id", table=lambda: _table(rows))
+    if output == "table" and len(rows) == limit:
+        click.echo(f"the newest {limit:,}; --limit shows more", err=True)
+
+
+async def _rows(it: Operations, name: str | None, limit: int) -> list[StoredMessage]:
+    rows: list[StoredMessage] = []
+    cursor: str | None = None
+    while len(rows) < limit:
+        page = await it.messages(name=name, limit=min(_PAGE, limit - len(rows)), cursor=cursor)
+        rows += page.messages
+        if (cursor := page.next) is None:
+            break
+    return rows
+
+
+def _table(rows: list[StoredMessage]) -> list[str]:
+    from noetl.cli.output_formats import columns
+
+    cells = [
+        (
+            one.name,
+            one.message_id,
+            _correlation(one.correlation),
+            f"{one.size_bytes:,} B",
+            when(one.sent_at),
+            when(one.expires_at),
+        )
+        for one in rows
+    ]
+    return columns(("NAME", "ID", "CORRELATION", "SIZE", "SENT", "EXPIRES"), cells, nothing="no message is kept")
+
+
+def _correlation(keys: dict[str, Any]) -> str:
+    """As `message send -c` takes it."""
+    texts = {key: value if isinstance(value, str) else as_json(value, indent=-1) for key, value in keys.items()}
+    return " ".join(f"{key}={text}" for key, text in texts.items()) or "-"
+
+
+@message_command.command("delete")
+@click.argument("ids", metavar="[ID]...", nargs=-1)
+@click.option("--name", metavar="NAME", help="All of this name, instead of single ones.")
+@click.option("--yes", is_flag=True, help="With --name: do not ask first.")
+@db_option
+@reads_server_option
+def delete_command(ids: tuple[str, ...], name: str | None, yes: bool, db: str | None) -> None:
+    """Delete messages that nobody has taken yet, by their ids or all of a name. Nobody will receive them.
+
+    One that was delivered, or is not there, is told, and the exit code is 4; the others are deleted.
+
+    \b
+    noetl message delete m-1 m-2
+    noetl message delete --name approval_received --yes
+    """
+    if bool(ids) == (name is not None):
+        raise click.UsageError("say which: ID..., or --name NAME for all of a name")
+    if name is not None:
+        _confirm(name, yes)
+        number = ask(db, lambda it: it.delete_messages(name))
+        click.echo(f'deleted {number:,} message{"" if number == 1 else "s"} "{visible(name)}"')
+    elif not ask(db, lambda it: _delete(it, ids)):
+        raise SystemExit(REFUSED)
+
+
+def _confirm(name: str, yes: bool) -> None:
+    if yes:
+        return
+    if not _is_at_a_terminal():
+        raise click.UsageError("there is no terminal to ask at: say --yes to delete all of a name")
+    if not click.confirm(f'delete all kept messages "{visible(name)}"? nobody will receive them', err=True):
+        raise QueryRefused("nothing was deleted")
+
+
+def _is_at_a_terminal() -> bool:
+    return sys.stdin.isatty()
+
+
+async def _delete(it: Operations, ids: tuple[str, ...]) -> bool:
+    """Whether all of them were deleted; of the others it is told why not."""
+    is_done = True
+    for message_id in ids:
+        try:
+            await it.delete_message(message_id)
+        except (NotFoundError, SettledError) as problem:  # it is about this one, and says nothing of the next
+            click.echo(f"error: {visible(str(problem))}", err=True)
+            is_done = False
+        else:
+            click.echo(f"deleted message {visible(message_id)}")
+    return is_done
+
+
+@click.group("signal", context_settings={"help_option_names": ["-h", "--help"]})
+@color_option
+def signal_command() -> None:
+    """Send signals to executions that listen for them."""
+
+
+@signal_command.command("send", epilog=ID_HELP)
+@click.argument("name")
+@click.option("--execution", metavar="ID", type=EXECUTION, help="Only to this one; without it, to all.")
+@click.option("--data", metavar="JSON|@FILE|@-", help="What the signal says.")
+@db_option
+@reads_server_option
+def send_signal(name: str, execution: str | None, data: str | None, db: str | None) -> None:
+    """Broadcast a signal: every step that waits for it goes on, and rules that listen see it. It is not kept for
+    later.
+
+    \b
+    noetl signal send maintenance --data '{"until": "18:00"}'
+    """
+    from noetl.cli.payload import value_from
+
+    said = value_from(data, "--data")
+
+    async def heard_by(it: Operations) -> list[str]:
+        meant = await find_execution_id(it, execution) if execution is not None else None
+        return await it.send_signal(name, said, execution_id=meant)
+
+    heard = ask(db, heard_by)
+    if not heard:
+        click.echo(f'nobody listens for "{visible(name)}" now, and signals are not kept', err=True)
+    for execution_id in heard:
+        click.echo(f"execution {execution_id} heard {visible(name)}")
+
+
+@click.group("event", context_settings={"help_option_names": ["-h", "--help"]})
+@color_option
+def event_command() -> None:
+    """Put events into executions. To read those they have, see `noetl events`."""
+
+
+@event_command.command("send", epilog=ID_HELP)
+@id_argument
+@click.argument("name")
+@click.option("--data", metavar="JSON|@FILE|@-", help="What the event says, read as event.data.")
+@click.option("--key", metavar="KEY", help="Sent again under the same key, it counts once.")
+@db_option
+@reads_server_option
+def send_event(given: str, name: str, data: str | None, key: str | None, db: str | None) -> None:
+    """Put an event into an execution: its rules that listen, and its handlers, see it.
+
+    NAME is any word that is no event of the system, or one of message.received, signal.received, timer.fired.
+
+    \b
+    noetl event send last order.changed --data '{"sum": 12}' --key change-7
+    """
+    from noetl.cli.payload import value_from
+
+    said = value_from(data, "--data")
+
+    async def injected(it: Operations) -> tuple[str, bool]:
+        execution_id = await find_execution_id(it, given)
+        return execution_id, await it.inject(execution_id, name, said, key=key)
+
+    execution_id, is_new = ask(db, injected)
+    before = "" if is_new else " before"
+    click.echo(f"execution {execution_id} has been told of {visible(name)}{before}")
