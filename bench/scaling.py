@@ -27,8 +27,9 @@ CROWD, STEPS = 128, 10
 BATCHES = (1, 2, 4, 8, 16, 32, 64)
 
 
-async def recorded() -> list[list[Commit]]:
-    """The commits of each of a crowd of executions."""
+async def recorded(slots: int = CROWD // 2) -> list[list[Commit]]:
+    """The commits of each of a crowd of executions. With as many slots as executions, an order is claimed in the commit
+    that makes it; with fewer, most orders wait and are claimed in a commit of their own."""
     commits: dict[str, list[Commit]] = {}
 
     def keep(stored: Sequence[Commit]) -> None:
@@ -36,7 +37,7 @@ async def recorded() -> list[list[Commit]]:
             commits.setdefault(one.execution.execution_id, []).append(one)
 
     net = compiled(chain(STEPS))
-    async with driving(":memory:", stored=(keep,), slots=64) as driver:
+    async with driving(":memory:", stored=(keep,), slots=slots) as driver:
         await asyncio.gather(*(driver.run(net) for _ in range(CROWD)))
     return list(commits.values())
 
@@ -91,12 +92,16 @@ def main() -> None:
         made.stop_workers()
         made.stop_server()
         asyncio.run(stored(made.database, asyncio.run(recorded()), 64))  # tables and caches are warm
-        before = counts(made)
-        for batch in BATCHES:
-            seconds[batch] = asyncio.run(stored(made.database, asyncio.run(recorded()), batch))
-        after, steps = counts(made), len(BATCHES) * CROWD * STEPS
-    each = {name: (after[name] - before[name]) / steps for name in before}
-    print(f"a step: {each['rows']:.1f} rows written, {each['bytes']:.0f} bytes kept, {each['wal']:.0f} bytes of log")
+        for slots in (CROWD // 2, CROWD):
+            before = counts(made)
+            for batch in BATCHES:
+                seconds[batch] = asyncio.run(stored(made.database, asyncio.run(recorded(slots)), batch))
+            after, steps = counts(made), len(BATCHES) * CROWD * STEPS
+            each = {name: (after[name] - before[name]) / steps for name in before}
+            print(
+                f"a step, {CROWD} executions and {slots} slots: {each['rows']:.1f} rows written,"
+                f" {each['bytes']:.0f} bytes kept, {each['wal']:.0f} bytes of log"
+            )
     for batch, one in seconds.items():
         print(f"  {batch:3} steps to a commit: {1 / one:8.0f} steps/s, {1000 * one * batch:7.2f} ms a commit")
     flush_s, write_s = line(seconds)

@@ -61,6 +61,21 @@ async def test_an_event_id_is_stored_once(store: Store) -> None:
     assert [one.seq for one in await store.events("x1")] == [1]
 
 
+@pytest.mark.req("EVT-06")
+async def test_an_event_is_named_by_its_position_or_by_a_name_of_its_own(store: Store) -> None:
+    """The name of a position belongs to the event that lies there (docs/decisions/0018)."""
+    events = [event(1, event_id="x1/1"), event(2, event_id="own"), event(3, event_id="x1/3")]
+
+    await store.commit([commit(*events)])
+
+    assert await store.events("x1") == events
+    for taken in ("x1/1", "x1/9", "own"):
+        with pytest.raises(ConflictError):
+            await store.commit([commit(event(4, event_id=taken), after=3)])
+    await store.commit([commit(event(4, event_id="x1/4"), after=3)])
+    assert [one.event_id for one in await store.events("x1")] == ["x1/1", "own", "x1/3", "x1/4"]
+
+
 async def test_an_execution_begins_once(store: Store) -> None:
     await store.commit([commit(event(1))])
 

@@ -1,30 +1,32 @@
-"""Ids of events: they follow from their cause, and sort about as things happen."""
+"""Ids of events: an event is named by its position, so that a repeated decision brings the same ids (decision 18)."""
 
 from __future__ import annotations
 
 import pytest
 
-from noetl.base.ids import derived, derived_after
+from noetl.base.ids import positional
+from noetl.engine.decision import Draft
+from noetl.engine.execution import Execution
+from noetl.events.executions import Final, PlaybookProcessed
 
 
-@pytest.mark.req("EVT-02")
-def test_what_follows_from_an_event_sorts_after_it() -> None:
-    """An index of such ids grows at its end: a commit writes a page of it instead of one for every event."""
-    ids = [derived("request")]
-    for ordinal in range(300):
-        ids.append(derived_after(ids[-1], "x", ordinal))
+@pytest.mark.req("EVT-02", "EVT-06")
+def test_an_event_is_named_by_its_position_however_often_it_is_decided() -> None:
+    execution = Execution(execution_id="x1", trace_id="t")
+    execution.seq = 7
 
-    assert ids == sorted(ids)
-    assert len(set(ids)) == len(ids)
-    assert {len(one) for one in ids} == {32}
+    decided = [
+        Draft(execution, at, cause).add(PlaybookProcessed(status=Final.COMPLETED)) for at, cause in ((1, "a"), (2, "b"))
+    ]
 
-
-@pytest.mark.req("EVT-06")
-def test_the_same_cause_and_parts_give_the_same_id() -> None:
-    assert derived_after("00ab", "x", 1) == derived_after("00ab", "x", 1)
-    assert derived_after("00ab", "x", 1) != derived_after("00ab", "x", 2)
+    assert [one.event_id for one in decided] == ["x1/8", "x1/8"]
+    assert positional("x1", 8) == "x1/8"
 
 
-@pytest.mark.parametrize("cause", ["a name of one's own", "ffffffff", ""])
-def test_any_cause_will_do(cause: str) -> None:
-    assert derived_after(cause, "x") == "00000000" + derived("x")[:24]
+def test_what_others_know_by_a_name_keeps_it() -> None:
+    draft = Draft(Execution(execution_id="x1", trace_id="t"), 1.0, "cause")
+
+    named = draft.add(PlaybookProcessed(status=Final.COMPLETED), event_id="registration")
+    following = draft.add(PlaybookProcessed(status=Final.COMPLETED))
+
+    assert (named.event_id, following.event_id) == ("registration", "x1/2")

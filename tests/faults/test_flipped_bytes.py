@@ -69,9 +69,9 @@ async def _changed_table(to: bytes) -> AsyncIterator[Store]:
     changed = f"{CANARY[:2]}{to.decode()}{CANARY[3:]}"
     try:
         async with store._db._pool.acquire() as connection, connection.transaction():
-            await connection.execute("GRANT UPDATE ON event_batch TO CURRENT_USER")
+            await connection.execute("GRANT UPDATE ON history TO CURRENT_USER")
             await connection.execute("SET LOCAL session_replication_role = replica")
-            await connection.execute("UPDATE event_batch SET payloads = replace(payloads, $1, $2)", CANARY, changed)
+            await connection.execute("UPDATE history SET payloads = replace(payloads, $1, $2)", CANARY, changed)
         yield store
     finally:
         await store.close()

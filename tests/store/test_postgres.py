@@ -54,9 +54,13 @@ async def ran(url: str, sql: str) -> Any:
         "UPDATE event SET seq = seq + 100 WHERE false",
         "DELETE FROM event",
         "UPDATE event_batch SET payloads = '[]'",
-        "UPDATE event_batch SET last_seq = 9 WHERE false",
+        "UPDATE history SET payloads = '[]'",
+        "UPDATE history_behind SET payloads = '[]'",
         "DELETE FROM event_batch",
-        "TRUNCATE event_batch",
+        "DELETE FROM history",
+        "DELETE FROM history_behind",
+        "TRUNCATE history",
+        "TRUNCATE history_behind",
         "UPDATE event_key SET key = 0",
         "DELETE FROM event_key",
         "TRUNCATE event_key",
@@ -110,8 +114,10 @@ async def test_a_plain_role_needs_nothing_but_its_own_schema_and_cannot_touch_it
     assert await ran(url, "SELECT 1 FROM noetl.event"), "without search_path the schema is ours"
 
     for statement in (
-        "UPDATE event_batch SET last_seq = 9",
-        "TRUNCATE event_batch",
+        "UPDATE history SET last_seq = 9",
+        "UPDATE history_behind SET last_seq = 9",
+        "TRUNCATE history",
+        "TRUNCATE history_behind",
         "UPDATE audit SET seq = 9",
         "DELETE FROM audit",
     ):

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import os
 import uuid
-from functools import lru_cache
 from hashlib import sha256
 
 SEPARATOR = "\x1f"  # of the parts of an identity
-_STEP_DIGITS = 8
 
 
 def uuid7(seconds: float, randomness: bytes | None = None) -> str:
@@ -28,20 +26,7 @@ def derived(*parts: object) -> str:
     return sha256(SEPARATOR.join(map(str, parts)).encode()).hexdigest()[:32]
 
 
-def derived_after(cause: str, *parts: object) -> str:
-    """The same for what `cause` has led to: it begins with one more than its cause, so that ids sort about as things
-    happen, and an index of them grows at its end instead of everywhere. 96 bits of it are of the digest."""
-    return after_cause(cause, SEPARATOR.join(map(str, parts)))
-
-
-def after_cause(cause: str, text: str) -> str:
-    """The same for parts that are joined already, for what comes by the thousand."""
-    return _step_after(cause[:_STEP_DIGITS]) + sha256(text.encode()).hexdigest()[:24]
-
-
-@lru_cache(maxsize=1024)  # a step's events share a few causes: 0.6 µs an event
-def _step_after(step: str) -> str:
-    try:
-        return f"{(int(step, 16) + 1) & 0xFFFF_FFFF:08x}"
-    except ValueError:  # a name that somebody has chosen
-        return f"{0:08x}"
+def positional(execution_id: str, seq: int) -> str:
+    """The id of an event that its position names. No store keeps a second event there, so it is unique without a key of
+    its own, and stores need not write it down (docs/decisions/0018)."""
+    return f"{execution_id}/{seq}"

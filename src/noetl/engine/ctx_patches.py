@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from noetl.base.errors import TemplateError
-from noetl.base.ids import derived
 from noetl.engine.decision import Draft
 from noetl.engine.execution import Execution, StepRun
 from noetl.engine.pipeline.patches import written
@@ -21,6 +20,5 @@ def patch_ctx(
     if not patch:
         return execution.ctx
     previous = {key: execution.written_by[key] for key in patch if key in execution.written_by}
-    event_id = derived(parent_id, CtxPatched.event_type) if parent_id else None
-    draft.add(CtxPatched(patch=patch, previous=previous), run=run, event_id=event_id, parent_id=parent_id)
+    draft.add(CtxPatched(patch=patch, previous=previous), run=run, parent_id=parent_id)
     return written(execution.ctx, patch)

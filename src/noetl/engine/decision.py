@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from noetl.base.ids import SEPARATOR, after_cause
+from noetl.base.ids import positional
 from noetl.engine.execution import Execution, StepRun
 from noetl.engine.waits.state import OpenHumanTask
 from noetl.events.envelope import Event
@@ -127,13 +127,14 @@ NOTHING = Decision()  # what most looks at a state come to
 
 
 class Draft:
-    """Events being written for one cause. Their ids follow from it, so that a repeated decision collides (O-05)."""
+    """Events being written for one cause, which is their parent unless another is named. An event is named by its
+    position: a decision that is repeated on the same state gives the same ids, and the store keeps one of them (O-05,
+    docs/decisions/0018)."""
 
     def __init__(self, execution: Execution, at: float, cause: str | None) -> None:
         self._execution = execution
         self.at = at
         self._cause = cause
-        self._prefix = f"{execution.execution_id}{SEPARATOR}{cause}{SEPARATOR}"  # of what its events are named by
         self.events: list[Event] = []
         self.effects: list[Effect] = []
 
@@ -151,18 +152,16 @@ class Draft:
         task_run_id: str | None = None,
         on_behalf: bool = False,
     ) -> Event:
-        """Write one event; its cause is its parent, unless another is named."""
-        execution, ordinal = self._execution, len(self.events)
+        """Write one event. `event_id` is for what others know by that name, such as a registration."""
+        execution = self._execution
+        seq = execution.seq + len(self.events) + 1
         if run is not None:
             step, step_run_id = step or run.step, step_run_id or run.step_run_id
-        if event_id is None:
-            before = run.event_id if run is not None else self._cause or execution.execution_id
-            event_id = after_cause(before, f"{self._prefix}{payload.event_type}{SEPARATOR}{ordinal}")
         event = Event(
             execution_id=execution.execution_id,
             trace_id=execution.trace_id,
-            seq=execution.seq + ordinal + 1,
-            event_id=event_id,
+            seq=seq,
+            event_id=positional(execution.execution_id, seq) if event_id is None else event_id,
             ts=self.at if ts is None else ts,
             source=source,
             payload=payload,
@@ -175,16 +174,15 @@ class Draft:
         self.events.append(event)
         return event
 
-    def report(
-        self, payload: Payload, run: StepRun, *, event_id: str, at: float, parent_id: str, task_run_id: str | None
-    ) -> None:
+    def report(self, payload: Payload, run: StepRun, *, at: float, parent_id: str, task_run_id: str | None) -> Event:
         """Write one event of a worker's. The same as `add`, for what comes by the thousand."""
         execution = self._execution
+        seq = execution.seq + len(self.events) + 1
         event = Event(
             execution_id=execution.execution_id,
             trace_id=execution.trace_id,
-            seq=execution.seq + len(self.events) + 1,
-            event_id=event_id,
+            seq=seq,
+            event_id=positional(execution.execution_id, seq),
             ts=at,
             source=EventSource.WORKER,
             payload=payload,
@@ -194,6 +192,7 @@ class Draft:
             task_run_id=task_run_id,
         )
         self.events.append(event)
+        return event
 
     def add_effect(self, effect: Effect) -> None:
         self.effects.append(effect)

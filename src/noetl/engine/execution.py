@@ -112,7 +112,7 @@ class StepRun(msgspec.Struct, kw_only=True):
     lease: StepLease = msgspec.field(default_factory=StepLease)
     timing: StepTiming = msgspec.field(default_factory=StepTiming)
     in_task: bool = False  # the task at `position` has been started and not processed
-    task_events: tuple[str, ...] = ()  # ids of the events that its worker has reported of that task
+    task_events: tuple[str, ...] = ()  # marks of what its worker has reported of that task
     ended: Boundary | None = None  # set until its arcs are settled
     loop: LoopRun | None = None  # a looped step run has its orders and positions there
     step_waits: StepWaits = msgspec.field(default_factory=StepWaits)

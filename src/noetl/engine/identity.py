@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from noetl.base.ids import derived
 from noetl.events.task_notes import HookFailed, JobPlaced
-from noetl.events.tasks import KeychainRefreshed, TaskProcessed, TaskStarted
+from noetl.events.tasks import KeychainRefreshed, TaskStarted
 
 SERVER = "server"  # the worker id of what is decided in place
 
@@ -28,8 +28,11 @@ def order_id_of(step_run_id: str) -> str:
     return derived("order", step_run_id)
 
 
-def told_apart(entry: TaskStarted | TaskProcessed | KeychainRefreshed | HookFailed | JobPlaced) -> str:
-    """What tells an entry from the others of its task run, which may renew several secrets."""
+def entry_mark(entry: TaskStarted | KeychainRefreshed | HookFailed | JobPlaced, lease_epoch: int) -> str:
+    """What a reported entry is known by when it comes again: a task run may renew several secrets, and whoever holds
+    the next lease tells anew that it begins (EVT-06)."""
     if isinstance(entry, HookFailed | JobPlaced):
-        return entry.mark
-    return f"{entry.event_type} {entry.name}" if isinstance(entry, KeychainRefreshed) else entry.event_type
+        mark = entry.mark
+    else:
+        mark = f"{entry.event_type} {entry.name}" if isinstance(entry, KeychainRefreshed) else entry.event_type
+    return f"{lease_epoch} {entry.task_run_id} {mark}"

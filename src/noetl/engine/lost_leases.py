@@ -45,7 +45,7 @@ def lose(execution: Execution, command: LoseOrder) -> Decision:
 
 def _fail(draft: Draft, execution: Execution, run: StepRun, failed: StepFailed, at: float) -> None:
     if run.side_run is not None:
-        record_end(draft, execution, run, failed, event_id=derived(run.event_id, KIND), ts=at)
+        record_end(draft, execution, run, failed, ts=at)
     else:
         draft.add(failed, run=run, on_behalf=True, parent_id=run.event_id)
 
@@ -59,12 +59,11 @@ def _fail_range(draft: Draft, run: StepRun, span: Range) -> None:
         if frame.ended[index]:
             continue
         path = (*span.path, index)
-        name = f"{run.step_run_id}/{'.'.join(map(str, path))}"  # as a worker's report would have named them
         begun = loop.begun.get(path)
         if begun is None:
-            draft.add(IterationStarted(index=index, path=path), event_id=f"{name}/b", **about)
+            draft.add(IterationStarted(index=index, path=path), **about)
         error = _error(span.lease_epoch, is_unknown=begun is not None and begun.in_task)
-        draft.add(IterationFailed(index=index, path=path, error=error), event_id=f"{name}/e", **about)
+        draft.add(IterationFailed(index=index, path=path, error=error), **about)
 
 
 def _error(leases: int, *, is_unknown: bool) -> Error:

@@ -10,13 +10,13 @@ from typing import Any
 
 import msgspec
 
-from noetl.base.ids import derived, derived_after
+from noetl.base.ids import derived
 from noetl.engine.async_tasks import defer
 from noetl.engine.commands import ClaimOrder, RecordReport
 from noetl.engine.ctx_patches import patch_ctx
 from noetl.engine.decision import CloseOrder, Decision, Draft, LeaseOrder
 from noetl.engine.execution import WITHDRAWN, Execution, StepRun
-from noetl.engine.identity import told_apart
+from noetl.engine.identity import entry_mark
 from noetl.engine.loops.reports import record_range
 from noetl.engine.loops.state import Range
 from noetl.engine.pipeline.payloads import cut, fitted_entry
@@ -52,15 +52,13 @@ def claim(execution: Execution, command: ClaimOrder) -> Decision:
     if run.side_run is not None:
         return claim_side_run(execution, run, command)
     epoch = lease.lease_epoch + 1
-    # Derived from order and epoch: a claim that is decided again after a lost commit has the same event ids.
-    draft = Draft(execution, command.at, derived(command.order_id, epoch))
+    draft = Draft(execution, command.at, run.event_id)
     draft.add(
         TokenClaimed(token_id=run.token_id, order_id=command.order_id, worker_id=command.worker_id, lease_epoch=epoch),
         run=run,
-        parent_id=run.event_id,
     )
     if run.timing.started_at is None:
-        draft.add(StepStarted(worker_id=command.worker_id), run=run, parent_id=run.event_id)
+        draft.add(StepStarted(worker_id=command.worker_id), run=run)
     priority = execution.tokens[run.token_id].priority
     draft.add_effect(LeaseOrder(command.order_id, run.step_run_id, command.worker_id, epoch, priority, run.lease.pool))
     return draft.decision()
@@ -115,62 +113,64 @@ def _refused(execution: Execution, command: RecordReport, run: StepRun | None, c
 
 def _recorded(plan: Plan, execution: Execution, run: StepRun, command: RecordReport) -> Decision:
     draft = Draft(execution, command.at, run.event_id)
-    position = run.position
+    position, told = run.position, set(run.task_events)
     for timed in command.report.entries:
-        position = _entered(plan, draft, execution, run, command.report, timed, position)
+        position = _entered(plan, draft, execution, run, timed, position, told)
+        if isinstance(timed.entry, StepDone | StepFailed):
+            break  # a step run has one end
     if not draft.events:
         return Decision(verdict=ReportResult.DUPLICATE)
     return draft.decision()
 
 
 def _entered(
-    plan: Plan, draft: Draft, execution: Execution, run: StepRun, report: Report, timed: Timed, position: Position
+    plan: Plan, draft: Draft, execution: Execution, run: StepRun, timed: Timed, position: Position, told: set[str]
 ) -> Position:
-    """Add one entry, unless the log has it already."""
+    """Add one entry, unless the log has it already. `told` marks what was reported of the task under way."""
     entry = timed.entry
     about: dict[str, Any] = {"source": EventSource.WORKER, "ts": timed.at}
     match entry:
         case TaskStarted() | KeychainRefreshed() | HookFailed() | JobPlaced() | TaskProcessed():
             if (entry.visit, entry.attempt) != (position.visit, position.attempt):
                 return position  # a repeat of what is recorded (EVT-06)
-            event_id = _entry_id(report, run, entry.task_run_id, told_apart(entry))
-            if event_id in run.task_events:
-                return position
             about["task_run_id"] = entry.task_run_id
-            recorded = without_notes(entry) if isinstance(entry, TaskProcessed) else entry
-            draft.add(recorded, run=run, event_id=event_id, **about)
             if isinstance(entry, TaskProcessed):
+                event_id = draft.add(without_notes(entry), run=run, **about).event_id
                 add_notes(draft, run, entry, event_id, **about)
                 if entry.decision.set_ctx:
                     patch_ctx(draft, execution, run, entry.decision.set_ctx, parent_id=event_id)
                 if entry.deferred:
                     defer(draft, run, plan.step(run.step), entry, position, event_id=event_id)
                 return after(position, entry, timed.at)
+            mark = entry_mark(entry, run.lease.lease_epoch)
+            if mark not in told:
+                told.add(mark)
+                draft.add(entry, run=run, **about)
         case CaseStarted():
             if position.case is not None:
                 return position
-            event_id = _entry_id(report, run, run.step_run_id, entry.event_type)
-            draft.add(without_notes(entry), run=run, event_id=event_id, **about)
+            event_id = draft.add(without_notes(entry), run=run, **about).event_id
             add_notes(draft, run, entry, event_id, **about)
             if entry.decision.set_ctx:
                 patch_ctx(draft, execution, run, entry.decision.set_ctx, parent_id=event_id)
             return entered(position, entry.decision)
         case CaseWaiting():
-            draft.add(entry, run=run, event_id=_entry_id(report, run, run.step_run_id, entry.event_type), **about)
-            draft.add_effect(CloseOrder(report.order_id, run.step_run_id, run.lease.lease_epoch))
+            draft.add(entry, run=run, **about)
+            draft.add_effect(_close(run))
         case StepDone() | StepFailed():
-            event_id = _entry_id(report, run, run.step_run_id, entry.event_type)
             if run.side_run is not None:
-                record_end(draft, execution, run, entry, event_id=event_id, ts=timed.at)
+                record_end(draft, execution, run, entry, ts=timed.at)
             else:
                 close_waits(draft, execution, run)  # a rule led on before any of its own waits came (V2C-13)
-                draft.add(entry, run=run, event_id=event_id, **about)
-            draft.add_effect(CloseOrder(report.order_id, run.step_run_id, run.lease.lease_epoch))
+                draft.add(entry, run=run, **about)
+            draft.add_effect(_close(run))
     return position
 
 
-def _entry_id(report: Report, run: StepRun, run_id: str, event_type: str) -> str:
-    return derived_after(run.event_id, report.order_id, report.lease_epoch, run_id, event_type)
+def _close(run: StepRun) -> CloseOrder:
+    order_id = run.lease.order_id
+    assert order_id is not None, "whoever reports holds an order"
+    return CloseOrder(order_id, run.step_run_id, run.lease.lease_epoch)
 
 
 # What a worker sent too large is stored apart by the server before anything is decided (RES-03).

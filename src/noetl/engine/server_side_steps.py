@@ -32,8 +32,7 @@ from noetl.net.task import Task
 def run_in_place(plan: Plan, execution: Execution, run: StepRun, at: float) -> Decision:
     """Decide the next task of `run`, or its end."""
     position = run.position
-    cause = run.event_id if position.visit == 1 else f"{run.event_id}/{position.visit}"
-    draft = Draft(execution, at, cause)
+    draft = Draft(execution, at, run.event_id)
     if position.task is None:
         _end(draft, run, StepDone())
     elif error := over_budget(position, plan.max_task_runs):

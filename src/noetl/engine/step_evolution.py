@@ -10,6 +10,7 @@ import msgspec
 from noetl.engine import concurrency_limits
 from noetl.engine.due_times import DueTime
 from noetl.engine.execution import WITHDRAWN, Boundary, Due, Execution, StepLease, StepRun, StepTiming
+from noetl.engine.identity import entry_mark
 from noetl.engine.loops import evolution as loops
 from noetl.engine.pipeline import lifetimes
 from noetl.engine.pipeline.patches import written
@@ -55,7 +56,7 @@ def follow(execution: Execution, event: Event, payload: Running) -> None:
         case StepStarted():
             _started(execution, run, event.ts)
         case TaskStarted() | KeychainRefreshed() | HookFailed() | JobPlaced():
-            _note_task_event(run, payload, event.event_id)
+            _note_task_event(run, payload)
         case TaskProcessed():
             _processed(execution, run, payload, event.ts)
         case StepDone():
@@ -134,14 +135,13 @@ def _claimed(execution: Execution, run: StepRun, payload: TokenClaimed) -> None:
         run.lease.worker_id, run.lease.lease_epoch = payload.worker_id, payload.lease_epoch
 
 
-def _note_task_event(run: StepRun, payload: Telling, event_id: str) -> None:
+def _note_task_event(run: StepRun, payload: Telling) -> None:
     """Kept until the task is processed: a report of it that comes again is known by them (EVT-06)."""
-    begins = isinstance(payload, TaskStarted)
     if run.loop is None:
-        run.task_events = (*run.task_events, event_id)
-        run.in_task = run.in_task or begins
+        run.task_events = (*run.task_events, entry_mark(payload, run.lease.lease_epoch))
+        run.in_task = run.in_task or isinstance(payload, TaskStarted)
     else:
-        loops.note_task_event(run.loop, payload.path, event_id, begins=begins)
+        loops.note_task_event(run.loop, payload)
 
 
 def _processed(execution: Execution, run: StepRun, payload: TaskProcessed, at: float) -> None:

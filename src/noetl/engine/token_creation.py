@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 
-from noetl.base.ids import derived
 from noetl.engine.concurrency_limits import COMPENSATION, DELAY, JOIN, RATE
 from noetl.engine.decision import Decision, Draft
 from noetl.engine.execution import Execution, StepRun, Token
@@ -101,7 +100,7 @@ def _send_one(
 
 def enqueue(plan: Plan, execution: Execution, token: Token, at: float) -> Decision:
     """Everything has been undone that the token waited for."""
-    draft = Draft(execution, at, derived(token.event_id, TokenEnqueued.event_type))
+    draft = Draft(execution, at, execution.last_event_id)
     about: dict[str, Any] = {
         "step": token.step,
         "step_run_id": run_id_of(token.token_id),
@@ -118,7 +117,7 @@ def release(plan: Plan, execution: Execution, token: Token, at: float) -> Decisi
     """The moment has come until which the token was held. Under a rate it may have come too late for all who wait."""
     if token.held == RATE and (late := paced_anew(plan, execution, token, at)) is not None:
         return late.decision()
-    draft = Draft(execution, at, derived(token.event_id, TokenReleased.event_type, execution.seq))
+    draft = Draft(execution, at, token.event_id)
     about: dict[str, Any] = {"step": token.step, "step_run_id": run_id_of(token.token_id), "parent_id": token.event_id}
     draft.add(TokenReleased(token_id=token.token_id), **about)
     if token.held == DELAY:

@@ -1,8 +1,17 @@
 """Batches of events: what one commit adds to the history of one execution is one row (docs/decisions/0016).
 
-A batch holds the ids, types, envelopes and payloads of its events as four JSON arrays in the order of their `seq`, so
-that the database can read them too: it keeps ids and ends unique, and shows the events one by one in the view `event`.
-A checksum over all four tells of a byte that has changed in the store (reliability.md §4.2).
+A batch holds the ids, types, envelopes and payloads of its events as JSON in the order of their `seq`, so that the
+database can read them too: it keeps ids and ends unique, and shows the events one by one in the view `event`. A
+checksum over all four tells of a byte that has changed in the store (reliability.md §4.2).
+
+Most of an envelope is the same for the events of a commit, so it is written once (docs/decisions/0018):
+
+    event_ids   [0, 0, "r1"]    0: the event is named by its position
+    envelopes   {"v": [1700000000.5, "server", null, "fetch", ...], "e": [[0, 1, 7, 3, 4, 2, 0, 1], ...]}
+
+`v` are the values, `e` has for each event where its own are among them: ts, source, parent, step, step run, task run;
+then `on_behalf` and `schema` as they are. A parent is a position, or below zero a place in `v` (-1 is the first one).
+Batches of the version before have ids in full and a list of envelopes in full; both are read.
 """
 
 from __future__ import annotations
@@ -16,6 +25,7 @@ from zlib import crc32
 import msgspec
 
 from noetl.base.errors import BackendError, UnreadableError
+from noetl.base.ids import positional
 from noetl.events.encoding import decode_payload
 from noetl.events.envelope import Event
 from noetl.events.payloads import EventSource
@@ -24,11 +34,24 @@ from noetl.store.row_codecs import payload_bodies
 
 # ts, source, parent_id, step, step_run_id, task_run_id, on_behalf, schema
 _Envelope = tuple[float, EventSource, str | None, str | None, str | None, str | None, bool, int]
+_Places = tuple[int, int, int, int, int, int, int, int]
+
+
+class _Envelopes(msgspec.Struct):
+    """The envelopes of a batch: values, and the places among them by event."""
+
+    v: list[float | str | None]
+    e: list[_Places]
+
+
 _encode = msgspec.json.Encoder().encode
 _texts = msgspec.json.Decoder(list[str])
-_envelopes = msgspec.json.Decoder(list[_Envelope])
+_ids = msgspec.json.Decoder(list[int | str])
+_full_envelopes = msgspec.json.Decoder(list[_Envelope])
+_envelopes = msgspec.json.Decoder(_Envelopes)
 _payloads = msgspec.json.Decoder(list[msgspec.Raw])
 _MOST_EVENTS = 256  # of a batch that is made from rows of an earlier program
+_SOURCES = {one.value: one for one in EventSource}
 _DAMAGED = -1  # no checksum: what is stored under it is never believed
 
 
@@ -39,15 +62,63 @@ def batch_values(commits: Iterable[Commit]) -> list[tuple[Any, ...]]:
 
 
 def _commit_values(commit: Commit) -> tuple[Any, ...]:
-    events = commit.events
+    events, execution_id = commit.events, commit.execution.execution_id
     # `_value_`, since `value` is a property in Python: two calls for each event.
-    envelopes = [
-        (e.ts, e.source._value_, e.parent_id, e.step, e.step_run_id, e.task_run_id, e.on_behalf, e.schema)
-        for e in events
+    envelopes = _packed_envelopes(
+        execution_id,
+        [
+            (e.ts, e.source._value_, e.parent_id, e.step, e.step_run_id, e.task_run_id, e.on_behalf, e.schema)
+            for e in events
+        ],
+    )
+    ids = _encode([0 if e.event_id == positional(execution_id, e.seq) else e.event_id for e in events])
+    types = _encode([e.event_type for e in events])
+    parts = (ids, types, envelopes, b"[%b]" % b",".join(payload_bodies(commit)))
+    return (execution_id, events[0].seq, events[-1].seq, *_texts_of(parts), _checksum(*parts))
+
+
+def _packed_envelopes(execution_id: str, envelopes: Iterable[Sequence[Any]]) -> bytes:
+    values: dict[Any, int] = {}
+    place = values.setdefault
+    named = f"{execution_id}/"  # as a position is
+    rows = []
+    for ts, source, parent_id, step, step_run_id, task_run_id, on_behalf, schema in envelopes:
+        number = parent_id[len(named) :] if parent_id is not None and parent_id.startswith(named) else ""
+        is_position = number.isdecimal() and str(int(number)) == number  # "007" is no position: it would read as 7
+        parent = int(number) if is_position else -1 - place(parent_id, len(values))
+        rows.append(
+            (
+                place(ts, len(values)),
+                place(source, len(values)),
+                parent,
+                place(step, len(values)),
+                place(step_run_id, len(values)),
+                place(task_run_id, len(values)),
+                int(on_behalf),
+                schema,
+            )
+        )
+    return _encode({"v": list(values), "e": rows})
+
+
+def _unpacked_envelopes(execution_id: str, text: bytes) -> list[_Envelope]:
+    if text.startswith(b"["):  # of the version before
+        return _full_envelopes.decode(text)
+    found = _envelopes.decode(text)
+    values: list[Any] = found.v
+    return [
+        (
+            values[ts],
+            _SOURCES[values[source]],
+            positional(execution_id, parent) if parent >= 0 else values[-1 - parent],
+            values[step],
+            values[step_run_id],
+            values[task_run_id],
+            on_behalf == 1,
+            schema,
+        )
+        for ts, source, parent, step, step_run_id, task_run_id, on_behalf, schema in found.e
     ]
-    ids, types = _encode([e.event_id for e in events]), _encode([e.event_type for e in events])
-    parts = (ids, types, _encode(envelopes), b"[%b]" % b",".join(payload_bodies(commit)))
-    return (commit.execution.execution_id, events[0].seq, events[-1].seq, *_texts_of(parts), _checksum(*parts))
 
 
 def batches_of_rows(execution_id: str, rows: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
@@ -58,14 +129,14 @@ def batches_of_rows(execution_id: str, rows: Sequence[Sequence[Any]]) -> list[tu
 
 
 def _row_values(execution_id: str, rows: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
-    envelopes = [(*row[3:9], bool(row[9]), row[10]) for row in rows]
+    envelopes = _packed_envelopes(execution_id, [row[3:11] for row in rows])
     bodies = [_sound_body(row[11], row[12]) for row in rows]
     payloads = [
         body if body is not None else _encode(row[11].decode(errors="replace"))
         for row, body in zip(rows, bodies, strict=True)
     ]
     ids, types = _encode([row[1] for row in rows]), _encode([row[2] for row in rows])
-    parts = (ids, types, _encode(envelopes), b"[%b]" % b",".join(payloads))
+    parts = (ids, types, envelopes, b"[%b]" % b",".join(payloads))
     checksum = _DAMAGED if None in bodies else _checksum(*parts)
     return (execution_id, rows[0][0], rows[-1][0], *_texts_of(parts), checksum)
 
@@ -100,14 +171,14 @@ def batch_events(
         parts = [text.encode() for text in (ids_text, types_text, envelopes_text, payloads_text)]
         if checksum is not None and _checksum(*parts) != checksum:  # none: an earlier program wrote it to the view
             raise ValueError("it is not what was written")
-        ids, types = _texts.decode(parts[0]), _texts.decode(parts[1])
-        envelopes, payloads = _envelopes.decode(parts[2]), _payloads.decode(parts[3])
+        ids, types = _ids.decode(parts[0]), _texts.decode(parts[1])
+        envelopes, payloads = _unpacked_envelopes(execution_id, parts[2]), _payloads.decode(parts[3])
         wanted = _wanted_places(types, envelopes, max(after + 1 - first_seq, 0), only)
         return [
             _event(execution_id, first_seq + at, ids[at], types[at], envelopes[at], payloads[at], trace_id)
             for at in wanted
         ]
-    except (ValueError, IndexError, msgspec.DecodeError) as problem:
+    except (ValueError, LookupError, msgspec.DecodeError) as problem:
         where = f"the batch of events {first_seq} to {last_seq} of execution {execution_id}"
         raise UnreadableError(f"{where} is damaged: {problem}") from problem
 
@@ -128,7 +199,7 @@ def _wanted_places(types: list[str], envelopes: list[_Envelope], begin: int, onl
 def _event(
     execution_id: str,
     seq: int,
-    event_id: str,
+    event_id: int | str,
     event_type: str,
     envelope: _Envelope,
     body: msgspec.Raw,
@@ -142,7 +213,7 @@ def _event(
     return Event(
         execution_id=execution_id,
         seq=seq,
-        event_id=event_id,
+        event_id=event_id if isinstance(event_id, str) else positional(execution_id, seq),
         ts=ts,
         source=source,
         payload=payload,

@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 import msgspec
 
 from noetl.base.errors import AbsentError
+from noetl.base.ids import positional
 from noetl.events.encoding import encode_payload
 from noetl.events.envelope import Event
 from noetl.events.waits import TimerScheduled
@@ -61,7 +62,7 @@ class MemoryStore:
         for commit in commits:
             execution_id = commit.execution.execution_id
             self._events.setdefault(execution_id, []).extend(commit.events)
-            self._event_ids.setdefault(execution_id, set()).update(event.event_id for event in commit.events)
+            self._event_ids.setdefault(execution_id, set()).update(_named(commit))
             self._executions[execution_id] = commit.execution
             self._moves += 1
             self._moved[execution_id] = self._moves
@@ -80,9 +81,13 @@ class MemoryStore:
             raise TakenError(f"execution {execution_id} exists already")
         if last != commit.after or any(e.seq != last + n for n, e in enumerate(commit.events, 1)):
             raise ConflictError(f"execution {execution_id} is at event {last}, not at {commit.after}")
-        known = self._event_ids.get(execution_id, set())
-        fresh = {event.event_id for event in commit.events}
-        if len(fresh) != len(commit.events) or fresh & known:
+        named = _named(commit)
+        is_position = any(one.startswith(f"{execution_id}/") for one in named)
+        if (
+            is_position
+            or len(set(named)) != len(named)
+            or not self._event_ids.get(execution_id, set()).isdisjoint(named)
+        ):
             raise ConflictError(f"an event of execution {execution_id} is stored already")
         for order in commit.orders:
             held = self._orders.get(order.order_id)
@@ -261,6 +266,12 @@ class MemoryStore:
 
     async def close(self) -> None:
         """Nothing is held open."""
+
+
+def _named(commit: Commit) -> list[str]:
+    """The ids of events that are not named by their position, which is unique already (docs/decisions/0018)."""
+    execution_id = commit.execution.execution_id
+    return [one.event_id for one in commit.events if one.event_id != positional(execution_id, one.seq)]
 
 
 def _age(row: ExecutionRow) -> tuple[float, str]:

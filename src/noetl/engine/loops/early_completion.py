@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 from noetl.base.errors import TemplateError, ToolError
-from noetl.base.ids import derived
 from noetl.engine.decision import CloseOrder, Draft
 from noetl.engine.execution import Execution, StepRun
 from noetl.engine.loops.levels import level_at
@@ -43,8 +42,7 @@ def cut_if_complete(
             return False
     except (TemplateError, ToolError) as problem:
         error = Error(kind=problem.kind, message=f'complete_when of step "{run.step}": {problem}')
-    event_id = derived(frame.event_id, "cut")
-    draft.add(LoopCut(path=frame.path, error=error), run=run, event_id=event_id, parent_id=frame.event_id)
+    draft.add(LoopCut(path=frame.path, error=error), run=run, parent_id=frame.event_id)
     assert run.loop is not None
     for span in run.loop.ranges.values():
         if span.path[: len(frame.path)] == frame.path:

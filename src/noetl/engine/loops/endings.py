@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 
 from noetl.base.errors import ToolError
-from noetl.base.ids import derived
 from noetl.engine.decision import CloseOrder, Decision, Draft
 from noetl.engine.execution import Execution, StepRun
 from noetl.engine.loops.early_completion import EndedIteration, cut_if_complete
@@ -32,7 +31,7 @@ _KEYS = 500  # of one patch event; a loop may write many
 
 def end_of_frame(plan: Plan, execution: Execution, run: StepRun, frame: Frame, at: float) -> Decision:
     """An outer iteration ends with the loop inside it; if that was the parallel region, its writes become seen."""
-    draft = Draft(execution, at, derived(frame.event_id, "end"))
+    draft = Draft(execution, at, frame.event_id)
     writes = _patch_region(draft, execution, run, frame) if frame.region == frame.path else {}
     draft.add(IterationDone(index=frame.path[-1], path=frame.path), run=run, on_behalf=True, parent_id=frame.event_id)
     assert run.loop is not None
@@ -45,13 +44,13 @@ def end_of_frame(plan: Plan, execution: Execution, run: StepRun, frame: Frame, a
 def end_of_loop(plan: Plan, execution: Execution, run: StepRun, frame: Frame, at: float) -> Decision:
     """`loop.done`, recorded once, after everything the iterations wrote."""
     assert run.loop is not None
-    draft = Draft(execution, at, derived(frame.event_id, "end"))
+    draft = Draft(execution, at, frame.event_id)
     about: dict[str, Any] = {"run": run, "parent_id": frame.event_id}
     try:
         _settle(draft, execution, run)
         done = _done(plan, run, frame)
     except ToolError as problem:  # contributions that do not fit, a result that cannot be read
-        draft = Draft(execution, at, derived(frame.event_id, "broken"))
+        draft = Draft(execution, at, frame.event_id)
         error = Error(kind=problem.kind, message=f'loop of step "{run.step}": {problem.message}')
         draft.add(StepFailed(error=error), on_behalf=True, **about)
         return draft.decision()
@@ -64,7 +63,7 @@ def fail_loop(plan: Plan, execution: Execution, run: StepRun, error: Error, at: 
     loop = run.loop
     assert loop is not None
     root = loop.frames[()]
-    draft = Draft(execution, at, derived(root.event_id, "failed"))
+    draft = Draft(execution, at, root.event_id)
     with suppress(ToolError):  # the step fails as it is, with the error that came first
         _settle(draft, execution, run)
     draft.add(StepFailed(error=error), run=run, on_behalf=True, parent_id=root.event_id)

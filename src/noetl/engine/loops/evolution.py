@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from noetl.engine.identity import entry_mark
 from noetl.engine.loops.state import Begun, Frame, LoopRun, Range, Region
 from noetl.engine.loops.writes import note_writes
 from noetl.engine.pipeline.progress import entered
@@ -23,7 +24,8 @@ from noetl.events.loops import (
 )
 from noetl.events.outcomes import TaskResult
 from noetl.events.position import Position
-from noetl.events.tasks import TaskProcessed
+from noetl.events.task_notes import HookFailed, JobPlaced
+from noetl.events.tasks import KeychainRefreshed, TaskProcessed, TaskStarted
 
 
 def opened(loop: LoopRun | None, payload: LoopStarted, event_id: str, ctx: dict[str, Any]) -> LoopRun:
@@ -90,11 +92,11 @@ def begun(loop: LoopRun, payload: IterationStarted, first: Position) -> None:
     loop.begun[payload.path] = Begun(order_id=order_id, position=first)
 
 
-def note_task_event(loop: LoopRun, path: Path, event_id: str, *, begins: bool) -> None:
-    """Something of the task under way. `begins`: that it has begun."""
-    iteration = loop.begun[path]
-    iteration.told = (*iteration.told, event_id)
-    iteration.in_task = iteration.in_task or begins
+def note_task_event(loop: LoopRun, payload: TaskStarted | KeychainRefreshed | HookFailed | JobPlaced) -> None:
+    """Something of the task under way."""
+    iteration = loop.begun[payload.path]
+    iteration.told = (*iteration.told, entry_mark(payload, loop.ranges[iteration.order_id].lease_epoch))
+    iteration.in_task = iteration.in_task or isinstance(payload, TaskStarted)
 
 
 def processed(loop: LoopRun, payload: TaskProcessed, at: float) -> None:

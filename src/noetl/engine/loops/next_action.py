@@ -36,7 +36,7 @@ def drive(plan: Plan, execution: Execution, run: StepRun, at: float) -> Decision
 
 def _hand_out(plan: Plan, execution: Execution, run: StepRun, frame: Frame, at: float) -> Decision:
     """The next range of an innermost level becomes an order."""
-    draft = Draft(execution, at, derived(frame.event_id, "range", frame.given))
+    draft = Draft(execution, at, frame.event_id)
     order_id = derived("order", run.step_run_id, *frame.path, "range", frame.given)
     scheduled = _next_range(plan, run, frame, order_id)
     draft.add(scheduled, run=run, parent_id=frame.event_id)
@@ -74,7 +74,7 @@ def _begin_outer(plan: Plan, execution: Execution, run: StepRun, frame: Frame, a
     """The next iteration of an outer level begins, and with it the loop inside it (O-04)."""
     index, step = frame.given, plan.step(run.step)
     path = (*frame.path, index)
-    draft = Draft(execution, at, derived(frame.event_id, "iteration", index))
+    draft = Draft(execution, at, frame.event_id)
     about: dict[str, Any] = {"run": run, "parent_id": frame.event_id}
     draft.add(IterationStarted(index=index, path=path), on_behalf=True, **about)
     try:

@@ -15,6 +15,7 @@ from noetl.engine.commands import RecordReport
 from noetl.engine.ctx_patches import patch_ctx
 from noetl.engine.decision import CloseOrder, Decision, Draft
 from noetl.engine.execution import Execution, StepRun
+from noetl.engine.identity import entry_mark
 from noetl.engine.loops.consequences import Consequences
 from noetl.engine.loops.early_completion import EndedIteration, cut_if_complete
 from noetl.engine.loops.endings import fail_loop
@@ -67,6 +68,7 @@ class _Book:
         self._moved: dict[Path, tuple[int, int] | None] = {}
         self._left = span.left
         self._stopped: list[Path] = []
+        self._told: dict[Path, set[str]] = {}  # by iteration, what this report has told of the task under way
         self._cased: set[Path] = set()  # iterations of v2-case that this report begins
         # Judged for the whole report at once: entries of one report are one moment, whichever comes first in it.
         self._refused = self._conflicts(command.report.entries)
@@ -116,22 +118,23 @@ class _Book:
         mine = path[:-1] == self._span.path and path[-1] == entry.index and entry.index in self._span
         if not mine or path in self._moved or path in self._loop.begun or self._frame.ended[entry.index]:
             return
-        self._add(entry, f"{self._name(path)}/b", at)
+        self._add(entry, at)
         self._moved[path] = (self._run.position.visit, self._run.position.attempt)
 
     def _task(self, entry: _TaskEntry, at: float) -> None:
         path = entry.path
         if self._expects(path) != (entry.visit, entry.attempt):
             return  # a repeat of what is recorded (EVT-06)
-        event_id = f"{self._name(path)}/{entry.visit}.{entry.attempt}.{self._span.lease_epoch}/{_letter(entry)}"
         if not isinstance(entry, TaskProcessed):
             # Within one task run several notes are possible, so the position alone does not tell a repeat.
-            if path in self._loop.begun and event_id in self._loop.begun[path].told:
-                return
-            self._add(entry, event_id, at, entry.task_run_id)
+            mark = entry_mark(entry, self._span.lease_epoch)
+            here, begun = self._told.setdefault(path, set()), self._loop.begun.get(path)
+            if mark not in here and (begun is None or mark not in begun.told):
+                here.add(mark)
+                self._add(entry, at, entry.task_run_id)
             return
         self._moved[path] = expected_after(entry)
-        self._decided(entry, event_id, at, entry.task_run_id)
+        event_id = self._decided(entry, at, entry.task_run_id)
         if self._follow is not None:
             self._follow.processed(entry, event_id, at)
 
@@ -142,39 +145,39 @@ class _Book:
         if known or self._expects(path) is None:
             return
         self._cased.add(path)
-        self._decided(entry, f"{self._name(path)}/c", at, None)
+        self._decided(entry, at, None)
 
-    def _decided(self, entry: Entry, event_id: str, at: float, task_run_id: str | None) -> None:
-        """Record what was decided in an iteration, with what it writes, unless that is refused."""
+    def _decided(self, entry: Entry, at: float, task_run_id: str | None) -> str:
+        """Record what was decided in an iteration, with what it writes unless that is refused; the id of the event."""
         path, conflict = entry.path, self._refused.get(entry.path)
         # The task has run and its end is recorded. Only its writes are dropped.
         if conflict is not None:
             entry = _without_writes(entry)
-        self._add(without_notes(entry), event_id, at, task_run_id)
+        event_id = self._add(without_notes(entry), at, task_run_id)
         add_notes(self._draft, self._run, entry, event_id, source=EventSource.WORKER, ts=at, task_run_id=task_run_id)
         if conflict is not None:
             self._refuse(path, conflict)
-            return
+            return event_id
         for key, value in entry.decision.set_ctx.items():
             put_last(self._fresh, key, value)
         # Inside a parallel region writes are kept apart until the region ends and merges them.
         if entry.decision.set_ctx and self._frame.region is None:
             patch = {key: value for key, value in entry.decision.set_ctx.items() if key not in self._loop.reducers}
             patch_ctx(self._draft, self._execution, self._run, patch, parent_id=event_id)
+        return event_id
 
     def _refuse(self, path: Path, key: str) -> None:
         """The iteration ends here, and its worker is told to stop it."""
         message = f'another iteration wrote a different value to "{key}" of ctx'
         error = Error(kind="ctx.conflict", message=message, details={"key": key})
         entry = IterationFailed(index=path[-1], path=path, error=error)
-        event_id, parent_id = f"{self._name(path)}/e", self._frame.event_id
-        self._draft.add(entry, run=self._run, on_behalf=True, event_id=event_id, parent_id=parent_id)
+        self._draft.add(entry, run=self._run, on_behalf=True, parent_id=self._frame.event_id)
         self._count_ended(entry)
         self._stopped.append(path)
 
     def _end(self, entry: IterationDone | IterationFailed, at: float) -> None:
         if self._expects(entry.path) is not None:
-            self._add(entry, f"{self._name(entry.path)}/e", at)  # whichever end: an iteration has one
+            self._add(entry, at)
             if self._follow is not None and isinstance(entry, IterationDone):
                 self._follow.ended(entry)
             self._count_ended(entry)
@@ -194,14 +197,9 @@ class _Book:
         draft, frame, at = self._draft, self._frame, self._command.at
         self._cut = cut_if_complete(self._plan, draft, self._execution, self._run, frame, ended, at)
 
-    def _name(self, path: Path) -> str:
-        """What the ids of an iteration's events begin with. Neighbours are stored side by side, since they come by
-        the thousand; a repeated report gives the same ids (EVT-06)."""
-        return f"{self._run.step_run_id}/{'.'.join(map(str, path))}"
-
-    def _add(self, entry: _Entry, event_id: str, at: float, task_run_id: str | None = None) -> None:
+    def _add(self, entry: _Entry, at: float, task_run_id: str | None = None) -> str:
         parent_id = self._frame.event_id
-        self._draft.report(entry, self._run, event_id=event_id, at=at, parent_id=parent_id, task_run_id=task_run_id)
+        return self._draft.report(entry, self._run, at=at, parent_id=parent_id, task_run_id=task_run_id).event_id
 
     def decision(self) -> Decision:
         # Every entry repeats what the log has: the worker did not hear the first answer.
@@ -213,18 +211,6 @@ class _Book:
             self._draft.add_effect(CloseOrder(span.order_id, self._run.step_run_id, span.lease_epoch))
         stopped = [self._span.path] if self._cut else self._stopped  # all of it, or single iterations
         return msgspec.structs.replace(self._draft.decision(), stopped=tuple(stopped))
-
-
-def _letter(entry: _TaskEntry) -> str:
-    match entry:
-        case TaskStarted():
-            return "s"
-        case TaskProcessed():
-            return "p"
-        case KeychainRefreshed():
-            return f"k.{entry.name}"
-        case HookFailed() | JobPlaced():
-            return entry.mark
 
 
 def _without_writes(entry: Entry) -> Entry:

@@ -18,8 +18,8 @@ from noetl.net.task import Directive
 
 class Begun(msgspec.Struct, kw_only=True):
     """An iteration that has begun and not ended. `last` is what was processed since `position`; most iterations end
-    with it, so it is folded in only when somebody asks. `told` are the events of the task under way. `writes` are its
-    own to `ctx` (SCOPE-06), `children` nested executions that can be compensated."""
+    with it, so it is folded in only when somebody asks. `told` marks reports of the task under way. `writes` are
+    its own to `ctx` (SCOPE-06), `children` nested executions that can be compensated."""
 
     order_id: str
     position: Position

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-from noetl.base.ids import derived
 from noetl.engine.commands import ClaimOrder
 from noetl.engine.decision import CloseOrder, Decision, Draft, LeaseOrder
 from noetl.engine.execution import Execution, StepRun
@@ -17,11 +16,11 @@ from noetl.events.side_runs import OrderClaimed
 def claim_side_run(execution: Execution, run: StepRun, command: ClaimOrder) -> Decision:
     """Give it to a worker under a new epoch. Whoever held it before is gone."""
     epoch = run.lease.lease_epoch + 1
-    draft = Draft(execution, command.at, derived(command.order_id, epoch))
+    draft = Draft(execution, command.at, run.event_id)
     if run.in_task and is_once(execution, run):
         return _unknown(draft, run)
     claimed = OrderClaimed(order_id=command.order_id, worker_id=command.worker_id, lease_epoch=epoch)
-    draft.add(claimed, run=run, parent_id=run.event_id)
+    draft.add(claimed, run=run)
     draft.add_effect(LeaseOrder(command.order_id, run.step_run_id, command.worker_id, epoch, pool=run.lease.pool))
     return draft.decision()
 
@@ -37,6 +36,6 @@ def _unknown(draft: Draft, run: StepRun) -> Decision:
     assert run.side_run is not None
     assert run.lease.order_id is not None
     reason = "its worker was lost while it ran, and it is not idempotent"
-    draft.add(CompensationUnknown(registration_id=run.side_run.of, reason=reason), run=run, parent_id=run.event_id)
+    draft.add(CompensationUnknown(registration_id=run.side_run.of, reason=reason), run=run)
     draft.add_effect(CloseOrder(run.lease.order_id, run.step_run_id, run.lease.lease_epoch))
     return msgspec.structs.replace(draft.decision(), verdict=ReportResult.FENCED)

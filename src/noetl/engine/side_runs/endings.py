@@ -16,15 +16,13 @@ from noetl.events.side_runs import AsyncDone, HandlerDone, HandlerFailed, StepIn
 from noetl.events.steps import StepDone, StepFailed
 
 
-def record_end(
-    draft: Draft, execution: Execution, run: StepRun, end: StepDone | StepFailed, *, event_id: str, ts: float
-) -> None:
+def record_end(draft: Draft, execution: Execution, run: StepRun, end: StepDone | StepFailed, *, ts: float) -> None:
     """The worker has come to the end of a side run; what it belongs to goes on from there."""
     side_run = run.side_run
     assert side_run is not None
     result = end.result if isinstance(end, StepDone) else TaskResult()
     error = end.error if isinstance(end, StepFailed) else None
-    about: dict[str, Any] = {"run": run, "event_id": event_id, "ts": ts, "parent_id": run.event_id}
+    about: dict[str, Any] = {"run": run, "ts": ts, "parent_id": run.event_id}
     match side_run.kind:
         case SideRunKind.COMPENSATION if error is not None:
             draft.add(CompensationFailed(registration_id=side_run.of, error=error), **about)
@@ -54,8 +52,7 @@ def _handled(
         return
     assert side_run.event is not None
     ended = StepInterrupted(event=side_run.event.name, data=side_run.event.data, result=result, error=error)
-    event_id = derived(event.event_id, StepInterrupted.event_type)
-    draft.add(ended, run=owner, event_id=event_id, ts=about["ts"], parent_id=event.event_id)
+    draft.add(ended, run=owner, ts=about["ts"], parent_id=event.event_id)
 
 
 def _async_done(side_run: SideRun, **end: Any) -> AsyncDone:

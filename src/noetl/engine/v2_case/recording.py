@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from noetl.base.ids import derived
 from noetl.engine.ctx_patches import patch_ctx
 from noetl.engine.decision import Draft
 from noetl.engine.execution import Execution, StepRun
@@ -42,6 +41,6 @@ def add_notes(
 ) -> None:
     """Tell what followed from the entry recorded as `event_id`."""
     case, path = entry.decision.case, getattr(entry, "path", ())
-    for ordinal, note in enumerate(case.notes if case else ()):
+    for note in case.notes if case else ():
         told = msgspec.structs.replace(note, path=path) if path else note
-        draft.add(told, run=run, event_id=derived(event_id, "note", ordinal), **{**about, "parent_id": event_id})
+        draft.add(told, run=run, **{**about, "parent_id": event_id})

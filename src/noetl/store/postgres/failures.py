@@ -91,9 +91,9 @@ def _stored_already(problem: asyncpg.UniqueViolationError) -> str:
     match problem.table_name:
         case "execution":
             return f"this execution exists already: {problem.detail}"
-        case "event_batch" | "unpacked_event":
+        case table if table == "unpacked_event" or (table or "").startswith("history"):
             return f"an event of this execution is stored already: {problem.detail}"
-        case "event_key":
+        case table if (table or "").startswith("event_key"):
             return "an event of this execution, or an end of what it ends, is stored already"
         case table:
             return f"this is in the table {table} already: {problem.detail}"

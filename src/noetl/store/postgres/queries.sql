@@ -16,7 +16,7 @@ WITH given AS MATERIALIZED (
            parent_execution_id, wake_at
     FROM given WHERE after = 0
 ), stored AS (
-    INSERT INTO event_batch (execution_id, first_seq, last_seq, event_ids, types, envelopes, payloads, checksum)
+    INSERT INTO history (execution_id, first_seq, last_seq, event_ids, types, envelopes, payloads, checksum)
     SELECT * FROM unnest($2::event_batch_row[])
 ), given_order AS MATERIALIZED (
     SELECT * FROM unnest($3::order_row[]) WITH ORDINALITY
@@ -45,7 +45,8 @@ WITH given AS MATERIALIZED (
       AND g.state = 'closed' AND o.lease_epoch = g.lease_epoch
     RETURNING o.order_id
 ), told AS (
-    INSERT INTO moved (xid, execution_id) SELECT pg_current_xact_id()::text::bigint, execution_id FROM given
+    INSERT INTO moves (xid, execution_ids)
+    SELECT pg_current_xact_id()::text::bigint, array_agg(execution_id) FROM given HAVING count(*) > 0
 ), kept AS (
     INSERT INTO net (net_hash, body) SELECT * FROM unnest($4::text[], $5::bytea[]) ON CONFLICT (net_hash) DO NOTHING
 )
@@ -87,16 +88,16 @@ WHERE order_id = $2 AND lease_epoch = $3 AND state = 'leased' AND ($4::text IS N
 -- name: select_batches
 -- From the one that holds the event past $2.
 SELECT b.first_seq, b.last_seq, b.event_ids, b.types, b.envelopes, b.payloads, b.checksum, x.trace_id
-FROM event_batch AS b JOIN execution AS x USING (execution_id)
+FROM batch AS b JOIN execution AS x USING (execution_id)
 WHERE b.execution_id = $1 AND b.last_seq > $2
-  AND b.first_seq >= coalesce((SELECT max(a.first_seq) FROM event_batch AS a
+  AND b.first_seq >= coalesce((SELECT max(a.first_seq) FROM batch AS a
                                WHERE a.execution_id = $1 AND a.first_seq <= $2 + 1), 1)
 ORDER BY b.first_seq LIMIT $3;
 
 -- name: select_newest_batches
 -- Those before the one that begins at $3.
 SELECT b.first_seq, b.last_seq, b.event_ids, b.types, b.envelopes, b.payloads, b.checksum, x.trace_id
-FROM event_batch AS b JOIN execution AS x USING (execution_id)
+FROM batch AS b JOIN execution AS x USING (execution_id)
 WHERE b.execution_id = $1 AND b.last_seq > $2 AND ($3::bigint IS NULL OR b.first_seq < $3)
 ORDER BY b.first_seq DESC LIMIT $4;
 
@@ -130,19 +131,19 @@ INSERT INTO packing (execution_id) VALUES ($1);
 DELETE FROM unpacked_event WHERE execution_id = $1;
 
 -- name: insert_batches
-INSERT INTO event_batch (execution_id, first_seq, last_seq, event_ids, types, envelopes, payloads, checksum)
+INSERT INTO history (execution_id, first_seq, last_seq, event_ids, types, envelopes, payloads, checksum)
 SELECT * FROM unnest($1::event_batch_row[]);
 
 -- name: end_packing
 DELETE FROM packing WHERE execution_id = $1;
 
 -- name: select_streams
-SELECT execution_id FROM event_batch WHERE first_seq = 1 UNION SELECT execution_id FROM unpacked_event
+SELECT execution_id FROM batch WHERE first_seq = 1 UNION SELECT execution_id FROM unpacked_event
 ORDER BY execution_id;
 
 -- name: select_stream
 SELECT first_seq, last_seq, event_ids, types, envelopes, payloads, checksum, ''
-FROM event_batch WHERE execution_id = $1 ORDER BY first_seq;
+FROM batch WHERE execution_id = $1 ORDER BY first_seq;
 
 -- name: select_stream_of_rows
 SELECT seq, event_id, event_type, ts, source, parent_id, step, step_run_id, task_run_id, on_behalf, schema, payload,
@@ -151,7 +152,7 @@ FROM unpacked_event WHERE execution_id = $1 ORDER BY seq;
 
 -- name: select_batch
 SELECT execution_id, first_seq, last_seq, event_ids, types, envelopes, payloads, checksum
-FROM event_batch WHERE execution_id = $1 AND first_seq = $2;
+FROM batch WHERE execution_id = $1 AND first_seq = $2;
 
 -- name: take_time
 SET LOCAL idle_in_transaction_session_timeout = 0;
@@ -195,11 +196,11 @@ SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint;
 -- name: select_moved
 -- The cursor and the rows come from one snapshot: what was under way then is told by the next look.
 SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint, x.execution_id, x.last_seq
-FROM (SELECT DISTINCT m.execution_id FROM moved AS m WHERE m.xid >= $1) AS found
+FROM (SELECT DISTINCT unnest(m.execution_ids) AS execution_id FROM moves AS m WHERE m.xid >= $1) AS found
 RIGHT JOIN (VALUES (1)) AS one ON true LEFT JOIN execution AS x USING (execution_id);
 
 -- name: forget_moved
-DELETE FROM moved WHERE xid < pg_snapshot_xmin(pg_current_snapshot())::text::bigint - $1::bigint;
+DELETE FROM moves WHERE xid < pg_snapshot_xmin(pg_current_snapshot())::text::bigint - $1::bigint;
 
 -- name: select_timed
 SELECT execution_id FROM timer WHERE wait_id = $1 LIMIT 1;
@@ -219,8 +220,10 @@ DELETE FROM execution WHERE execution_id = ANY ($1::text[]) AND finished_at IS N
 -- name: retire_rest
 -- Once the rows of their executions are gone: events may go only then (EVT-01).
 WITH e AS (DELETE FROM unpacked_event WHERE execution_id = ANY ($1::text[])),
-     b AS (DELETE FROM event_batch WHERE execution_id = ANY ($1::text[])),
-     k AS (DELETE FROM event_key
+     b AS (DELETE FROM earlier_batch WHERE execution_id = ANY ($1::text[])),
+     h AS (DELETE FROM history WHERE execution_id = ANY ($1::text[])),
+     j AS (DELETE FROM event_key WHERE execution_id = ANY ($1::text[])),
+     k AS (DELETE FROM earlier_key
            WHERE execution = ANY (SELECT hashtextextended(one, 0) FROM unnest($1::text[]) AS one)),
      i AS (DELETE FROM timer WHERE execution_id = ANY ($1::text[])),
      o AS (DELETE FROM orders WHERE execution_id = ANY ($1::text[])),
@@ -231,7 +234,7 @@ DELETE FROM task WHERE execution_id = ANY ($1::text[]);
 
 -- name: select_checksums
 SELECT DISTINCT (regexp_matches(payloads, '"checksum":"([0-9a-f]{64})"', 'g'))[1]
-FROM event_batch WHERE payloads LIKE '%"checksum":"%'
+FROM batch WHERE payloads LIKE '%"checksum":"%'
 UNION
 SELECT DISTINCT (regexp_matches(payload, '"checksum":"([0-9a-f]{64})"', 'g'))[1]
 FROM unpacked_event WHERE payload LIKE '%"checksum":"%'
