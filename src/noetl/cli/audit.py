@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from noetl.cli.connection import ask, reads_server_option
+from noetl.cli.connection import ask, place_options
 from noetl.cli.output_formats import list_output, print_list
-from noetl.cli.queries import db_option
 from noetl.cli.terminal import color_option, when
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ BROKEN = 1
 _PAGE = 1_000  # rows a server gives at once
 
 
-@click.group("audit", context_settings={"help_option_names": ["-h", "--help"]})
+@click.group("audit")
 @color_option
 def command() -> None:
     """Read and check the audit log: every change and every refusal, in a chain of hashes."""
@@ -29,8 +28,7 @@ def command() -> None:
 @click.option("--limit", "-n", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many rows.")
 @click.option("--before", type=click.IntRange(1), metavar="ROW", help="Only rows older than this one.")
 @list_output
-@db_option
-@reads_server_option
+@place_options
 def list_command(limit: int, before: int | None, output: str, db: str | None) -> None:
     """List what was done and refused, the newest first."""
     from noetl.cli.output_formats import columns
@@ -54,8 +52,7 @@ async def _rows(it: Operations, limit: int, before: int | None) -> list[AuditSha
 
 @command.command("verify")
 @click.option("--holds", metavar="HASH", help="A hash noted earlier, which must still be in the chain.")
-@db_option
-@reads_server_option
+@place_options
 def verify_command(holds: str | None, db: str | None) -> None:
     """Walk the chain of hashes; exit code 1 when it is broken.
 

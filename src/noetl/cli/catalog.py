@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from noetl.cli.completion import PLAYBOOK
-from noetl.cli.connection import ask, reads_server_option
+from noetl.cli.connection import ask, place_options
 from noetl.cli.files import accepted, accepting_options, playbooks, read_source
 from noetl.cli.output_formats import columns, list_output, print_list
-from noetl.cli.queries import INVALID, db_option
+from noetl.cli.queries import INVALID
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _version = click.option("--version", metavar="VERSION", help="Its number or its label; the newest without.")
 
 
-@click.group("catalog", context_settings={"help_option_names": ["-h", "--help"]})
+@click.group("catalog")
 @color_option
 def catalog_command() -> None:
     """Show registered playbooks. `noetl register` puts them there."""
@@ -29,8 +29,7 @@ def catalog_command() -> None:
 
 @catalog_command.command("list")
 @list_output
-@db_option
-@reads_server_option
+@place_options
 def list_command(output: str, db: str | None) -> None:
     """List playbooks, each with its newest version."""
     _print(ask(db, lambda operations: operations.playbooks(limit=1000)), output)
@@ -39,8 +38,7 @@ def list_command(output: str, db: str | None) -> None:
 @catalog_command.command("versions")
 @click.argument("path", type=PLAYBOOK)
 @list_output
-@db_option
-@reads_server_option
+@place_options
 def versions_command(path: str, output: str, db: str | None) -> None:
     """List the versions of a playbook, the newest first."""
     _print(ask(db, lambda operations: operations.versions(path)), output)
@@ -49,8 +47,7 @@ def versions_command(path: str, output: str, db: str | None) -> None:
 @catalog_command.command("show")
 @click.argument("path", type=PLAYBOOK)
 @_version
-@db_option
-@reads_server_option
+@place_options
 def show_command(path: str, version: str | None, db: str | None) -> None:
     """Print the text of a playbook as it was registered."""
     click.echo(ask(db, lambda operations: operations.source(path, version)), nl=False)
@@ -73,8 +70,7 @@ def _version_row(row: VersionView) -> dict[str, Any]:
 @click.command("register")
 @click.argument("files", nargs=-1, required=True, metavar="FILE|FOLDER|-...")
 @accepting_options
-@db_option
-@reads_server_option
+@place_options
 @color_option
 @click.pass_context
 def register_command(ctx: click.Context, files: tuple[str, ...], strict: bool, migrate: bool, db: str | None) -> None:

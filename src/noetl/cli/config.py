@@ -11,7 +11,7 @@ from noetl.cli.queries import as_json, refusals
 from noetl.cli.terminal import color_option
 
 
-@click.group("config", context_settings={"help_option_names": ["-h", "--help"]})
+@click.group("config")
 @color_option
 def command() -> None:
     """Settings: a flag comes before a NOETL_… variable, that before .env, that before noetl.toml or [tool.noetl] of

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import click
 import msgspec
@@ -20,6 +20,7 @@ from noetl.cli.completion import CONTEXT
 from noetl.cli.queries import (
     LOOKED_FOR,
     QueryRefused,
+    db_option,
     find_execution,
     is_there,
     place_of,
@@ -53,6 +54,11 @@ def _note(ctx: click.Context, _: click.Parameter, given: str | None) -> None:
 reads_server_option = click.option(
     "--server", metavar="URL|NAME", type=CONTEXT, expose_value=False, callback=_note, help=_HELP
 )
+
+
+def place_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--db` and `--server`, of every command that finds executions by `place_meant`."""
+    return db_option(reads_server_option(command))
 
 
 class Place(Protocol):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _STDIN = ("-",)
 
 
-@click.group("context", context_settings={"help_option_names": ["-h", "--help"]})
+@click.group("context")
 @color_option
 def context_command() -> None:
     """Name servers, and choose the one that commands talk to."""

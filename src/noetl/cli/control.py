@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from noetl.cli.connection import ask, find_execution_id, is_left_alone, reads_server_option
-from noetl.cli.queries import ID_HELP, db_option, id_argument, resume_hint
+from noetl.cli.connection import ask, find_execution_id, is_left_alone, place_options
+from noetl.cli.queries import ID_HELP, id_argument, resume_hint
 from noetl.cli.terminal import color_option
 
 if TYPE_CHECKING:
@@ -52,8 +52,7 @@ def steer(given: str, action: str, *, reason: str | None, db: str | None) -> Non
 @click.command("pause", epilog=ID_HELP)
 @id_argument
 @reason_option
-@db_option
-@reads_server_option
+@place_options
 @color_option
 def pause_command(given: str, reason: str | None, db: str | None) -> None:
     """Pause an execution: what runs may end, and nothing new is begun until it is resumed."""
@@ -63,8 +62,7 @@ def pause_command(given: str, reason: str | None, db: str | None) -> None:
 @click.command("resume", epilog=ID_HELP)
 @id_argument
 @reason_option
-@db_option
-@reads_server_option
+@place_options
 @color_option
 def resume_command(given: str, reason: str | None, db: str | None) -> None:
     """Go on with a paused execution. An interrupted one is taken up with noetl run --resume."""
@@ -75,8 +73,7 @@ def resume_command(given: str, reason: str | None, db: str | None) -> None:
 @id_argument
 @reason_option
 @click.option("--compensate", is_flag=True, help="Undo first what its steps have done, in reverse.")
-@db_option
-@reads_server_option
+@place_options
 @color_option
 def cancel_command(given: str, reason: str | None, compensate: bool, db: str | None) -> None:
     """Cancel an execution: what runs is stopped, and it ends as cancelled, with its children."""

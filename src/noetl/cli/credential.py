@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.connection import ask, reads_server_option
+from noetl.cli.connection import ask, place_options
 from noetl.cli.output_formats import list_output, print_list
-from noetl.cli.queries import db_option
 from noetl.cli.terminal import color_option, visible, when
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ _TYPES = [
 ]
 
 
-@click.group("credential", context_settings={"help_option_names": ["-h", "--help"]})
+@click.group("credential")
 @color_option
 def command() -> None:
     """Store credentials for playbooks, sealed under a master key.
@@ -76,8 +75,7 @@ def command() -> None:
 @click.argument("name")
 @click.option("--type", "kind", type=click.Choice(_TYPES), default="text", help="What it is; text when left out.")
 @click.option("--from-env", "variable", metavar="VAR", help="Take the value from this variable.")
-@db_option
-@reads_server_option
+@place_options
 def set_command(name: str, kind: str, variable: str | None, db: str | None) -> None:
     """Store a credential, or a new version of one.
 
@@ -98,8 +96,7 @@ def set_command(name: str, kind: str, variable: str | None, db: str | None) -> N
 
 @command.command("list")
 @list_output
-@db_option
-@reads_server_option
+@place_options
 def list_command(output: str, db: str | None) -> None:
     """List what is stored: names, types, versions and fingerprints, never values."""
     stored = ask(db, lambda it: it.credentials(), makes_store=True)
@@ -108,8 +105,7 @@ def list_command(output: str, db: str | None) -> None:
 
 @command.command("delete")
 @click.argument("name")
-@db_option
-@reads_server_option
+@place_options
 def delete_command(name: str, db: str | None) -> None:
     """Delete a credential."""
     ask(db, lambda it: it.delete_credential(name), makes_store=True)
@@ -120,8 +116,7 @@ def delete_command(name: str, db: str | None) -> None:
 @click.argument("name")
 @click.option("--kind", help="The kind of task that uses it; known from its type when left out.")
 @click.option("--url", help="With object storage: the bucket to look into, such as s3://exports.")
-@db_option
-@reads_server_option
+@place_options
 def test_command(name: str, kind: str | None, url: str | None, db: str | None) -> None:
     """Try a stored credential: connect with it, and do nothing else. With --server the server connects.
 
@@ -134,8 +129,7 @@ def test_command(name: str, kind: str | None, url: str | None, db: str | None) -
 
 
 @command.command("rotate")
-@db_option
-@reads_server_option
+@place_options
 def rotate_command(db: str | None) -> None:
     """Put every credential under a new master key.
 

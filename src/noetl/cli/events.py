@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from noetl.cli.completion import STEP
-from noetl.cli.connection import known_step, read, reads_server_option
-from noetl.cli.queries import ID_HELP, as_json, db_option, find_execution, id_argument
+from noetl.cli.connection import known_step, place_options, read
+from noetl.cli.queries import ID_HELP, as_json, find_execution, id_argument
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
@@ -35,8 +35,7 @@ _NAME, _STEP, _WORDS = 28, 16, 120
 @click.option(
     "-o", "--output", type=click.Choice(["text", "json", "jsonl"]), default="text", help="Form of the output."
 )
-@db_option
-@reads_server_option
+@place_options
 @color_option
 def command(
     given: str,

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from noetl.cli.completion import EXECUTION, PLAYBOOK
-from noetl.cli.connection import read, reads_server_option
+from noetl.cli.connection import place_options, read
 from noetl.cli.output_formats import list_output, print_list
-from noetl.cli.queries import QueryRefused, db_option
+from noetl.cli.queries import QueryRefused
 from noetl.cli.terminal import color_option, visible, width
 
 if TYPE_CHECKING:
@@ -26,8 +26,7 @@ _COLORS = {"completed": "green", "failed": "red", "cancelled": "yellow", "paused
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="At most so many.")
 @click.option("--beyond", metavar="ID", type=EXECUTION, help="Those listed after this one, for the next page.")
 @list_output
-@db_option
-@reads_server_option
+@place_options
 @color_option
 def command(status: str | None, path: str | None, limit: int, beyond: str | None, output: str, db: str | None) -> None:
     """List executions, the newest first.

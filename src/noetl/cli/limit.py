@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.connection import ask, find_execution_id, reads_server_option
+from noetl.cli.connection import ask, find_execution_id, place_options
 from noetl.cli.control import reason_option
 from noetl.cli.output_formats import columns, list_output, print_list
-from noetl.cli.queries import QueryRefused, db_option
+from noetl.cli.queries import QueryRefused
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _EPILOG = 'An execution is meant by its id, the beginning of it, or "last" for t
 step_option = click.option("--step", metavar="STEP", help="The step of an execution that is meant.")
 
 
-@click.group("limit", context_settings={"help_option_names": ["-h", "--help"]})
+@click.group("limit")
 @color_option
 def command() -> None:
     """Show limits of playbooks and steps, and change them while executions run."""
@@ -32,8 +32,7 @@ def command() -> None:
 @command.command("list", epilog=_EPILOG)
 @click.argument("given", metavar="[PLAYBOOK|EXECUTION]", required=False)
 @list_output
-@db_option
-@reads_server_option
+@place_options
 def list_command(given: str | None, output: str, db: str | None) -> None:
     """List the limits of playbooks that somebody runs under or that were set, or those of an execution's steps."""
 
@@ -87,8 +86,7 @@ def _rate(_: click.Context, __: click.Parameter, given: str | None) -> tuple[int
 @click.option("--limit", metavar="N", callback=_limit, help="So many at once.")
 @click.option("--rate", metavar="N/TIME", callback=_rate, help="So many runs begun in a time, such as 10/s or 100/5m.")
 @reason_option
-@db_option
-@reads_server_option
+@place_options
 def set_command(
     given: str,
     step: str | None,
@@ -126,8 +124,7 @@ def set_command(
 @command.command("reset", epilog=_EPILOG)
 @click.argument("given", metavar="PLAYBOOK|EXECUTION")
 @step_option
-@db_option
-@reads_server_option
+@place_options
 def reset_command(given: str, step: str | None, db: str | None) -> None:
     """Go back to what the playbook says.
 

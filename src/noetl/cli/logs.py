@@ -14,9 +14,9 @@ import msgspec
 
 from noetl.base.redaction import cut_line, split_lines
 from noetl.cli.completion import STEP
-from noetl.cli.connection import known_step, live_output_source, place_meant, read, reads_server_option
+from noetl.cli.connection import known_step, live_output_source, place_meant, place_options, read
 from noetl.cli.live_text import printed
-from noetl.cli.queries import ID_HELP, as_json, db_option, find_execution, id_argument
+from noetl.cli.queries import ID_HELP, as_json, find_execution, id_argument
 from noetl.cli.terminal import color_option, visible
 from noetl.operations.log_levels import LEVELS, Level, is_at_least, levels_of
 
@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     "--follow", "-f", is_flag=True, help="Go on until it has ended; with a server, show lines as tasks print."
 )
 @click.option("-o", "--output", type=click.Choice(["text", "jsonl"]), default="text", help="Form of the output.")
-@db_option
-@reads_server_option
+@place_options
 @color_option
 def command(
     given: str, step: str | None, task: str | None, level: Level | None, follow: bool, output: str, db: str | None

@@ -13,9 +13,9 @@ import click
 
 from noetl.base.errors import NotFoundError, SettledError
 from noetl.cli.completion import EXECUTION
-from noetl.cli.connection import ask, find_execution_id, reads_server_option
+from noetl.cli.connection import ask, find_execution_id, place_options
 from noetl.cli.output_formats import list_output, print_list, print_record, record_output
-from noetl.cli.queries import ID_HELP, REFUSED, QueryRefused, as_json, db_option, id_argument
+from noetl.cli.queries import ID_HELP, REFUSED, QueryRefused, as_json, id_argument
 from noetl.cli.terminal import color_option, visible, when
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from noetl.operations.api_shapes import StoredMessage
 
 
-@click.group("message", context_settings={"help_option_names": ["-h", "--help"]})
+@click.group("message")
 @color_option
 def message_command() -> None:
     """Send messages to executions that wait for them, and look after those that nobody has taken yet."""
@@ -42,8 +42,7 @@ def message_command() -> None:
 @click.option("--id", "message_id", metavar="ID", help="Sent again under the same id, it counts once.")
 @click.option("--ttl", metavar="DURATION", default="24h", show_default=True, help="How long it is kept for a receiver.")
 @record_output
-@db_option
-@reads_server_option
+@place_options
 def send_message(
     name: str,
     correlation: tuple[str, ...],
@@ -88,8 +87,7 @@ _PAGE = 1_000  # messages a server gives at once
 @click.option("--name", metavar="NAME", help="Only messages of this name.")
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many.")
 @list_output
-@db_option
-@reads_server_option
+@place_options
 def list_command(name: str | None, limit: int, output: str, db: str | None) -> None:
     """List messages that nobody has taken yet, the newest first. What they say is not shown.
 
@@ -140,8 +138,7 @@ def _correlation(keys: dict[str, Any]) -> str:
 @click.argument("ids", metavar="[ID]...", nargs=-1)
 @click.option("--name", metavar="NAME", help="All of this name, instead of single ones.")
 @click.option("--yes", is_flag=True, help="With --name: do not ask first.")
-@db_option
-@reads_server_option
+@place_options
 def delete_command(ids: tuple[str, ...], name: str | None, yes: bool, db: str | None) -> None:
     """Delete messages that nobody has taken yet, by their ids or all of a name. Nobody will receive them.
 
@@ -188,7 +185,7 @@ async def _delete(it: Operations, ids: tuple[str, ...]) -> bool:
     return is_done
 
 
-@click.group("signal", context_settings={"help_option_names": ["-h", "--help"]})
+@click.group("signal")
 @color_option
 def signal_command() -> None:
     """Send signals to executions that listen for them."""
@@ -198,8 +195,7 @@ def signal_command() -> None:
 @click.argument("name")
 @click.option("--execution", metavar="ID", type=EXECUTION, help="Only to this one; without it, to all.")
 @click.option("--data", metavar="JSON|@FILE|@-", help="What the signal says.")
-@db_option
-@reads_server_option
+@place_options
 def send_signal(name: str, execution: str | None, data: str | None, db: str | None) -> None:
     """Broadcast a signal: every step that waits for it goes on, and rules that listen see it. It is not kept for
     later.
@@ -222,7 +218,7 @@ def send_signal(name: str, execution: str | None, data: str | None, db: str | No
         click.echo(f"execution {execution_id} heard {visible(name)}")
 
 
-@click.group("event", context_settings={"help_option_names": ["-h", "--help"]})
+@click.group("event")
 @color_option
 def event_command() -> None:
     """Put events into executions. To read those they have, see `noetl events`."""
@@ -233,8 +229,7 @@ def event_command() -> None:
 @click.argument("name")
 @click.option("--data", metavar="JSON|@FILE|@-", help="What the event says, read as event.data.")
 @click.option("--key", metavar="KEY", help="Sent again under the same key, it counts once.")
-@db_option
-@reads_server_option
+@place_options
 def send_event(given: str, name: str, data: str | None, key: str | None, db: str | None) -> None:
     """Put an event into an execution: its rules that listen, and its handlers, see it.
 

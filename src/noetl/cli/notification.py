@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.connection import ask, ask_server, reads_server_option, server_option
+from noetl.cli.connection import ask, ask_server, place_options, server_option
 from noetl.cli.output_formats import list_output, print_list, print_record, record_output
-from noetl.cli.queries import db_option
 from noetl.cli.terminal import color_option, visible, when
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 _STATES = ("pending", "sending", "sent", "folded", "dead")
 
 
-@click.group("notification", context_settings={"help_option_names": ["-h", "--help"]})
+@click.group("notification")
 @color_option
 def command() -> None:
     """Show notices about executions, send dead letters again, and set rules that say who is told what."""
@@ -31,8 +30,7 @@ def command() -> None:
     "--limit", type=click.IntRange(1, 500), default=50, show_default=True, metavar="N", help="At most so many."
 )
 @list_output
-@db_option
-@reads_server_option
+@place_options
 def list_command(states: tuple[str, ...], execution_id: str | None, limit: int, output: str, db: str | None) -> None:
     """List notices, the newest first."""
     from noetl.cli.output_formats import columns
@@ -60,8 +58,7 @@ def _short(error: str | None) -> str:
 @command.command("show")
 @click.argument("notice_id", metavar="NOTICE")
 @record_output
-@db_option
-@reads_server_option
+@place_options
 def show_command(notice_id: str, output: str, db: str | None) -> None:
     """Show one notice, with the whole error of its last attempt."""
     shown = ask(db, lambda it: it.notice(notice_id), makes_store=True)
@@ -74,8 +71,7 @@ def show_command(notice_id: str, output: str, db: str | None) -> None:
 @command.command("retry")
 @click.argument("notice_ids", metavar="[NOTICE]…", nargs=-1)
 @click.option("--all", "all_", is_flag=True, help="Every dead letter.")
-@db_option
-@reads_server_option
+@place_options
 def retry_command(notice_ids: tuple[str, ...], all_: bool, db: str | None) -> None:
     """Send dead letters again, with all their attempts.
 
@@ -117,8 +113,7 @@ def rule_group() -> None:
 
 @rule_group.command("list")
 @list_output
-@db_option
-@reads_server_option
+@place_options
 def list_rules_command(output: str, db: str | None) -> None:
     """List the rules."""
     from noetl.cli.output_formats import columns
@@ -146,8 +141,7 @@ def _kinds(rule: dict[str, Any]) -> str:
 @rule_group.command("set")
 @click.argument("name")
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path, exists=True, dir_okay=False, allow_dash=True))
-@db_option
-@reads_server_option
+@place_options
 def set_rule_command(name: str, file: Path, db: str | None) -> None:
     """Make a rule from a YAML or JSON file, or replace the one of that name; - reads it from stdin.
 
@@ -187,8 +181,7 @@ def _rule_in(file: Path) -> dict[str, Any]:
 
 @rule_group.command("delete")
 @click.argument("name")
-@db_option
-@reads_server_option
+@place_options
 def delete_rule_command(name: str, db: str | None) -> None:
     """Delete a rule. Notices that it has asked for stay."""
     ask(db, lambda it: it.delete_notification_rule(name), makes_store=True)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _RATE = re.compile(r"(\d+)/(.+)")
 
 
-@click.group("pool", context_settings={"help_option_names": ["-h", "--help"]})
+@click.group("pool")
 @color_option
 def command() -> None:
     """Show and limit pools of workers."""

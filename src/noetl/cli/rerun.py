@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from noetl.cli.completion import STEP
-from noetl.cli.connection import place_meant, read, reads_server_option
-from noetl.cli.queries import ID_HELP, db_option, find_execution, id_argument
+from noetl.cli.connection import place_meant, place_options, read
+from noetl.cli.queries import ID_HELP, find_execution, id_argument
 from noetl.cli.run import RunOptions
 from noetl.cli.runs import RerunRequest
 from noetl.cli.task import actor_option, role_option
@@ -41,8 +41,7 @@ if TYPE_CHECKING:
 @sandbox_option
 @click.option("--quiet", "-q", is_flag=True, help="Only the result, not how it came about.")
 @click.option("--detach", is_flag=True, help="On a server: print the new execution's id and do not wait.")
-@db_option
-@reads_server_option
+@place_options
 @color_option
 @click.pass_context
 def command(

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from noetl.cli.completion import STEP
-from noetl.cli.connection import known_step, place_meant, read, reads_server_option
-from noetl.cli.queries import CODES, ID_HELP, as_json, db_option, find_execution, id_argument
+from noetl.cli.connection import known_step, place_meant, place_options, read
+from noetl.cli.queries import CODES, ID_HELP, as_json, find_execution, id_argument
 from noetl.cli.terminal import color_option
 
 if TYPE_CHECKING:
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 @click.command("result", epilog=ID_HELP)
 @id_argument
 @click.option("--step", metavar="STEP", type=STEP, help="The latest result of this step instead.")
-@db_option
-@reads_server_option
+@place_options
 @color_option
 @click.pass_context
 def result_command(ctx: click.Context, given: str, step: str | None, db: str | None) -> None:
@@ -55,8 +54,7 @@ def _print_error(error: Any) -> None:
 
 @click.command("ctx", epilog=ID_HELP)
 @id_argument
-@db_option
-@reads_server_option
+@place_options
 @color_option
 def ctx_command(given: str, db: str | None) -> None:
     """Print the `ctx` of an execution as JSON: its variables now, or when it ended."""

@@ -10,9 +10,9 @@ import click
 
 from noetl.base.clock import rfc3339
 from noetl.cli.completion import PLAYBOOK
-from noetl.cli.connection import ask, place_meant, reads_server_option
+from noetl.cli.connection import ask, place_meant, place_options
 from noetl.cli.output_formats import list_output, print_list
-from noetl.cli.queries import QueryRefused, as_json, db_option
+from noetl.cli.queries import QueryRefused, as_json
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _SHOWN = 20  # times of a dry run that are listed
 path_argument = click.argument("path", metavar="PATH", type=PLAYBOOK)
 
 
-@click.group("schedule", context_settings={"help_option_names": ["-h", "--help"]})
+@click.group("schedule")
 @color_option
 def command() -> None:
     """Look at schedules, pause them, make up for missed times.
@@ -36,8 +36,7 @@ def command() -> None:
 
 @command.command("list")
 @list_output
-@db_option
-@reads_server_option
+@place_options
 def list_command(output: str, db: str | None) -> None:
     """List the schedules, with the time that comes next."""
     told = ask(db, lambda it: it.schedules())
@@ -48,8 +47,7 @@ def list_command(output: str, db: str | None) -> None:
 @path_argument
 @click.option("--count", "-n", type=click.IntRange(1, 1000), default=5, show_default=True, help="How many times.")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="Form of the output.")
-@db_option
-@reads_server_option
+@place_options
 def next_command(path: str, count: int, output: str, db: str | None) -> None:
     """Show the times that come next."""
     schedule = ask(db, lambda it: it.schedule(path, count=count))
@@ -69,8 +67,7 @@ def next_command(path: str, count: int, output: str, db: str | None) -> None:
 
 @command.command("pause")
 @path_argument
-@db_option
-@reads_server_option
+@place_options
 def pause(path: str, db: str | None) -> None:
     """Start nothing at its times until it is resumed."""
     ask(db, lambda it: it.pause_schedule(path))
@@ -79,8 +76,7 @@ def pause(path: str, db: str | None) -> None:
 
 @command.command("resume")
 @path_argument
-@db_option
-@reads_server_option
+@place_options
 def resume(path: str, db: str | None) -> None:
     """Go on with a paused schedule from now on; times that passed can be backfilled."""
     ask(db, lambda it: it.resume_schedule(path))
@@ -93,8 +89,7 @@ def resume(path: str, db: str | None) -> None:
 @click.option("--to", "end", metavar="TIME", help="The last time; now when left out.")
 @click.option("--limit", type=click.IntRange(1), default=5, show_default=True, help="At most so many at once.")
 @click.option("--dry-run", is_flag=True, help="Only say which times would be run.")
-@db_option
-@reads_server_option
+@place_options
 def backfill(path: str, start: str, end: str | None, limit: int, dry_run: bool, db: str | None) -> None:
     """Run a playbook for times of its schedule that have passed; what has run for a time is not run again.
 

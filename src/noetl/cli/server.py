@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _READY_S = 60.0
 
 
-@click.group("server", context_settings={"help_option_names": ["-h", "--help"]})
+@click.group("server")
 @color_option
 def command() -> None:
     """Run a server: it decides and records; workers run the tools."""

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.connection import ask, find_execution_id, is_left_alone, place_meant, read, reads_server_option
+from noetl.cli.connection import ask, find_execution_id, is_left_alone, place_meant, place_options, read
 from noetl.cli.output_formats import print_record, record_output
-from noetl.cli.queries import ID_HELP, QueryRefused, as_json, db_option, find_execution, id_argument, resume_hint
+from noetl.cli.queries import ID_HELP, QueryRefused, as_json, find_execution, id_argument, resume_hint
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
@@ -27,8 +27,7 @@ _COLORS = {"completed": "green", "failed": "red", "running": "cyan"}
 @click.command("status", epilog=ID_HELP)
 @id_argument
 @record_output
-@db_option
-@reads_server_option
+@place_options
 @color_option
 def status_command(given: str, output: str, db: str | None) -> None:
     """Show where an execution stands: its state, the steps under way and since when, loops, the error."""
@@ -160,8 +159,7 @@ def _step(view: StepRunView) -> dict[str, Any]:
 @click.command("explain", epilog=ID_HELP)
 @id_argument
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Form of the output.")
-@db_option
-@reads_server_option
+@place_options
 @color_option
 def explain_command(given: str, output: str, db: str | None) -> None:
     """Say why an execution is where it is: where each token is, what it waits for, and what would move it."""
@@ -187,8 +185,7 @@ async def _explained(operations: Operations, given: str, db: str | None) -> dict
 @id_argument
 @click.option("--until", type=click.IntRange(min=1), metavar="SEQ", help="Stop after this event.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Form of the output.")
-@db_option
-@reads_server_option
+@place_options
 @color_option
 def replay_command(given: str, until: int | None, output: str, db: str | None) -> None:
     """Replay the log of an execution and show where it stands then, in the form of `noetl status`.

@@ -9,9 +9,9 @@ import click
 from noetl.base.clock import moment
 from noetl.base.errors import RefusedError
 from noetl.cli.completion import EXECUTION, TASK
-from noetl.cli.connection import ask, find_execution_id, is_left_alone, reads_server_option
+from noetl.cli.connection import ask, find_execution_id, is_left_alone, place_options
 from noetl.cli.output_formats import list_output, print_list, print_record, record_output
-from noetl.cli.queries import QueryRefused, as_json, db_option, resume_hint
+from noetl.cli.queries import QueryRefused, as_json, resume_hint
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ version_option = click.option(
 )
 
 
-@click.group("task", context_settings={"help_option_names": ["-h", "--help"]})
+@click.group("task")
 @color_option
 def command() -> None:
     """List human tasks, claim them, complete them."""
@@ -45,8 +45,7 @@ def command() -> None:
 @click.option("--execution", metavar="ID", type=EXECUTION, help="Only of this execution.")
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many.")
 @list_output
-@db_option
-@reads_server_option
+@place_options
 def list_command(
     role: str | None,
     user: str | None,
@@ -86,8 +85,7 @@ async def _tasks(it: Operations, limit: int, **wanted: Any) -> list[TaskView]:
 @command.command("show")
 @task_argument
 @record_output
-@db_option
-@reads_server_option
+@place_options
 def show(given: str, output: str, db: str | None) -> None:
     """Show a task: whom it is for, until when, and the fields of its form."""
     task = ask(db, lambda it: _find_task(it, given))
@@ -99,8 +97,7 @@ def show(given: str, output: str, db: str | None) -> None:
 @actor_option
 @role_option
 @version_option
-@db_option
-@reads_server_option
+@place_options
 def claim(given: str, actor: str | None, roles: tuple[str, ...], version: int | None, db: str | None) -> None:
     """Take a task, so that nobody else does it meanwhile.
 
@@ -115,8 +112,7 @@ def claim(given: str, actor: str | None, roles: tuple[str, ...], version: int | 
 @actor_option
 @role_option
 @version_option
-@db_option
-@reads_server_option
+@place_options
 def release(given: str, actor: str | None, roles: tuple[str, ...], version: int | None, db: str | None) -> None:
     """Give a claimed task back to those it is for."""
     _act(given, "release", actor, roles, version, {}, db)
@@ -129,8 +125,7 @@ def release(given: str, actor: str | None, roles: tuple[str, ...], version: int 
 @actor_option
 @role_option
 @version_option
-@db_option
-@reads_server_option
+@place_options
 def complete(
     given: str,
     settings: tuple[str, ...],

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from noetl.cli.completion import EXECUTION
-from noetl.cli.connection import ask, find_execution_id, reads_server_option
+from noetl.cli.connection import ask, find_execution_id, place_options
 from noetl.cli.output_formats import list_output, print_list
-from noetl.cli.queries import ID_HELP, QueryRefused, db_option, id_argument
+from noetl.cli.queries import ID_HELP, QueryRefused, id_argument
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from noetl.operations.api_shapes import TimerView
 
 
-@click.group("timer", context_settings={"help_option_names": ["-h", "--help"]})
+@click.group("timer")
 @color_option
 def command() -> None:
     """List timers that run, and cancel them."""
@@ -26,8 +26,7 @@ def command() -> None:
 @command.command("list", epilog=ID_HELP)
 @click.argument("given", metavar="[ID]", required=False, type=EXECUTION)
 @list_output
-@db_option
-@reads_server_option
+@place_options
 def list_command(given: str | None, output: str, db: str | None) -> None:
     """List the timers that run in an execution, or in all that are open, the nearest first."""
 
@@ -42,8 +41,7 @@ def list_command(given: str | None, output: str, db: str | None) -> None:
 @id_argument
 @click.argument("timer")
 @click.option("--as", "actor", metavar="USER", help="Who cancels it; your user name when left out.")
-@db_option
-@reads_server_option
+@place_options
 def cancel(given: str, timer: str, actor: str | None, db: str | None) -> None:
     """Cancel a timer of an execution; its step goes on with timer.cancelled.
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.connection import ask, ask_store, reads_server_option
+from noetl.cli.connection import ask, ask_store, place_options
 from noetl.cli.output_formats import list_output, print_list, print_record, record_output
-from noetl.cli.queries import db_option, refusals
+from noetl.cli.queries import refusals
 from noetl.cli.terminal import color_option, visible, when
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _ROLES = ["viewer", "operator", "author", "admin", "worker"]
 _STORE_ONLY = "--from-file is for a store: give --db, and neither --server nor --out"
 
 
-@click.group("token", context_settings={"help_option_names": ["-h", "--help"]})
+@click.group("token")
 @color_option
 def command() -> None:
     """Make, list and revoke tokens of a server.
@@ -46,8 +46,7 @@ def command() -> None:
     "--from-file", "chosen", metavar="FILE", help="Store the token in FILE, which you made; repeating it is harmless."
 )
 @record_output
-@db_option
-@reads_server_option
+@place_options
 def create_command(
     output: str,
     db: str | None,
@@ -114,8 +113,7 @@ def _save_token(made: MadeToken, out: str) -> dict[str, Any]:
 
 @command.command("list")
 @list_output
-@db_option
-@reads_server_option
+@place_options
 def list_command(output: str, db: str | None) -> None:
     """List tokens, without their secrets."""
     from noetl.cli.output_formats import columns
@@ -140,8 +138,7 @@ def list_command(output: str, db: str | None) -> None:
 
 @command.command("revoke")
 @click.argument("token_id", metavar="TOKEN")
-@db_option
-@reads_server_option
+@place_options
 def revoke_command(token_id: str, db: str | None) -> None:
     """End a token for ever, and the sessions opened with it. TOKEN is its id in the list, or the token itself."""
     public = token_id.split("_")[1] if token_id.startswith("noetl_") else token_id

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from noetl.cli.completion import PLAYBOOK
-from noetl.cli.connection import ask, reads_server_option
+from noetl.cli.connection import ask, place_options
 from noetl.cli.output_formats import list_output, print_list, print_record, record_output
-from noetl.cli.queries import db_option
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ name_argument = click.argument("name", metavar="NAME")
 item_option = click.option("--item", metavar="ID", help="One dead letter; all of them when left out.")
 
 
-@click.group("trigger", context_settings={"help_option_names": ["-h", "--help"]})
+@click.group("trigger")
 @color_option
 def command() -> None:
     """Start playbooks when something new arrives.
@@ -41,8 +40,7 @@ def command() -> None:
 @click.option("--max-running", type=int, default=10, show_default=True, help="Most executions that go on at once.")
 @click.option("--skip-existing", is_flag=True, help="Start nothing for what is there already.")
 @record_output
-@db_option
-@reads_server_option
+@place_options
 def create_command(output: str, db: str | None, inputs: tuple[str, ...], auth: str | None, **given: Any) -> None:
     """Make a trigger. The item is workload.item in the playbook.
 
@@ -59,8 +57,7 @@ def create_command(output: str, db: str | None, inputs: tuple[str, ...], auth: s
 
 @command.command("list")
 @list_output
-@db_option
-@reads_server_option
+@place_options
 def list_command(output: str, db: str | None) -> None:
     """List triggers, with what each has started."""
     found = ask(db, lambda it: it.triggers())
@@ -70,8 +67,7 @@ def list_command(output: str, db: str | None) -> None:
 @command.command("show")
 @name_argument
 @record_output
-@db_option
-@reads_server_option
+@place_options
 def show_command(name: str, output: str, db: str | None) -> None:
     """Show one trigger: where it looks, how far it has come, and why it does not get on."""
     found = ask(db, lambda it: it.trigger(name))
@@ -80,8 +76,7 @@ def show_command(name: str, output: str, db: str | None) -> None:
 
 @command.command("pause")
 @name_argument
-@db_option
-@reads_server_option
+@place_options
 def pause_command(name: str, db: str | None) -> None:
     """Read nothing until it is resumed; what arrives meanwhile is read then."""
     ask(db, lambda it: it.pause_trigger(name))
@@ -90,8 +85,7 @@ def pause_command(name: str, db: str | None) -> None:
 
 @command.command("resume")
 @name_argument
-@db_option
-@reads_server_option
+@place_options
 def resume_command(name: str, db: str | None) -> None:
     """Go on with a paused trigger, from where it was."""
     ask(db, lambda it: it.resume_trigger(name))
@@ -100,8 +94,7 @@ def resume_command(name: str, db: str | None) -> None:
 
 @command.command("delete")
 @name_argument
-@db_option
-@reads_server_option
+@place_options
 def delete_command(name: str, db: str | None) -> None:
     """Delete a trigger with its cursor and its dead letters. Its executions go on."""
     ask(db, lambda it: it.delete_trigger(name), makes_store=True)
@@ -111,8 +104,7 @@ def delete_command(name: str, db: str | None) -> None:
 @command.command("dead-letters")
 @name_argument
 @list_output
-@db_option
-@reads_server_option
+@place_options
 def dead_letters_command(name: str, output: str, db: str | None) -> None:
     """List the items that no execution could be started for, and why."""
     found = ask(db, lambda it: it.dead_letters(name))
@@ -122,8 +114,7 @@ def dead_letters_command(name: str, output: str, db: str | None) -> None:
 @command.command("retry")
 @name_argument
 @item_option
-@db_option
-@reads_server_option
+@place_options
 def retry_command(name: str, item: str | None, db: str | None) -> None:
     """Have dead letters tried again; a server does it at its next look."""
     count = ask(db, lambda it: it.retry_dead_letters(name, item))
@@ -133,8 +124,7 @@ def retry_command(name: str, item: str | None, db: str | None) -> None:
 @command.command("discard")
 @name_argument
 @item_option
-@db_option
-@reads_server_option
+@place_options
 def discard_command(name: str, item: str | None, db: str | None) -> None:
     """Remove dead letters for ever."""
     count = ask(db, lambda it: it.discard_dead_letters(name, item))

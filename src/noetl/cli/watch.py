@@ -13,7 +13,7 @@ import click
 import msgspec
 
 from noetl.base.errors import NoetlError
-from noetl.cli.connection import ask, find_execution_id, is_left_alone, place_meant, reads_server_option
+from noetl.cli.connection import ask, find_execution_id, is_left_alone, place_meant, place_options
 from noetl.cli.queries import (
     CANCELLED,
     CODES,
@@ -21,7 +21,6 @@ from noetl.cli.queries import (
     INTERRUPTED,
     QueryRefused,
     as_json,
-    db_option,
     id_argument,
     refusals,
     resume_hint,
@@ -167,8 +166,7 @@ def _duration(_: click.Context, __: click.Parameter, given: str | None) -> float
     "-o", "--output", type=click.Choice(["text", "json", "jsonl"]), default="text", help="Form of the output."
 )
 @click.option("--quiet", "-q", is_flag=True, help="Only the result, not how it came about.")
-@db_option
-@reads_server_option
+@place_options
 @color_option
 @click.pass_context
 def command(ctx: click.Context, given: str, timeout: float | None, output: str, quiet: bool, db: str | None) -> None:

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.connection import ask, reads_server_option
+from noetl.cli.connection import ask, place_options
 from noetl.cli.credential import telling_new_master_key
 from noetl.cli.output_formats import list_output, print_list, print_record, record_output
-from noetl.cli.queries import db_option
 from noetl.cli.terminal import color_option, visible, when
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from noetl.operations.administration_shapes import WebhookTarget
 
 
-@click.group("webhook", context_settings={"help_option_names": ["-h", "--help"]})
+@click.group("webhook")
 @color_option
 def command() -> None:
     """Let other systems start playbooks and send messages, by signed deliveries to a secret address."""
@@ -32,8 +31,7 @@ def command() -> None:
     "--match", "matches", multiple=True, metavar="KEY=FIELD", help="Match the message by a field of the body."
 )
 @record_output
-@db_option
-@reads_server_option
+@place_options
 def create_command(output: str, db: str | None, matches: tuple[str, ...], **given: str | None) -> None:
     """Make a webhook and print its address and its key, once.
 
@@ -53,8 +51,7 @@ def create_command(output: str, db: str | None, matches: tuple[str, ...], **give
 
 @command.command("list")
 @list_output
-@db_option
-@reads_server_option
+@place_options
 def list_command(output: str, db: str | None) -> None:
     """List webhooks, without their keys."""
     from noetl.cli.output_formats import columns
@@ -68,8 +65,7 @@ def list_command(output: str, db: str | None) -> None:
 
 @command.command("delete")
 @click.argument("name")
-@db_option
-@reads_server_option
+@place_options
 def delete_command(name: str, db: str | None) -> None:
     """Close a webhook for ever."""
     ask(db, lambda it: it.delete_webhook(name), makes_store=True)

@@ -26,7 +26,7 @@ UNFINISHED = 1
 _READY_S = 60.0
 
 
-@click.group("worker", context_settings={"help_option_names": ["-h", "--help"]})
+@click.group("worker")
 @color_option
 def command() -> None:
     """Run workers: they take orders from a server, run the tools, and report. They listen on no port."""
