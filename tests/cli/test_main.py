@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from importlib import import_module
 from importlib.metadata import version
 
 import click
@@ -40,12 +39,18 @@ def test_help_imports_nothing_that_only_running_needs(arguments: tuple[str, ...]
     assert shown.stdout.splitlines()[-1] == "IMPORTED []"
 
 
+def command_of(name: str) -> click.Command:
+    found = entry.noetl.get_command(click.Context(entry.noetl), name)
+    assert found is not None
+    return found
+
+
 def test_every_listed_command_is_there_with_help_of_its_own() -> None:
     code, shown, _ = call("--help")
 
     assert code == 0
     for name, words in entry.COMMANDS.items():
-        command = import_module(f"noetl.cli.{name}").command
+        command = command_of(name)
         assert isinstance(command, click.Command)
         assert command.help
         assert name in shown
@@ -56,9 +61,7 @@ def test_every_listed_command_is_there_with_help_of_its_own() -> None:
 def test_help_of_a_command_explains_every_option(name: str) -> None:
     code, shown, _ = call(name, "--help")
     undocumented = [
-        option.name
-        for option in import_module(f"noetl.cli.{name}").command.params
-        if isinstance(option, click.Option) and not option.help
+        option.name for option in command_of(name).params if isinstance(option, click.Option) and not option.help
     ]
 
     assert code == 0

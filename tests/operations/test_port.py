@@ -33,7 +33,7 @@ TELLING_APART = {
 
 # Who may know, and why.
 KNOW = {
-    "doctor_checks.py": {"server_meant"},  # it examines the connection itself: is there a server, does it answer?
+    "doctor.py": {"server_meant"},  # it examines the connection itself: is there a server, does it answer?
     "embedded_runs.py": {"StorePlace"},  # drives the execution in this process: no server would let it
 }
 

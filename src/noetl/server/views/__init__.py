@@ -1,1 +1,1 @@
-"""What the log says, in the shapes the API answers with. Read first: `executions.py`, `timeline.py`, `states.py`."""
+"""What the log says, in the shapes the API answers with. Read first: `timeline.py`, `states.py`, `projection.py`."""
