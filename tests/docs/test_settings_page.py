@@ -13,9 +13,9 @@ SRC = Path(__file__).parents[2] / "src" / "noetl"
 
 
 def read_settings() -> set[str]:
-    """The attributes that the command line and embedded runs read of `settings`."""
+    """The attributes that the command line, embedded runs and tools read of `settings`."""
     found = set()
-    for file in [*(SRC / "cli").rglob("*.py"), *(SRC / "operations").rglob("*.py")]:
+    for file in (file for package in ("cli", "operations", "tools") for file in (SRC / package).rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Attribute) and ast.unparse(node.value).rpartition(".")[2] in ("settings", "chosen"):
                 found.add(node.attr)

@@ -15,6 +15,8 @@ from noetl.testing.tool_conformance import ToolConformance
 from noetl.tools.amqp.tool import AmqpTool
 from noetl.tools.container.tool import ContainerTool
 from noetl.tools.contract import ToolContext, ToolResult
+from noetl.tools.dbt.tool import DbtTool
+from noetl.tools.dlt.tool import DltTool
 from noetl.tools.email.tool import EmailTool
 from noetl.tools.kinds import KINDS
 from noetl.tools.messaging.tool import KafkaTool, RedisTool
@@ -51,6 +53,20 @@ class TestContainer(ToolConformance):
 
     def with_secret(self, secret: str, port: int) -> dict[str, Any]:
         return {"image": "busy:1", "auth": {"server": f"http://localhost:{port}", "token": secret}}
+
+
+class TestDbt(ToolConformance):
+    tool, kind, drivers = DbtTool, KINDS["dbt"], ("dbt",)
+
+    def wrong(self) -> list[dict[str, Any]]:
+        return [{"project": ""}, {"project": "/etc"}, {"op": "destroy"}]
+
+
+class TestDlt(ToolConformance):
+    tool, kind, drivers = DltTool, KINDS["dlt"], ("dlt",)
+
+    def wrong(self) -> list[dict[str, Any]]:
+        return [{"destination": "duckdb"}, {"destination": "..", "data": [], "table": "t"}]
 
 
 class TestKafka(ToolConformance):

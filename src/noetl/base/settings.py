@@ -99,6 +99,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     deny: tuple[str, ...] = ()
     sandbox: bool = False
     data_folders: tuple[str, ...] = ()
+    interpreters: tuple[str, ...] = ()
     provider_stand_ins: tuple[str, ...] = ()
     allow_addresses: tuple[str, ...] = ()
     proxy: str | None = None
@@ -148,6 +149,7 @@ DESCRIPTIONS = {
     "deny": "Tool kinds to turn off.",
     "sandbox": "Code of playbooks runs in sandboxes only.",
     "data_folders": "Folders that tasks may read and write files in.",
+    "interpreters": "Interpreters whose packages kinds of tasks use in place of the worker's: dbt=/opt/dbt/bin/python.",
     "provider_stand_ins": "Providers of jobs that stand in for others: ibm=simulator.",
     "allow_addresses": "Private networks, addresses and host names that tools may reach all the same.",
     "proxy": "URL of a proxy for requests of the http tool and for tokens.",

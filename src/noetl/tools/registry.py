@@ -21,6 +21,8 @@ BUILT_IN = {
     "artifact": "noetl.tools.artifact.tool:ArtifactTool",
     "container": "noetl.tools.container.tool:ContainerTool",
     "convert": "noetl.tools.convert.tool:ConvertTool",
+    "dbt": "noetl.tools.dbt.tool:DbtTool",
+    "dlt": "noetl.tools.dlt.tool:DltTool",
     "duckdb": "noetl.tools.duckdb.tool:DuckdbTool",
     "email": "noetl.tools.email.tool:EmailTool",
     "gcs": "noetl.tools.storage.gcs:GcsTool",
@@ -56,6 +58,8 @@ _CALLED_ALIKE = (
     *(
         "amqp",
         "convert",
+        "dbt",
+        "dlt",
         "duckdb",
         "email",
         "kafka",
@@ -72,11 +76,13 @@ _CALLED_ALIKE = (
     ),
 )
 EXTRAS = {**{name: name for name in _CALLED_ALIKE}, "gcs": "storage", "sftp": "ssh"}
+OF_INTERPRETERS = frozenset({"dbt", "dlt"})  # extras that may be installed elsewhere (`tools.interpreters`)
 GROUP = "noetl.tools"
 _ALWAYS = frozenset(path for kind, path in BUILT_IN.items() if kind not in EXTRAS)
 _DRIVERS = {  # the module of an extra that is not called as the extra
     "amqp": "aiormq",
     "convert": "openpyxl",
+    "dbt": "dbt.cli",  # a folder called dbt is a package too, to Python
     "email": "aiosmtplib",
     "kafka": "aiokafka",
     "mqtt": "aiomqtt",
@@ -212,7 +218,8 @@ def guarded_registry(permissions: Permissions) -> Registry:
 
 
 def _install_text(kind: str, extra: str) -> str:
-    return f'tool kind "{kind}" needs an extra: install noetl-engine[{extra}]'
+    elsewhere = f", or name an interpreter that has it in the setting interpreters ({extra}=PATH)"
+    return f'tool kind "{kind}" needs an extra: install noetl-engine[{extra}]{elsewhere * (extra in OF_INTERPRETERS)}'
 
 
 def driver_of(extra: str) -> str:
@@ -221,9 +228,14 @@ def driver_of(extra: str) -> str:
 
 
 def is_installed(extra: str) -> bool:
-    """Whether the packages of an extra are there; imports nothing."""
+    """Whether the packages of an extra are there, or in an interpreter that the settings name; imports none."""
     from importlib.util import find_spec
 
+    if extra in OF_INTERPRETERS:
+        from noetl.tools.interpreters import named_interpreter  # few workers run such a kind
+
+        if named_interpreter(extra) is not None:
+            return True
     try:
         return find_spec(driver_of(extra)) is not None
     except ModuleNotFoundError:  # of the package that it would be in

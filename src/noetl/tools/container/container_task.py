@@ -13,8 +13,7 @@ from noetl.base.durations import seconds
 from noetl.base.errors import ToolError
 from noetl.tools.contract import ToolContext
 from noetl.tools.files import allowed_path
-from noetl.tools.python.limits import limits_of
-from noetl.tools.shell.inputs import arguments_of, environment_of, task_environment, text_of
+from noetl.tools.shell.inputs import arguments_of, environment_of, limits_from, task_environment, text_of
 
 INPUT = "container.input"
 PULL_POLICIES = ("missing", "always", "never")
@@ -70,10 +69,7 @@ def container_task(inputs: Mapping[str, Any], context: ToolContext) -> Container
     command, args = _command(inputs.get("command")), tuple(arguments_of(inputs.get("args"), kind=INPUT))
     _check_arguments((*command, *args), context)
     resources = context.spec.get("resources") or {}
-    try:
-        limits = limits_of(context.spec)
-    except (ToolError, ValueError) as problem:
-        raise ToolError(INPUT, str(problem)) from None
+    limits = limits_from(context, kind=INPUT)
     return ContainerTask(
         name=container_name(context),
         image=_matching(inputs, "image", _IMAGE, "name of an image, such as python:3.13") or "",

@@ -7,16 +7,17 @@ only when a name is not built in, since looking for installed packages costs mor
 from __future__ import annotations
 
 from noetl.net.kinds import COMMON_SPEC, ToolKind
-from noetl.tools.kinds import brokers, calls, code, files, people_and_machines, sql, storage, web
+from noetl.tools.kinds import brokers, calls, code, data_frameworks, files, people_and_machines, sql, storage, web
 from noetl.tools.kinds.plugins import OpenKinds
 
 __all__ = ["COMMON_SPEC", "KINDS", "load_kinds"]
 
 _ORDER = (
     "http python postgres duckdb sql snowflake noop log playbook workbook secrets quantum artifact storage gcs convert "
-    "archive pgp nats redis mqtt amqp kafka transfer email slack teams llm mcp ssh sftp shell script container ducklake"
+    "archive pgp nats redis mqtt amqp kafka transfer email slack teams llm mcp ssh sftp shell script container "
+    "dbt dlt ducklake"
 )
-_FAMILIES = (web, sql, code, calls, storage, files, brokers, people_and_machines)
+_FAMILIES = (web, sql, code, calls, storage, files, brokers, people_and_machines, data_frameworks)
 _BY_NAME = {kind.name: kind for family in _FAMILIES for kind in family.KINDS}
 
 KINDS: dict[str, ToolKind] = {name: _BY_NAME[name] for name in _ORDER.split()}

@@ -31,7 +31,7 @@ def program_of(
         env={**task_environment(context), **environment_of(inputs.get("env")), **(env or {})},
         cwd=_folder(inputs.get("cwd")),
         stdin=_standard_input(inputs.get("stdin")),
-        limits=_limits(context),
+        limits=limits_from(context),
         sandbox=_sandbox(inputs, context),
         printed=context.printed,
     )
@@ -128,11 +128,12 @@ def _folder(cwd: Any) -> str | None:
     return str(cwd)
 
 
-def _limits(context: ToolContext) -> dict[str, Any]:
+def limits_from(context: ToolContext, *, kind: str = INPUT) -> dict[str, Any]:
+    """Limits of `spec.resources`. ToolError of `kind` says what is wrong with them."""
     try:
         return limits_of(context.spec)
     except (ToolError, ValueError) as problem:
-        raise ToolError("shell.input", str(problem)) from None
+        raise ToolError(kind, str(problem)) from None
 
 
 def _fine(codes: Any) -> list[Any]:

@@ -1,0 +1,110 @@
+"""`dlt` into DuckDB: real runs of a real dlt, in an environment of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from noetl.events.outcomes import Outcome
+from noetl.tools.dlt.tool import DltTool
+from tests.servers.data_frameworks import frameworks_python
+from tests.tools.sql_tasks import outcome_of
+
+pytestmark = [pytest.mark.timeout(900)]
+SCRIPT = """
+import dlt
+
+@dlt.resource(table_name="orders", write_disposition="replace")
+def orders(count):
+    yield ({"id": number, "items": [{"sku": "a"}, {"sku": "b"}]} for number in range(count))
+
+@dlt.resource
+def broken():
+    yield {"id": 1}
+    raise ConnectionError("the source hung up")
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "shop.py").write_text(SCRIPT)
+    return tmp_path
+
+
+@pytest.fixture
+def real(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOETL_INTERPRETERS", f"dlt={frameworks_python()}")
+
+
+async def loaded(folder: Path, /, **inputs: Any) -> Outcome:
+    auth = {"url": str(folder / "shop.duckdb")}
+    wanted = {"destination": "duckdb", "dataset": "raw", "auth": auth, **inputs}
+    return await outcome_of(DltTool(), wanted, data_folders=(str(folder),))
+
+
+def error(outcome: Outcome) -> Any:
+    assert outcome.error is not None, outcome.result
+    return outcome.error
+
+
+@pytest.mark.usefixtures("real")
+async def test_a_resource_of_a_script_is_loaded_and_counted(folder: Path) -> None:
+    done = await loaded(folder, script="shop.py", resource="orders", args={"count": 3}, pipeline="shop")
+
+    assert done.error is None, done.error
+    tables = done.result["tables"]
+    assert (tables["orders"]["rows"], tables["orders__items"]["rows"], done.result["rows"]) == (3, 6, 9)
+    assert "sku" in tables["orders__items"]["columns"]
+    assert (done.result["pipeline"], done.result["dataset"], len(done.result["loads"])) == ("shop", "raw", 1)
+    assert (folder / "shop.duckdb").is_file()
+
+
+@pytest.mark.deep
+@pytest.mark.usefixtures("real")
+async def test_rows_are_merged_by_their_key(folder: Path) -> None:
+    how = {"table": "people", "write_disposition": "merge", "key": "id"}
+
+    await loaded(folder, data=[{"id": 1, "name": "ada"}, {"id": 2, "name": "bob"}], **how)
+    again = await loaded(folder, data=[{"id": 2, "name": "eve"}], **how)
+
+    assert again.error is None, again.error
+    assert again.result["tables"]["people"]["rows"] == 1
+
+
+@pytest.mark.deep
+@pytest.mark.usefixtures("real")
+async def test_what_a_resource_raises_is_the_error(folder: Path) -> None:
+    failed = error(await loaded(folder, script="shop.py", resource="broken"))
+    missing = error(await loaded(folder, script="shop.py", resource="nothing"))
+
+    assert (failed.kind, failed.code) == ("dlt.error", "ConnectionError")
+    assert "the source hung up" in failed.message
+    assert 'has no "nothing"' in missing.message
+
+
+@pytest.mark.parametrize(
+    ("inputs", "said"),
+    [
+        ({}, 'write "script", or "data"'),
+        ({"data": {"a": 1}, "table": "t"}, "data is a list of rows"),
+        ({"data": []}, 'data needs "table"'),
+        ({"script": "/etc/passwd", "resource": "x"}, "outside the folders"),
+        ({"script": "shop.py", "resource": "a b"}, "resource"),
+        ({"data": [], "table": "t", "destination": "../x"}, "destination"),
+        ({"data": [], "table": "t", "write_disposition": "burn"}, "is not one of append"),
+        ({"script": "shop.py", "resource": "orders", "args": [1]}, "args is a mapping"),
+    ],
+)
+async def test_inputs_that_are_wrong_are_told(folder: Path, inputs: dict[str, Any], said: str) -> None:
+    failed = error(await loaded(folder, **inputs))
+
+    assert failed.kind == "dlt.input"
+    assert said in failed.message
+
+
+async def test_a_worker_that_allows_sandboxes_only_runs_none(folder: Path) -> None:
+    wanted = {"destination": "duckdb", "data": [], "table": "t"}
+
+    assert error(await outcome_of(DltTool(), wanted, sandbox=True)).kind == "sandbox.unavailable"
