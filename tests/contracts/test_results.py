@@ -136,3 +136,55 @@ async def test_while_nobody_can_tell_what_is_named_nothing_is_collected() -> Non
 
 def test_an_empty_place_has_nothing_untouched(results: ResultStore) -> None:
     assert results.untouched(before=time.time() + 60) == []
+
+
+@pytest.mark.req("RES-01", "RES-02")
+async def test_a_table_comes_back_as_the_file_that_it_was(results: ResultStore, tmp_path: Path) -> None:
+    file, copy = tmp_path / "rows.parquet", tmp_path / "copy.parquet"
+    file.write_bytes(b"PAR1" + bytes(range(256)) * 4_000)
+
+    checksum = await results.send_file(file)
+    assert await results.send_file(file) == checksum == hashlib.sha256(file.read_bytes()).hexdigest()
+    await results.fetch_file(checksum, copy)
+
+    assert copy.read_bytes() == file.read_bytes()
+    there = results.table_file(checksum)
+    assert there is None or there.read_bytes() == file.read_bytes()
+
+
+@pytest.mark.req("EVT-01")
+async def test_a_table_is_listed_and_dropped_as_a_value_is(results: ResultStore, tmp_path: Path) -> None:
+    file, later = tmp_path / "rows.parquet", time.time() + 60
+    file.write_bytes(b"PAR1 and more")
+    checksum, value = await results.send_file(file), results.put(["value"])
+
+    assert sorted(results.untouched(before=later)) == sorted([checksum, value.checksum])
+    assert not results.drop(checksum, before=time.time() - 60)
+    assert results.drop(checksum, before=later)
+
+    assert results.untouched(before=later) == [value.checksum]
+    with pytest.raises(ToolError, match=r"cannot be read|is gone"):
+        await results.fetch_file(checksum, tmp_path / "copy.parquet")
+
+
+@pytest.mark.req("RES-06")
+@pytest.mark.parametrize("checksum", ["0" * 64, "../../etc/passwd", ""])
+async def test_a_table_that_is_not_there_is_missing(results: ResultStore, checksum: str, tmp_path: Path) -> None:
+    with pytest.raises(ToolError) as fetched:
+        await results.fetch_file(checksum, tmp_path / "copy.parquet")
+
+    assert fetched.value.kind == "result.missing"
+
+
+@pytest.mark.req("EVT-01")
+async def test_a_table_that_an_execution_names_is_kept(results: ResultStore, tmp_path: Path) -> None:
+    file, store = tmp_path / "rows.parquet", MemoryStore()
+    file.write_bytes(b"PAR1 named")
+    named = await results.send_file(file)
+    file.write_bytes(b"PAR1 not named")
+    await results.send_file(file)
+    await ended(store, "x1", None, {"ref": {"checksum": named}})
+
+    assert (await retention(store, results).run()).results == 1
+
+    assert results.untouched(before=time.time() + 60) == [named]

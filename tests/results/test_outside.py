@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -282,10 +282,10 @@ class HeldDisk(FileResults):
         super().__init__(folder)
         self.free, self.came = threading.Event(), threading.Event()
 
-    def _write(self, path: Path, body: bytes) -> None:
+    def _write(self, path: Path, body: Iterable[bytes], size: int) -> None:
         self.came.set()
         self.free.wait(100)
-        super()._write(path, body)
+        super()._write(path, body, size)
 
 
 @pytest.mark.req("RES-01")

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from pathlib import Path
 from typing import Any
 
+import duckdb
 import httpx2
 import msgspec
 import pytest
 
 from noetl.engine.pipeline.progress import task_run_id
 from noetl.events.orders import ReportResult, Turn
+from noetl.events.references import PARQUET
 from noetl.net.encoding import from_json
 from noetl.operations.identity import Role
 from tests.server.talking import talking
@@ -280,3 +283,71 @@ async def test_a_secret_is_given_to_the_holder_of_a_lease_only(monkeypatch: pyte
 async def test_what_is_no_turn_is_refused(body: bytes) -> None:
     async with talking(workers=0) as talk:
         assert (await sent(await talk.as_role(Role.WORKER), body)).status_code == 422
+
+
+def parquet(path: Path, query: str) -> tuple[bytes, str]:
+    """A file in Parquet, and its checksum."""
+    duckdb.sql(query).write_parquet(str(path))
+    return path.read_bytes(), hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.mark.req("RES-01", "RES-05")
+async def test_tables_are_stored_by_workers_and_read_in_pages(tmp_path: Path) -> None:
+    async with talking(workers=0) as talk:
+        worker, viewer = await talk.as_role(Role.WORKER), await talk.as_role(Role.VIEWER)
+        body, checksum = parquet(tmp_path / "t", "SELECT range AS n, 'row ' || range AS name FROM range(5000)")
+        place, headers = f"/api/results/{checksum}/table", {"content-type": PARQUET}
+        for _ in range(2):
+            stored = await worker.put(place, content=body, headers=headers, params={"execution_id": "x1"})
+            assert stored.status_code == 200, stored.text
+        fetched = await worker.get(place)
+        page = (await viewer.get(f"/api/results/{checksum}/rows", params={"offset": 4998, "limit": 10})).json()
+        as_value = await viewer.get(f"/api/results/{checksum}")
+
+        assert (stored.json()["checksum"], stored.json()["media_type"]) == (checksum, PARQUET)
+        assert (fetched.content, fetched.headers["content-type"]) == (body, PARQUET)
+        assert (page["row_count"], page["rows"]) == (
+            5000,
+            [{"n": 4998, "name": "row 4998"}, {"n": 4999, "name": "row 4999"}],
+        )
+        assert page["columns"] == [{"name": "n", "type": "BIGINT"}, {"name": "name", "type": "VARCHAR"}]
+        assert as_value.status_code == 404, "it is no JSON, and nobody reads it whole"
+
+
+@pytest.mark.req("RES-06")
+async def test_what_is_no_table_is_not_stored_as_one(tmp_path: Path) -> None:
+    async with talking(workers=0) as talk:
+        worker, viewer = await talk.as_role(Role.WORKER), await talk.as_role(Role.VIEWER)
+        body, headers, params = b"PAR1 is how it begins", {"content-type": PARQUET}, {"execution_id": "x1"}
+        checksum = hashlib.sha256(body).hexdigest()
+        place = f"/api/results/{checksum}/table"
+        broken = await worker.put(place, content=body, headers=headers, params=params)
+        wrong = await worker.put(f"/api/results/{'0' * 64}/table", content=body, headers=headers, params=params)
+        other = await worker.put(place, content=body, headers={"content-type": "application/json"}, params=params)
+        denied = await viewer.put(place, content=body, headers=headers, params=params)
+        missing = [await viewer.get(f"/api/results/{'0' * 64}/{what}") for what in ("table", "rows")]
+        hostile = [await viewer.get(f"/api/results/..%2f..%2fx/{what}") for what in ("table", "rows")]
+
+        assert [broken.status_code, wrong.status_code, other.status_code, denied.status_code] == [400, 422, 415, 403]
+        assert [one.status_code for one in (*missing, *hostile)] == [404] * 4
+
+
+@pytest.mark.req("KEY-06")
+async def test_a_table_with_a_secret_that_another_worker_was_given_is_stored_masked(tmp_path: Path) -> None:
+    secret = "correct horse battery staple"
+    async with talking(workers=0) as talk:
+        worker = await talk.as_role(Role.WORKER)
+        mask = await talk.services.control.for_workers.mask("x1")
+        mask.learn([secret])
+        body, checksum = parquet(tmp_path / "t", f"SELECT 'a {secret} b' AS s, 7 AS n")
+        stored = await worker.put(
+            f"/api/results/{checksum}/table",
+            content=body,
+            headers={"content-type": PARQUET},
+            params={"execution_id": "x1"},
+        )
+        kept = stored.json()["checksum"]
+        page = (await talk.client.get(f"/api/results/{kept}/rows")).json()
+
+        assert kept != checksum
+        assert page["rows"] == [{"s": "a *** b", "n": 7}]

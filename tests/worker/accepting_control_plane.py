@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from noetl.events.calls import PlaybookCall, PlaybookCallResult
@@ -44,4 +45,10 @@ class AcceptingControlPlane:
         raise NotImplementedError
 
     def load(self, reference: Reference) -> Any:
+        raise NotImplementedError
+
+    async def keep_table(self, file: Path, execution_id: str = "") -> Reference:
+        raise NotImplementedError
+
+    async def fetch_table(self, reference: Reference, into: Path) -> None:
         raise NotImplementedError

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from noetl.client import Client
@@ -233,3 +234,46 @@ def test_a_stranger_with_no_token_is_told_how_to_get_one(place: Here) -> None:
 
     with Client(place.url, "noetl_nobody_x") as client, pytest.raises(ApiError, match="noetl login"):
         client.list()
+
+
+TABLES_PLAYBOOK = """
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: tables, path: tests/tables }
+keychain: [{ name: tables_pg, kind: credential }]
+workflow:
+  - step: start
+    tool:
+      - name: load
+        kind: postgres
+        auth: tables_pg
+        query: SELECT n AS id, repeat('x', 100) || n AS name FROM generate_series(1, 200000) AS n
+        spec: { rows: parquet }
+    next: { arcs: [{ step: add }] }
+  - step: add
+    tool:
+      - name: add
+        kind: duckdb
+        tables: { numbers: "{{ start.ref }}" }
+        query: SELECT count(*) AS n, sum(id)::BIGINT AS total, max(length(name)) AS longest FROM numbers
+"""
+
+
+@pytest.mark.req("RES-01", "RES-05", "WRK-06")
+def test_a_table_goes_from_worker_to_worker_as_a_file(
+    place: Here,
+    pg_auth: dict[str, Any],  # noqa: F811
+) -> None:
+    with place.client() as client:
+        client.set_credential("tables_pg", {**pg_auth, "password": PASSWORD}, kind="postgres")
+    started, events = _run(place, TABLES_PLAYBOOK)
+
+    assert started.status == "completed", started.error
+    with place.client() as client:
+        assert client.result(started.execution_id).result == [{"n": 200_000, "total": 20000100000, "longest": 106}]
+    assert sum(len(msgspec.json.encode(event)) for event in events) < 20_000, "no row is in the log"
+    assert PASSWORD not in str(events)
+    page = ("--step", "start", "--rows", "2", "--offset", "1", "--server", place.url)
+    shown = place.call("result", started.execution_id, *page, NOETL_TOKEN=place.token)
+    assert [line.split()[0] for line in shown.stdout.splitlines()] == ["id", "2", "3"], shown.stderr
+    assert "rows 2 to 3 of 200000" in shown.stderr

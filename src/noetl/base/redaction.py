@@ -114,6 +114,7 @@ class Redactor:
     def __init__(self, secrets: Iterable[str]) -> None:
         texts = {text for secret in secrets for text in (secret, secret.strip())}  # headers lose the blanks around
         forms = {form for text in texts if len(text) >= SHORTEST for form in forms_of(text)}
+        self.forms = tuple(sorted(forms))  # for who looks through what is no text of ours: tables
         self._text = Matcher(forms) if forms else None
         # plain data is encoded once and looked through as a whole; only where something is found is it walked
         self._json = Matcher({json_escaped(form).encode() for form in forms}) if forms else None

@@ -15,7 +15,7 @@ from noetl.client.errors import ApiError
 from noetl.client.streams import event_of, seconds_of
 from noetl.events.envelope import Event
 from noetl.events.references import Reference
-from noetl.operations.api_shapes import ExecutionView, LiveOutputPage
+from noetl.operations.api_shapes import ExecutionView, LiveOutputPage, TablePage
 from noetl.store.contract import ExecutionRow, OrderRow, SingleRow
 from noetl.store.results.files import decoded_body
 
@@ -129,6 +129,12 @@ class ServerResults:
         except ApiError as problem:
             raise ToolError("result.missing", f"the stored result {reference.key} cannot be read: {problem}") from None
         return decoded_body(reference, body)
+
+    def table_page(self, checksum: str, *, offset: int, limit: int) -> TablePage:
+        try:
+            return self._client.send(requests.table_page(checksum, offset=offset, limit=limit))
+        except ApiError as problem:
+            raise ToolError("result.missing", f"the stored table {checksum} cannot be read: {problem}") from None
 
 
 def _row(told: ExecutionView) -> ExecutionRow:

@@ -161,6 +161,11 @@ def stored(checksum: str) -> ApiRequest[bytes]:
     return get(f"/api/results/{quote(checksum, safe='')}", lambda response: response.content)
 
 
+def table_page(checksum: str, *, offset: int, limit: int) -> ApiRequest[api_shapes.TablePage]:
+    path = f"/api/results/{quote(checksum, safe='')}/rows"
+    return get(path, read_as(api_shapes.TablePage), offset=offset, limit=limit)
+
+
 def net(net_hash: str) -> ApiRequest[bytes]:
     return get(f"/api/nets/{quote(net_hash, safe='')}", lambda response: response.content)
 

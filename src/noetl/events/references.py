@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+PARQUET = "application/vnd.apache.parquet"  # the media type of tables: rows that are kept as a file
+
 
 class Reference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`checksum` is the SHA-256 of the stored bytes and is verified on every read; `size` counts those bytes."""

@@ -83,6 +83,22 @@ class ResultView(msgspec.Struct, frozen=True, kw_only=True):
         return self.status in ("completed", "done")
 
 
+class PageColumn(msgspec.Struct, frozen=True, kw_only=True):
+    """A column of a table; `type` is DuckDB's name of it."""
+
+    name: str
+    type: str
+
+
+class TablePage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some rows of a stored table, from row `offset` on. `row_count` counts all of them."""
+
+    row_count: int
+    columns: list[PageColumn]
+    offset: int
+    rows: list[dict[str, Any]]
+
+
 class EventPage(msgspec.Struct, frozen=True, kw_only=True):
     """`next` is what to give as `after` for the page after, null when this is the newest one."""
 

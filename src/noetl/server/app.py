@@ -43,6 +43,7 @@ ROUTES = (
     "projection",
     "streams",
     "results",
+    "tables",
     "schemas",
     "render",
     "credentials",

@@ -70,20 +70,21 @@ async def body_of(request: Request, most: int | None = None) -> bytes:
     limit = services_of(request).settings.max_body_bytes if most is None else most
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > limit:
-        raise _too_large(limit)
+        raise too_large(limit)
     if (kept := getattr(request.state, "body", None)) is not None:
         return bytes(kept)
     parts, size = [], 0
     async for part in request.stream():
         size += len(part)
         if size > limit:
-            raise _too_large(limit)
+            raise too_large(limit)
         parts.append(part)
     request.state.body = b"".join(parts)
     return bytes(request.state.body)
 
 
-def _too_large(limit: int) -> ProblemDetails:
+def too_large(limit: int) -> ProblemDetails:
+    """What is answered to a body of more than `limit` bytes."""
     return ProblemDetails(413, f"a body has at most {limit} bytes here", headers={"connection": "close"})
 
 

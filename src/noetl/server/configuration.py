@@ -55,6 +55,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     trusted_proxies: tuple[str, ...] = ()  # addresses and networks; behind a proxy, those of this machine if empty
     max_body_bytes: int = MIB
     max_result_bytes: int = 64 * MIB
+    max_table_bytes: int = 32 * 1024 * MIB
     max_connections: int = 10_000  # or fewer, where the system gives fewer open files
     max_connections_per_address: int = 500  # of those over which no token has come
     head_timeout_s: float = 15.0

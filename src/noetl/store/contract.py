@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
@@ -340,6 +341,15 @@ class ResultStore(Results, Protocol):
 
     async def fetch(self, checksum: str) -> bytes:
         """What `body` gives. BackendError while the store is away."""
+
+    async def send_file(self, file: Path) -> str:
+        """Store a table, as the file that it is, in flat memory. Returns its SHA-256 once it is stored durably."""
+
+    async def fetch_file(self, checksum: str, into: Path) -> None:
+        """Write a stored table to a file, its checksum verified. ToolError `result.missing` or `result.corrupt`."""
+
+    def table_file(self, checksum: str) -> Path | None:
+        """The file of a stored table, to be read only; None for a store elsewhere. ToolError `result.missing`."""
 
     def body(self, checksum: str) -> bytes:
         """What `load` gives, as the JSON text that is stored."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
@@ -88,6 +89,7 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     # Takes secrets out of a text. All that leaves is masked anyway, but a secret that a tool has cut or changed can no
     # longer be recognised: a tool masks before it does so (KEY-06).
     masked: Callable[[str], str] = str
+    secret_forms: Callable[[], tuple[str, ...]] = tuple  # the texts that must not be in a table
 
     # What the operator allows.
     data_folders: tuple[str, ...] = ()  # folders of files that a tool may open for a playbook (design.md §7)
@@ -101,6 +103,8 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     # What it can use.
     keep: Callable[[Any], Reference] | None = None  # writes to the results store (RES-02)
     load: Callable[[Reference], Any] | None = None  # reads from it
+    keep_table: Callable[[Path], Awaitable[Reference]] | None = None  # a file of rows, streamed
+    fetch_table: Callable[[Reference, Path], Awaitable[None]] | None = None  # writes such a table to a file
     tool: Callable[[str], Tool] | None = None  # the tool of another kind, for kinds that move things between others
     playbooks: Playbooks | None = None  # starts nested ones
     now: Callable[[], float] = time.time  # the worker's clock

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Protocol
 
 from noetl.events.calls import PlaybookCall, PlaybookCallResult
@@ -44,3 +45,9 @@ class ControlPlane(Protocol):
 
     def load(self, reference: Reference) -> Any:
         """A stored value."""
+
+    async def keep_table(self, file: Path, execution_id: str = "") -> Reference:
+        """Store a table of an execution, masked by its worker, and say where. The file is streamed."""
+
+    async def fetch_table(self, reference: Reference, into: Path) -> None:
+        """Write a stored table to a file. ToolError `result.missing`."""

@@ -10,6 +10,7 @@ import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import quote
 
@@ -27,6 +28,7 @@ from noetl.net.net import Net
 from noetl.worker.attempt import Sleep
 from noetl.worker.http1 import Reply
 from noetl.worker.leases import HeldLeases
+from noetl.worker.remote_tables import RemoteTables
 from noetl.worker.remote_values import RemoteValues
 from noetl.worker.server_clock import ServerClock
 from noetl.worker.server_connection import Say, ServerConnection, ServerRefusedError
@@ -65,6 +67,7 @@ class RemoteControlPlane:
     ) -> None:
         self._register = register
         self._line, self._values, self._say, self._sleep = line, values, say, sleep
+        self._tables = RemoteTables(line.url, line.headers, verify=line.verify, sleep=sleep)
         self._worker_id, self._pools = worker_id, pools
         self.leases, self.clock = leases or HeldLeases(), clock or ServerClock(SystemClock())
         self._arrived: deque[Order] = deque()
@@ -271,6 +274,12 @@ class RemoteControlPlane:
 
     def load(self, reference: Reference) -> Any:
         return self._values.load(reference)
+
+    async def keep_table(self, file: Path, execution_id: str = "") -> Reference:
+        return await self._tables.keep(file, execution_id)
+
+    async def fetch_table(self, reference: Reference, into: Path) -> None:
+        await self._tables.fetch(reference, into)
 
     async def settled(self, what: Any) -> None:
         """Return once the server has every value that `what` names."""

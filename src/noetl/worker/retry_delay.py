@@ -11,6 +11,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
@@ -95,3 +96,9 @@ class RetryingControlPlane:
 
     def load(self, reference: Reference) -> Any:
         return self._control_plane.load(reference)
+
+    async def keep_table(self, file: Path, execution_id: str = "") -> Reference:
+        return await self._retried(lambda _: self._control_plane.keep_table(file, execution_id))
+
+    async def fetch_table(self, reference: Reference, into: Path) -> None:
+        await self._retried(lambda _: self._control_plane.fetch_table(reference, into))

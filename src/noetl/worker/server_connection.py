@@ -79,7 +79,8 @@ class ServerConnection:
     ) -> None:
         self.url = url.rstrip("/")
         self._say, self._sleep, self._is_down = say, sleep, False
-        self._wire = HttpConnection(self.url, headers_for(token), verify=verify)
+        self.headers, self.verify = headers_for(token), verify
+        self._wire = HttpConnection(self.url, self.headers, verify=verify)
 
     async def ask(
         self,

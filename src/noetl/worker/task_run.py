@@ -125,6 +125,9 @@ class TaskRun:
             sandbox=place.tools.permissions.sandbox,
             keep=place.writer.keep,
             load=place.control_plane.load,
+            keep_table=lambda file: place.control_plane.keep_table(file, order.execution_id),
+            fetch_table=place.control_plane.fetch_table,
+            secret_forms=lambda: place.mask.redactor.forms,
             tool=place.tools.tool,
             playbooks=TaskCalls(
                 order,

@@ -6,6 +6,7 @@ same methods.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -150,6 +151,12 @@ class LocalControlPlane:
 
     def load(self, reference: Reference) -> Any:
         return self._executions.values.load_now(reference)
+
+    async def keep_table(self, file: Path, execution_id: str = "") -> Reference:
+        return await self._executions.values.store_table(file)
+
+    async def fetch_table(self, reference: Reference, into: Path) -> None:
+        await self._executions.values.fetch_table(reference, into)
 
     async def prepare(self, order: Order) -> None:
         """Have at hand what an order refers to, all of it: who reads it later would hold up everybody here."""

@@ -13,6 +13,7 @@ import hashlib
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
@@ -22,7 +23,7 @@ from noetl.control.results.result_transfer import ResultTransfer
 from noetl.events.large_values import Load
 from noetl.events.references import Reference
 from noetl.store.contract import ResultStore
-from noetl.store.results.files import referring
+from noetl.store.results.files import referring, table_reference
 
 _TRIES = 30
 _T = TypeVar("_T")
@@ -138,6 +139,14 @@ class ResultCache:
         """Have these at hand, as far as they can be had; whoever reads the others hears of it."""
         with suppress(BackendError):
             await self._transfer.transfer({}, [one.checksum for one in references if self.is_far(one.size)])
+
+    async def store_table(self, file: Path) -> Reference:
+        """A table is stored at once, past the cache: nobody decides by what is in it."""
+        size = file.stat().st_size
+        return table_reference(self._results.store, await self._results.send_file(file), size)
+
+    async def fetch_table(self, reference: Reference, into: Path) -> None:
+        await self._results.fetch_file(reference.checksum, into)
 
     def close(self) -> None:
         self._transfer.close()

@@ -6,23 +6,27 @@ import asyncio
 import hashlib
 import os
 import re
+import shutil
+import tempfile
 import threading
 import time
-from collections.abc import Iterable
+import weakref
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
 from noetl.base.crash_points import crash_point
 from noetl.base.errors import BackendError, ToolError
 from noetl.base.private_files import create, make_folder
-from noetl.events.references import Reference
+from noetl.events.references import PARQUET, Reference
 
 STORE = "files"
 _CHECKSUM = re.compile(r"[0-9a-f]{64}")
-_FILE = re.compile(r"[0-9a-f]{64}\.json")
+_FILE = re.compile(r"([0-9a-f]{64})\.(json|parquet)")
+_BLOCK_BYTES = 1 << 20
 
 
 class FileResults:
@@ -40,7 +44,7 @@ class FileResults:
     def _store_body(self, body: bytes) -> str:
         checksum = hashlib.sha256(body).hexdigest()
         try:
-            self._write(self._folder / key_of(checksum), body)
+            self._write(self._folder / key_of(checksum), (body,), len(body))
         except OSError as problem:
             raise BackendError(f"the result store {self._folder} failed: {problem}") from problem
         return checksum
@@ -51,16 +55,42 @@ class FileResults:
     async def fetch(self, checksum: str) -> bytes:
         return await asyncio.to_thread(self.body, checksum)
 
-    def _write(self, path: Path, body: bytes) -> None:
+    async def send_file(self, file: Path) -> str:
+        return await asyncio.to_thread(self._store_file, file)
+
+    def _store_file(self, file: Path) -> str:
+        try:
+            checksum, size = file_checksum(file)
+            with file.open("rb") as source:
+                self._write(self._folder / table_key_of(checksum), blocks_of(source), size)
+        except OSError as problem:
+            raise BackendError(f"the result store {self._folder} failed: {problem}") from problem
+        return checksum
+
+    async def fetch_file(self, checksum: str, into: Path) -> None:
+        await asyncio.to_thread(self._copy_file, checksum, into)
+
+    def _copy_file(self, checksum: str, into: Path) -> None:
+        # A copy and no link: whoever reads it is code of a playbook, which could write to it.
+        shutil.copyfile(self.table_file(checksum), into)
+        verify_file(checksum, into)
+
+    def table_file(self, checksum: str) -> Path:
+        path = self._folder / table_key_of(checksum)
+        if not path.exists() and not _put_back(path.parent.glob(f"{path.name}.*.gone")):
+            raise missing_table(checksum)
+        return path
+
+    def _write(self, path: Path, body: Iterable[bytes], size: int) -> None:
         with suppress(FileNotFoundError):
-            if path.stat().st_size == len(body):  # one that was cut short behind our back is written anew
+            if path.stat().st_size == size:  # one that was cut short behind our back is written anew
                 os.utime(path)  # whoever collects what nobody names sees that somebody is about to name it
                 return
         make_folder(path.parent)
         part = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}.part")  # others may be writing the same
         try:
             with create(part) as file:
-                file.write(body)
+                file.writelines(body)
                 file.flush()
                 os.fsync(file.fileno())
             part.replace(path)
@@ -89,7 +119,7 @@ class FileResults:
         try:
             return path.read_bytes()
         except FileNotFoundError:
-            if not _put_back(path.parent.glob(f"{path.stem}.*.gone")):
+            if not _put_back(path.parent.glob(f"{path.name}.*.gone")):
                 raise
             return path.read_bytes()
 
@@ -102,8 +132,8 @@ class FileResults:
                     with suppress(FileNotFoundError):
                         if entry.stat().st_mtime >= before:
                             continue
-                        if _FILE.fullmatch(entry.name):
-                            found.append(entry.name.removesuffix(".json"))
+                        if stored := _FILE.fullmatch(entry.name):
+                            found.append(stored[1])
                         elif entry.name.endswith(".part"):
                             os.unlink(entry.path)  # whoever was writing it has died over it
         return found
@@ -111,8 +141,12 @@ class FileResults:
     def drop(self, checksum: str, *, before: float) -> bool:
         """Out of sight first: whoever puts it meanwhile either has touched it before, or does not find it and writes
         it anew."""
-        path = self._folder / key_of(checksum)
-        aside = path.with_suffix(f".{os.getpid()}.gone")
+        # A checksum is that of a value or of a table; which one of them, retention need not know.
+        return any(self._drop(self._folder / key, before) for key in (key_of(checksum), table_key_of(checksum)))
+
+    @staticmethod
+    def _drop(path: Path, before: float) -> bool:
+        aside = path.with_name(f"{path.name}.{os.getpid()}.gone")
         try:
             path.rename(aside)
         except FileNotFoundError:
@@ -135,7 +169,7 @@ def _put_back(aside: Iterable[Path]) -> bool:
     for path in aside:
         with suppress(FileNotFoundError):
             with suppress(FileExistsError):  # put anew: that one is younger
-                os.link(path, path.with_name(f"{path.name.partition('.')[0]}.json"))
+                os.link(path, path.with_name(".".join(path.name.split(".")[:2])))
             path.unlink()
             found = True
     return found
@@ -149,6 +183,7 @@ class MemoryResults:
     def __init__(self) -> None:
         self._bodies: dict[str, bytes] = {}
         self._put_at: dict[str, float] = {}
+        self._tables: Path | None = None  # made for the first table, and gone with this object
 
     def put(self, value: Any) -> Reference:
         body = msgspec.json.encode(value)
@@ -168,6 +203,24 @@ class MemoryResults:
     async def fetch(self, checksum: str) -> bytes:
         return self.body(checksum)
 
+    async def send_file(self, file: Path) -> str:
+        if self._tables is None:
+            self._tables = Path(tempfile.mkdtemp(prefix="noetl-tables-"))
+            self._removal = weakref.finalize(self, shutil.rmtree, self._tables, ignore_errors=True)
+        checksum, _ = file_checksum(file)
+        shutil.copyfile(file, self._tables / checksum)
+        self._put_at[checksum] = time.time()
+        return checksum
+
+    async def fetch_file(self, checksum: str, into: Path) -> None:
+        shutil.copyfile(self.table_file(checksum), into)
+        verify_file(checksum, into)
+
+    def table_file(self, checksum: str) -> Path:
+        if not is_checksum(checksum) or self._tables is None or not (self._tables / checksum).is_file():
+            raise missing_table(checksum)
+        return self._tables / checksum
+
     def load(self, reference: Reference) -> Any:
         return msgspec.json.decode(self.body(reference.checksum))
 
@@ -183,11 +236,15 @@ class MemoryResults:
     def drop(self, checksum: str, *, before: float) -> bool:
         if self._put_at.get(checksum, before) >= before:
             return False
-        del self._put_at[checksum]
-        return self._bodies.pop(checksum, None) is not None
+        if self._put_at.pop(checksum, None) is None:
+            return False
+        if self._bodies.pop(checksum, None) is None and self._tables is not None:
+            (self._tables / checksum).unlink(missing_ok=True)
+        return True
 
     def close(self) -> None:
-        """Nothing is open."""
+        if self._tables is not None:
+            self._removal()
 
 
 def is_checksum(text: str) -> bool:
@@ -199,6 +256,46 @@ def key_of(checksum: str) -> str:
     if not is_checksum(checksum):
         raise ToolError("result.missing", f"{checksum!r} is not the checksum of a stored result")
     return f"{checksum[:2]}/{checksum}.json"
+
+
+def table_key_of(checksum: str) -> str:
+    """The same for a table. The name differs, so that nobody takes the one for the other: a value is read whole."""
+    return key_of(checksum).removesuffix(".json") + ".parquet"
+
+
+def table_reference(store: str, checksum: str, size: int) -> Reference:
+    return Reference(
+        store=store,
+        key=table_key_of(checksum),
+        checksum=checksum,
+        size=size,
+        schema_hint="table",
+        media_type=PARQUET,
+    )
+
+
+def blocks_of(file: BinaryIO) -> Iterator[bytes]:
+    while block := file.read(_BLOCK_BYTES):
+        yield block
+
+
+def file_checksum(file: Path) -> tuple[str, int]:
+    """The SHA-256 of a file, and its size."""
+    digest, size = hashlib.sha256(), 0
+    with file.open("rb") as source:
+        for block in blocks_of(source):
+            digest.update(block)
+            size += len(block)
+    return digest.hexdigest(), size
+
+
+def verify_file(checksum: str, file: Path) -> None:
+    if file_checksum(file)[0] != checksum:
+        raise ToolError("result.corrupt", f"the stored table {checksum} is not what was written")
+
+
+def missing_table(checksum: str) -> ToolError:
+    return ToolError("result.missing", f"the stored table {checksum} cannot be read")
 
 
 def referring(store: str, checksum: str, value: Any, body: bytes) -> Reference:

@@ -10,6 +10,7 @@ import io
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from typing import BinaryIO
 
 import msgspec
 from nats.js import JetStreamContext
@@ -40,19 +41,21 @@ class Bucket:
         info = ObjectInfo.from_response(msgspec.json.decode(found.data or b"{}"))
         return (None if info.deleted else info), found.seq
 
-    async def put(self, name: str, body: bytes, *, over: int) -> None:
+    async def put(self, name: str, body: BinaryIO, *, over: int) -> None:
         """Store a new object; nobody sees it before it is whole."""
-        nuid = self._js._nc._nuid.next().decode()
+        nuid, sha256, size = self._js._nc._nuid.next().decode(), hashlib.sha256(), 0
         async with self._or_nothing(nuid):
-            for start in range(0, len(body), CHUNK_BYTES):
-                await self._js.publish(self._chunks(nuid), body[start : start + CHUNK_BYTES], stream=self._stream)
-            digest = base64.urlsafe_b64encode(hashlib.sha256(body).digest()).decode()
+            while chunk := body.read(CHUNK_BYTES):
+                await self._js.publish(self._chunks(nuid), chunk, stream=self._stream)
+                sha256.update(chunk)
+                size += len(chunk)
+            digest = base64.urlsafe_b64encode(sha256.digest()).decode()
             info = ObjectInfo(
                 name=name,
                 bucket=self._name,
                 nuid=nuid,
-                size=len(body),
-                chunks=-(-len(body) // CHUNK_BYTES),
+                size=size,
+                chunks=-(-size // CHUNK_BYTES),
                 digest=f"SHA-256={digest}",
                 mtime=_now(),
                 options=ObjectMetaOptions(max_chunk_size=CHUNK_BYTES),
@@ -74,8 +77,12 @@ class Bucket:
     async def body(self, name: str) -> bytes:
         """nats' ObjectNotFoundError and DigestMismatchError."""
         into = io.BytesIO()  # the driver's own gathering copies what it has at every chunk
-        await self._objects.get(name, writeinto=into)
+        await self.read(name, into)
         return into.getvalue()
+
+    async def read(self, name: str, into: io.BufferedIOBase) -> None:
+        """The same, into a file."""
+        await self._objects.get(name, writeinto=into)
 
     async def holds(self, info: ObjectInfo) -> bool:
         """Whether anything of what the entry promises is there."""

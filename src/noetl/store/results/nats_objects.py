@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import io
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import datetime
+from pathlib import Path
 from time import time
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 from urllib.parse import parse_qs, urlsplit, urlunsplit
 
 from noetl.base.errors import BackendError, ToolError
 from noetl.base.nats_shutdown import leave
-from noetl.store.results.files import is_checksum, key_of, verified
+from noetl.store.results.files import file_checksum, is_checksum, key_of, table_key_of, verified, verify_file
 from noetl.store.results.remote import OLD_S, RemoteResults, first_line
 
 try:
@@ -61,52 +63,67 @@ class NatsResults(RemoteResults):
         self._connecting = asyncio.Lock()
 
     async def send(self, body: bytes) -> None:
-        name = key_of(hashlib.sha256(body).hexdigest())
+        await self._send(key_of(hashlib.sha256(body).hexdigest()), io.BytesIO(body), len(body))
 
+    async def send_file(self, file: Path) -> str:
+        checksum, size = await asyncio.to_thread(file_checksum, file)
+        with file.open("rb") as body:
+            await self._send(table_key_of(checksum), body, size)
+        return checksum
+
+    async def _send(self, name: str, body: BinaryIO, size: int) -> None:
         async def stored(bucket: Bucket) -> None:
             for _ in range(_TRIES):
                 info, seen = await bucket.entry(name)
                 with suppress(OvertakenError):  # by somebody who puts the same, or who collects
                     if info is None:
+                        body.seek(0)
                         return await bucket.put(name, body, over=seen)
                     if time() - _written_at(info) > OLD_S:
                         await bucket.touch(info, over=seen)
                     return None
             raise BackendError(f"the result store {self.url} failed: {name} is changed all the time")
 
-        await self._with_bucket(stored, _PATIENCE_S + len(body) / _BYTES_PER_S)
+        await self._with_bucket(stored, _PATIENCE_S + size / _BYTES_PER_S)
 
     async def fetch(self, checksum: str) -> bytes:
-        name = key_of(checksum)
+        return verified(checksum, await self._read(key_of(checksum), lambda bucket, name: bucket.body(name)))
 
-        async def read(bucket: Bucket) -> bytes:
+    async def fetch_file(self, checksum: str, into: Path) -> None:
+        with into.open("wb") as file:
+            await self._read(table_key_of(checksum), lambda bucket, name: bucket.read(name, file))
+        await asyncio.to_thread(verify_file, checksum, into)
+
+    async def _read(self, name: str, read_from: Callable[[Bucket, str], Awaitable[_T]]) -> _T:
+        async def read(bucket: Bucket) -> _T:
             info, _ = await bucket.entry(name)
             if info is None:
                 raise NotFoundError
             try:
                 async with asyncio.timeout(_PATIENCE_S + (info.size or 0) / _BYTES_PER_S):
-                    return await bucket.body(name)
+                    return await read_from(bucket, name)
             except TimeoutError:
                 if not await bucket.holds(info):  # its parts were deleted, and the driver waits for them for ever
                     raise NotFoundError from None
                 raise
 
         try:
-            return verified(checksum, await self._with_bucket(read, None))
+            return await self._with_bucket(read, None)
         except NotFoundError:
             raise ToolError("result.missing", f"the stored result {name} is gone") from None
         except DigestMismatchError:
-            raise ToolError("result.corrupt", f"the stored result {checksum} is not what was written") from None
+            raise ToolError("result.corrupt", f"the stored result {name} is not what was written") from None
 
     async def listed(self, *, before: float) -> list[str]:
         entries = await self._with_bucket(lambda bucket: bucket.entries(), None)
         old = (info.name for info in entries if _written_at(info) < before)
-        names = (name.rpartition("/")[2].removesuffix(".json") for name in old)
+        names = (name.rpartition("/")[2].removesuffix(".json").removesuffix(".parquet") for name in old)
         return [name for name in names if is_checksum(name)]
 
     async def dropped(self, checksum: str, *, before: float) -> bool:
-        name = key_of(checksum)
+        return await self._dropped(key_of(checksum), before) or await self._dropped(table_key_of(checksum), before)
 
+    async def _dropped(self, name: str, before: float) -> bool:
         async def delete_if_old(bucket: Bucket) -> bool:
             info, seen = await bucket.entry(name)
             if info is None or _written_at(info) >= before:

@@ -9,10 +9,21 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from noetl.base.errors import BackendError, ToolError
-from noetl.store.results.files import is_checksum, key_of, verified
+from noetl.store.results.files import (
+    file_checksum,
+    is_checksum,
+    key_of,
+    missing_table,
+    table_key_of,
+    verified,
+    verify_file,
+)
 from noetl.store.results.remote import OLD_S, RemoteResults, first_line
+
+_PART_BYTES = 8 << 20
 
 
 class ObjectResults(RemoteResults):
@@ -67,6 +78,31 @@ class ObjectResults(RemoteResults):
             raise self._failed(problem) from problem
         return verified(checksum, body)
 
+    async def send_file(self, file: Path) -> str:
+        from obstore.exceptions import BaseError
+
+        checksum, _ = await asyncio.to_thread(file_checksum, file)
+        try:
+            # In parts, a few of which are in memory; an upload that breaks off leaves no object.
+            await self._objects.put_async(self._store, table_key_of(checksum), file, chunk_size=_PART_BYTES)
+        except (BaseError, OSError) as problem:
+            raise self._failed(problem) from problem
+        return checksum
+
+    async def fetch_file(self, checksum: str, into: Path) -> None:
+        from obstore.exceptions import BaseError
+
+        try:
+            found = await self._objects.get_async(self._store, table_key_of(checksum))
+            with into.open("wb") as file:
+                async for chunk in found.stream(min_chunk_size=_PART_BYTES):
+                    await asyncio.to_thread(file.write, chunk)
+        except FileNotFoundError:
+            raise missing_table(checksum) from None
+        except (BaseError, OSError) as problem:
+            raise self._failed(problem) from problem
+        await asyncio.to_thread(verify_file, checksum, into)
+
     async def listed(self, *, before: float) -> list[str]:
         """Those of a page at a time: a bucket may hold millions."""
         moment = datetime.fromtimestamp(before, UTC)
@@ -74,15 +110,17 @@ class ObjectResults(RemoteResults):
         def old() -> list[str]:
             pages = self._objects.list(self._store)
             paths = (one["path"] for page in pages for one in page if one["last_modified"] < moment)
-            names = (path.rpartition("/")[2].removesuffix(".json") for path in paths)
+            names = (path.rpartition("/")[2].removesuffix(".json").removesuffix(".parquet") for path in paths)
             return [name for name in names if is_checksum(name)]
 
         return await asyncio.to_thread(old)
 
     async def dropped(self, checksum: str, *, before: float) -> bool:
+        return await self._dropped(key_of(checksum), before) or await self._dropped(table_key_of(checksum), before)
+
+    async def _dropped(self, key: str, before: float) -> bool:
         from obstore.exceptions import BaseError
 
-        key = key_of(checksum)
         try:
             if (await self._objects.head_async(self._store, key))["last_modified"].timestamp() >= before:
                 return False

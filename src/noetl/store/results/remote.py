@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine
+from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
@@ -40,6 +41,12 @@ class RemoteResults(ABC):
     async def fetch(self, checksum: str) -> bytes: ...
 
     @abstractmethod
+    async def send_file(self, file: Path) -> str: ...
+
+    @abstractmethod
+    async def fetch_file(self, checksum: str, into: Path) -> None: ...
+
+    @abstractmethod
     async def listed(self, *, before: float) -> list[str]: ...
 
     @abstractmethod
@@ -66,6 +73,9 @@ class RemoteResults(ABC):
 
     def body(self, checksum: str) -> bytes:
         return self._blocking(self.fetch(checksum))
+
+    def table_file(self, checksum: str) -> None:
+        return None  # it is on no disk of this machine
 
     def untouched(self, *, before: float) -> list[str]:
         return self._blocking(self.listed(before=before))

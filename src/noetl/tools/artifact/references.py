@@ -16,7 +16,7 @@ from noetl.base.errors import ToolError
 from noetl.events.references import Reference
 from noetl.tools.contract import ToolContext
 
-_KEY = re.compile(r"(?:[0-9a-f]{2}/)?([0-9a-f]{64})(?:\.json)?\Z")
+_KEY = re.compile(r"(?:[0-9a-f]{2}/)?([0-9a-f]{64})(?:\.(?:json|parquet))?\Z")
 _ADDRESS = re.compile(r"noetl://([\w.-]+)/(.+)\Z")
 
 

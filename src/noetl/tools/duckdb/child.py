@@ -7,6 +7,7 @@ the folders the call names, no extension, no setting that could be changed back.
 from __future__ import annotations
 
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -17,6 +18,8 @@ from noetl.tools.child_pipes import refusal, serve_calls
 from noetl.tools.duckdb.sandboxed_connection import LOCKED, connected
 from noetl.tools.sql.answers import Allowance, SqlAnswer
 from noetl.tools.sql.plain_values import plain
+from noetl.tools.sql.requests import quoted_name
+from noetl.tools.tables.files import copy_to, scan
 
 BATCH_ROWS = 500
 
@@ -46,10 +49,16 @@ def _run(call: dict[str, Any]) -> list[SqlAnswer]:
 
 def _answers(connection: Any, call: dict[str, Any]) -> list[SqlAnswer]:
     allowance = Allowance(call["max_rows"])
+    for name, file in call.get("tables", {}).items():
+        connection.execute(f"CREATE TEMP VIEW {quoted_name(name)} AS SELECT * FROM {scan(Path(file))}")  # noqa: S608
+    statements = call["statements"]
+    if call.get("rows_file"):
+        text, params = statements[-1]
+        statements = [*statements[:-1], (_into_table(connection, text, call["rows_file"]), params)]
     if call["transaction"]:
         connection.execute("BEGIN TRANSACTION")
     try:
-        answers = [_answer(connection, text, params, allowance) for text, params in call["statements"]]
+        answers = [_answer(connection, text, params, allowance) for text, params in statements]
         if call["transaction"]:
             connection.execute("COMMIT")
     except BaseException:
@@ -57,6 +66,14 @@ def _answers(connection: Any, call: dict[str, Any]) -> list[SqlAnswer]:
             connection.execute("ROLLBACK")
         raise
     return answers
+
+
+def _into_table(connection: Any, text: str, file: str) -> str:
+    """The last statement, its rows going to a file as they are found: they are in no memory as a whole."""
+    (statement,) = connection.extract_statements(text)
+    if statement.type != duckdb.StatementType.SELECT:
+        raise ToolError("sql.input", "spec.rows: parquet keeps the rows of the last statement, which must be a query")
+    return copy_to(Path(file), statement.query.rstrip().rstrip(";") + "\n")
 
 
 def _answer(connection: Any, text: str, params: list[Any], allowance: Allowance) -> SqlAnswer:

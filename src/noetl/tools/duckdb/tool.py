@@ -11,6 +11,7 @@ import asyncio
 import os
 from collections.abc import Mapping
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -19,22 +20,22 @@ import msgspec
 from noetl.base.errors import ToolError
 from noetl.templates.sql.statements import Bound
 from noetl.tools.child_pool import ChildPool
-from noetl.tools.child_process import Program
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.duckdb.insertion import insertion_statements
 from noetl.tools.duckdb.parameters import written
 from noetl.tools.files import allowed_path
 from noetl.tools.postgres.targets import PostgresTarget, target_of
 from noetl.tools.python.limits import size_bytes
-from noetl.tools.sql.answers import SqlAnswer, reference_to, result_of
+from noetl.tools.sql.answers import SqlAnswer, check_rows, reference_to, result_of
 from noetl.tools.sql.requests import Insertion, request, with_script
 from noetl.tools.sql.transactions import keeps_transactions
+from noetl.tools.tables.files import DUCKDB, TableFiles
+from noetl.tools.tables.stored import fetched_tables, store_table, table_folder, wants_table
 
 if find_spec("duckdb") is None:  # the child imports it; say so before there is one
     raise ImportError("duckdb is not installed")
 
 STORE = "duckdb.table"
-_DUCKDB = Program(module="noetl.tools.duckdb.child", name="DuckDB", error="duckdb.error")
 MEMORY_BYTES = 1 << 30
 THREADS = 2
 MAX_THREADS = 64
@@ -42,20 +43,39 @@ MAX_THREADS = 64
 
 class DuckdbTool:
     def __init__(self) -> None:
-        self._children = ChildPool(_DUCKDB)
+        self._children, self._tables = ChildPool(DUCKDB), TableFiles()
         self._turns: WeakValueDictionary[str | None, asyncio.Lock] = WeakValueDictionary()  # by database file
 
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
         work = request(await with_script(inputs, context.data_folders), question_marks=True)
         call = _call(work, inputs, context)
         call["attach"] = await _attached(inputs.get("auth"), context)
-        answer = await self._answer(call, context.execution_id)
+        if inputs.get("tables") is None and not wants_table(context.spec):
+            return _result(work, await self._answers(call, context.execution_id))
+        with table_folder() as folder:
+            return await self._with_tables(work, call, inputs.get("tables"), context, folder)
+
+    async def _with_tables(
+        self, work: Bound | Insertion, call: dict[str, Any], tables: Any, context: ToolContext, folder: Path
+    ) -> ToolResult:
+        """The same, with tables to read, or rows that become one."""
+        files = await fetched_tables(tables, context, folder)
+        call |= {
+            "tables": {name: str(file) for name, file in files.items()},
+            "folders": [*call["folders"], str(folder)],
+        }
+        if not wants_table(context.spec) or isinstance(work, Insertion):
+            return _result(work, await self._answers(call, context.execution_id))
+        file = folder / "rows.parquet"
+        answers = await self._answers({**call, "rows_file": str(file)}, context.execution_id)
+        check_rows(answers[-1].row_count, context.spec.get("max_rows"))
+        return ToolResult(result=await store_table(file, context, self._tables))
+
+    async def _answers(self, call: dict[str, Any], execution_id: str) -> list[SqlAnswer]:
+        answer = await self._answer(call, execution_id)
         if "answers" not in answer:
             raise ToolError(answer["kind"], answer["message"], retryable=answer["retryable"])
-        answers = msgspec.convert(answer["answers"], list[SqlAnswer])
-        if isinstance(work, Insertion):
-            return ToolResult(result=reference_to(work, STORE, sum(each.row_count for each in answers)))
-        return ToolResult(result=result_of(answers), wrapped=True)
+        return msgspec.convert(answer["answers"], list[SqlAnswer])
 
     async def _answer(self, call: dict[str, Any], execution_id: str) -> dict[str, Any]:
         file = call["database"]
@@ -66,12 +86,20 @@ class DuckdbTool:
     def release(self, execution_id: str) -> None:
         """This execution is over: nothing is kept for it."""
         self._children.release(execution_id)
+        self._tables.release(execution_id)
 
     async def close(self) -> None:
         await self._children.close()
+        await self._tables.close()
 
     def helpers(self) -> dict[str, dict[str, Any]]:
         return {}
+
+
+def _result(work: Bound | Insertion, answers: list[SqlAnswer]) -> ToolResult:
+    if isinstance(work, Insertion):
+        return ToolResult(result=reference_to(work, STORE, sum(each.row_count for each in answers)))
+    return ToolResult(result=result_of(answers), wrapped=True)
 
 
 def _call(work: Bound | Insertion, inputs: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:

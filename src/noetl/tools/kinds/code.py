@@ -16,6 +16,7 @@ from noetl.tools.kinds.schema_fragments import (
     one_of,
     script_source,
 )
+from noetl.tools.kinds.sql import ROWS, TABLES
 
 _ENV = Input(name="env", schema=OBJECT, doc="Environment variables.")
 _CWD = Input(name="cwd", schema=TEXT, doc="Folder to run in.")
@@ -91,8 +92,19 @@ PYTHON = ToolKind(
             read_strictly=True,
         ),
         Input(name="script", schema=script_source("file"), doc="The program kept in a file.", read_strictly=True),
+        TABLES,
     ),
-    spec=(_ISOLATION, _SANDBOX),
+    spec=(
+        _ISOLATION,
+        _SANDBOX,
+        ROWS,
+        Input(
+            name="tables",
+            schema=one_of("path", "arrow", "pandas"),
+            doc="What the variables of tables are: the path of a Parquet file, or a table of pyarrow or pandas; path "
+            "when left out.",
+        ),
+    ),
     one_of=(("code", "script"),),
     defaults={"timeout": 300},
 )

@@ -83,6 +83,16 @@ _KEY = Input(
 )
 _NEEDED = (("command", "query", "script", "table"),)
 _MAX_ROWS = Input(name="max_rows", schema=COUNT, doc="Most rows a statement may return; more is result.too_large.")
+TABLES = Input(
+    name="tables",
+    schema=OBJECT,
+    doc='Tables of earlier tasks, by the name they have here: {orders: "{{ load.ref }}"}.',
+)
+ROWS = Input(
+    name="rows",
+    schema=one_of("inline", "parquet"),
+    doc="parquet keeps the rows as a table in the results store and returns its reference; inline when left out.",
+)
 _TRANSACTION = Input(name="transaction", schema=FLAG, doc="Run all statements in one transaction; true when left out.")
 
 POSTGRES = ToolKind(
@@ -103,6 +113,7 @@ POSTGRES = ToolKind(
         Input(name="exactly_once", schema=FLAG, doc="Skip a repeated run whose effect is recorded."),
         _TRANSACTION,
         _MAX_ROWS,
+        ROWS,
     ),
     one_of=_NEEDED,
     unwraps=True,
@@ -113,8 +124,8 @@ DUCKDB = ToolKind(
     name="duckdb",
     error_kinds=("duckdb.error", "sql.fragment", "sql.input"),
     doc="Runs SQL on DuckDB, in memory or on a database file.",
-    inputs=(*_TEXTS, _MODE, _KEY, DATABASE, AUTH),
-    spec=(Input(name="threads", schema=COUNT, doc="Threads it may use."), _TRANSACTION, _MAX_ROWS),
+    inputs=(*_TEXTS, _MODE, _KEY, DATABASE, TABLES, AUTH),
+    spec=(Input(name="threads", schema=COUNT, doc="Threads it may use."), _TRANSACTION, _MAX_ROWS, ROWS),
     one_of=_NEEDED,
     unwraps=True,
     defaults={"timeout": 300},
@@ -137,7 +148,7 @@ SQL = ToolKind(
         Input(name="database", schema=TEXT, doc="Database, in place of that of the credential."),
         AUTH,
     ),
-    spec=(Input(name="isolation", schema=TEXT, doc="Transaction isolation level."), _TRANSACTION, _MAX_ROWS),
+    spec=(Input(name="isolation", schema=TEXT, doc="Transaction isolation level."), _TRANSACTION, _MAX_ROWS, ROWS),
     one_of=_NEEDED,
     unwraps=True,
     defaults={"timeout": 300},
@@ -157,7 +168,7 @@ SNOWFLAKE = ToolKind(
         Input(name="role", schema=TEXT, doc="Role to take."),
         AUTH,
     ),
-    spec=(_TRANSACTION, _MAX_ROWS),
+    spec=(_TRANSACTION, _MAX_ROWS, ROWS),
     one_of=_NEEDED,
     unwraps=True,
     open_inputs=True,

@@ -125,7 +125,11 @@ STORAGE = ToolKind(
             aliases=("uri",),
         ),
         Input(name="target", schema=_COPY, doc="With copy: the URL of the copy, or {url, auth}.", read_strictly=True),
-        Input(name="data", schema=ANYTHING, doc="With put: the value. Text as it is, anything else as JSON."),
+        Input(
+            name="data",
+            schema=ANYTHING,
+            doc="With put: the value. Text as it is, a table as Parquet, anything else as JSON.",
+        ),
         Input(
             name="format",
             schema=one_of("auto", "json", "text", "base64"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import asyncpg  # type: ignore[import-untyped]
@@ -13,8 +14,10 @@ from noetl.base.errors import ToolError
 from noetl.templates.sql.statements import Bound, Statement
 from noetl.tools.postgres.failures import pg_error
 from noetl.tools.postgres.parameters import Typed, shares_templates
+from noetl.tools.postgres.table_rows import copy_rows
 from noetl.tools.postgres.values import row_of
 from noetl.tools.sql.answers import Allowance, SqlAnswer
+from noetl.tools.tables.files import TypedColumn
 
 BATCH_ROWS = 500
 GRACE_S = 2.0  # the server ends a statement by itself when its worker is gone and cannot
@@ -42,6 +45,15 @@ class PostgresSession:
     async def run(self, bound: Bound) -> list[SqlAnswer]:
         """Run statements within the transaction that is open."""
         return [await self._answer(statement) for statement in bound.statements]
+
+    async def copy_last(self, bound: Bound, csv: Path) -> tuple[list[TypedColumn], int]:
+        """Run statements within the transaction that is open; the rows of the last one go to a file. Returns their
+        columns and number."""
+        *before, last = bound.statements
+        for statement in before:
+            await self._answer(statement)
+        prepared, values = await self._prepared(last)
+        return await copy_rows(self._connection, prepared, values, csv)
 
     async def run_singly(self, bound: Bound) -> list[SqlAnswer]:
         """Run statements each by itself, or in the transactions they begin themselves."""

@@ -20,10 +20,12 @@ from noetl.tools.postgres.insertion import insert
 from noetl.tools.postgres.pools import PostgresPools
 from noetl.tools.postgres.session import PostgresSession
 from noetl.tools.postgres.targets import target_of
-from noetl.tools.sql.answers import reference_to, result_of
+from noetl.tools.sql.answers import check_rows, reference_to, result_of
 from noetl.tools.sql.new_rows import new_rows
 from noetl.tools.sql.requests import Insertion, request, with_script
 from noetl.tools.sql.transactions import keeps_transactions
+from noetl.tools.tables.files import TableFiles
+from noetl.tools.tables.stored import store_table, table_folder, wants_table
 from noetl.tools.trigger_source import TriggerBatch, TriggerPoll
 
 STORE = "postgres.table"
@@ -34,7 +36,7 @@ Work = Bound | Insertion
 
 class PostgresTool:
     def __init__(self) -> None:
-        self._pools = PostgresPools()
+        self._pools, self._tables = PostgresPools(), TableFiles()
 
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
         work = request(await with_script(inputs, context.data_folders))
@@ -44,12 +46,29 @@ class PostgresTool:
         reached = self._pools.connection(target, context.addresses, size=spec.get("pool_size"), connect_s=connect_s)
         async with reached as connection:
             with as_tool_errors():
-                result = await _run(work, connection, PostgresSession(connection, spec, total_s), context)
+                session = PostgresSession(connection, spec, total_s)
+                if wants_table(spec) and isinstance(work, Bound):
+                    return await self._table(work, session, context)
+                result = await _run(work, connection, session, context)
         return ToolResult(
             result=result,
             wrapped=isinstance(work, Bound),
             helpers={HELPER: {"code": SUCCESS, "message": None}},
         )
+
+    async def _table(self, work: Bound, session: PostgresSession, context: ToolContext) -> ToolResult:
+        """The rows of the last statement as a table."""
+        if context.spec.get("exactly_once") or context.spec.get("transaction") is False or keeps_transactions(work):
+            raise ToolError("sql.input", "spec.rows: parquet needs one transaction, and cannot be exactly_once")
+        with table_folder() as folder:
+            csv, file = folder / "rows.csv", folder / "rows.parquet"
+            async with session.transaction():
+                columns, count = await session.copy_last(work, csv)
+            check_rows(count, context.spec.get("max_rows"))
+            await self._tables.from_csv(context.execution_id, csv, columns, file)
+            csv.unlink()
+            result = await store_table(file, context, self._tables)
+        return ToolResult(result=result, helpers={HELPER: {"code": SUCCESS, "message": None}})
 
     async def poll(self, inputs: Mapping[str, Any], poll: TriggerPoll, context: ToolContext) -> TriggerBatch:
         """Rows that a query finds after the cursor."""
@@ -60,8 +79,12 @@ class PostgresTool:
         await self.run({"command": "SELECT 1", **inputs}, context)
         return f"connected to the {target_of(inputs.get('auth'), context)}"
 
+    def release(self, execution_id: str) -> None:
+        self._tables.release(execution_id)
+
     async def close(self) -> None:
         await self._pools.close()
+        await self._tables.close()
 
     def helpers(self) -> dict[str, dict[str, Any]]:
         return {HELPER: {"code": None, "message": None}}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple
 
 from noetl.tools.python.process import PythonChild
@@ -34,10 +35,13 @@ class PythonChildren:
         self._template: asyncio.Task[TemplateClient] | None = None
         self._chances = _CHANCES if template else 0
 
-    async def take(self, execution_id: str, *, fresh: bool, sandbox: Sandbox | None = None) -> PythonChild:
-        """A child that is nobody else's until it is given back. One in a sandbox is always a fresh one."""
+    async def take(
+        self, execution_id: str, *, fresh: bool, sandbox: Sandbox | None = None, folder: Path | None = None
+    ) -> PythonChild:
+        """A child that is nobody else's until it is given back. One in a sandbox is always a fresh one, and has
+        `folder` for its files."""
         if sandbox is not None:
-            apart = await PythonChild.start(None, sandbox)
+            apart = await PythonChild.start(None, sandbox, folder)
             self._all.add(apart)
             return apart
         if not fresh and (child := self._idle_one(execution_id)) is not None:

@@ -11,6 +11,7 @@ import signal
 import socket
 import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -97,7 +98,9 @@ class PythonChild:
         self._usable = True
 
     @classmethod
-    async def start(cls, template: TemplateClient | None, sandbox: Sandbox | None = None) -> PythonChild:
+    async def start(
+        cls, template: TemplateClient | None, sandbox: Sandbox | None = None, folder: Path | None = None
+    ) -> PythonChild:
         """Forked from the template, else a program of its own, in a sandbox if there is to be one. TemplateGoneError
         when the former cannot be."""
         ours, theirs = socket.socketpair()
@@ -107,7 +110,7 @@ class PythonChild:
             if template is not None:
                 pid, ended = await template.fork(theirs.fileno(), output.writer)
             else:
-                pid, ended = await _spawned(theirs, output.writer, sandbox)
+                pid, ended = await _spawned(theirs, output.writer, sandbox, folder)
         except BaseException:
             ours.close()
             output.close()
@@ -186,10 +189,12 @@ class PythonChild:
         await asyncio.shield(self._ended)
 
 
-async def _spawned(conversation: socket.socket, output: int, sandbox: Sandbox | None) -> tuple[int, Ended]:
+async def _spawned(
+    conversation: socket.socket, output: int, sandbox: Sandbox | None, folder: Path | None
+) -> tuple[int, Ended]:
     program = [sys.executable, "-I", str(ENTRY), "child"]
     if sandbox is not None:
-        program = await sandboxed(sandbox, program, reads=[str(ENTRY.parent)])
+        program = await sandboxed(sandbox, program, folder=folder, reads=[str(ENTRY.parent)])
     process = await asyncio.create_subprocess_exec(
         *program,
         stdin=conversation.fileno(),

@@ -9,9 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from noetl.base.errors import ToolError
+from noetl.templates.sql.constants import quoted
 from noetl.tools.contract import UNKNOWN, ToolContext, ToolResult
 from noetl.tools.python.children import PythonChildren
 from noetl.tools.python.context_reads import NAME as CONTEXT
@@ -20,32 +24,65 @@ from noetl.tools.python.libs import imports_of
 from noetl.tools.python.limits import default_limits, limits_of
 from noetl.tools.sandbox import sandbox_of
 from noetl.tools.script_files import read_script
+from noetl.tools.tables.files import TableFiles, copy_to
+from noetl.tools.tables.stored import fetched_tables, store_table, table_folder, wants_table
 
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
 _AS_ONE_MAPPING = frozenset({"args", "input_data"})
+_TABLE_KINDS = ("path", "arrow", "pandas")
 
 
 class PythonTool:
     def __init__(self) -> None:
-        self._children = PythonChildren()
+        self._children, self._tables = PythonChildren(), TableFiles()
 
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
         request = await _request(inputs, context)
+        if inputs.get("tables") is None and not wants_table(context.spec):
+            return _result(await self._answer(request, context))
+        with table_folder() as folder:
+            return await self._with_tables(request, inputs.get("tables"), context, folder)
+
+    async def _with_tables(
+        self, request: dict[str, Any], tables: Any, context: ToolContext, folder: Path
+    ) -> ToolResult:
+        """The same, with tables to read, or a result that becomes one."""
+        kind = str(context.spec.get("tables") or "path")
+        if kind not in _TABLE_KINDS:
+            raise ToolError("py.exception", f'spec.tables "{kind}" is not known: {", ".join(_TABLE_KINDS)}')
+        files = await fetched_tables(tables, context, folder)
+        request |= {"tables": {name: str(file) for name, file in files.items()}, "tables_as": kind}
+        if not wants_table(context.spec):
+            return _result(await self._answer(request, context, folder))
+        written, file = folder / "written", folder / "rows.parquet"
+        result = _result(await self._answer({**request, "rows_file": str(written)}, context, folder))
+        owner = context.execution_id
+        if result.result == "json":
+            rows = f"read_json({quoted(str(written))}, format = 'newline_delimited')"
+            await self._tables.sql(owner, folder, copy_to(file, f"SELECT * FROM {rows}"))  # noqa: S608  a path of ours
+        else:
+            written.rename(file)
+        return msgspec.structs.replace(result, result=await store_table(file, context, self._tables))
+
+    async def _answer(
+        self, request: dict[str, Any], context: ToolContext, folder: Path | None = None
+    ) -> dict[str, Any]:
         sandbox = sandbox_of(context.spec, is_required=context.sandbox)
         fresh = sandbox is not None or context.spec.get("isolation") == "fresh"
-        child = await self._children.take(context.execution_id, fresh=fresh, sandbox=sandbox)
+        child = await self._children.take(context.execution_id, fresh=fresh, sandbox=sandbox, folder=folder)
         try:
-            answer = await child.call(request, context.printed)
+            return await child.call(request, context.printed)
         finally:
             await self._children.give_back(context.execution_id, child, fresh=fresh)
-        return _result(answer)
 
     def release(self, execution_id: str) -> None:
         """This execution is over: nothing of it is kept."""
         self._children.release(execution_id)
+        self._tables.release(execution_id)
 
     async def close(self) -> None:
         await self._children.close()
+        await self._tables.close()
 
     def helpers(self) -> dict[str, dict[str, Any]]:
         return {"py": {"exception": None}}

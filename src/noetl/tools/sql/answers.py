@@ -45,11 +45,16 @@ class Allowance:
 
     def take(self, rows: list[dict[str, Any]], count: int) -> None:
         """Count a batch; `count` is how many rows its statement has given by now. ToolError `result.too_large`."""
-        if self._max_rows is not None and count > self._max_rows:
-            raise _too_large(f"more than {self._max_rows} rows, which is spec.max_rows")
+        check_rows(count, self._max_rows)
         self._bytes -= len(msgspec.json.encode(rows))
         if self._bytes < 0:
             raise _too_large(f"more than {MAX_RESULT_BYTES >> 20} MiB")
+
+
+def check_rows(count: int, max_rows: int | None) -> None:
+    """ToolError `result.too_large` for more rows than `spec.max_rows`."""
+    if max_rows is not None and count > max_rows:
+        raise _too_large(f"more than {max_rows} rows, which is spec.max_rows")
 
 
 def _too_large(what: str) -> ToolError:

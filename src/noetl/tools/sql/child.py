@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,14 +14,16 @@ from noetl.base.addresses.policy import AddressPolicy
 from noetl.base.errors import ToolError
 from noetl.tools.child_pipes import serve_calls
 from noetl.tools.guarded_sockets import GuardedSockets
-from noetl.tools.sql.answers import Allowance, SqlAnswer
+from noetl.tools.sql.answers import Allowance, SqlAnswer, check_rows
 from noetl.tools.sql.connection import Connection
 from noetl.tools.sql.engines import engine_of
 from noetl.tools.sql.insertions import insertions
 from noetl.tools.sql.plain_values import plain
 from noetl.tools.sql.rendering import rendered
+from noetl.tools.sql.row_file import RowFile
 
 BATCH_ROWS = 500
+FILE_ROWS = 5_000
 _sockets = GuardedSockets(AddressPolicy())
 _reached: list[str] = []  # the database of this call, once it is reached: what is refused later is something else
 
@@ -32,7 +35,8 @@ def serve() -> None:
 
 def _answer_to(call: dict[str, Any]) -> bytes:
     try:
-        return msgspec.json.encode({"answers": _run(call)})
+        answers = _run(call)
+        return msgspec.json.encode({"answers": answers, "columns": call.get("columns")})
     except ToolError as problem:
         told = {"kind": problem.kind, "message": problem.message, "retryable": problem.retryable, **problem.details}
     except Exception as problem:
@@ -64,7 +68,25 @@ def _answers(connection: sqlalchemy.Connection, call: dict[str, Any]) -> list[Sq
         statements = insertions(insertion, connection.dialect)
         return [SqlAnswer([], [], _inserted(connection, text, rows)) for text, rows in statements]
     allowance = Allowance(call["max_rows"])
+    if call.get("rows_file"):
+        *before, last = call["statements"]
+        answers = [_answer(connection, parts, allowance) for parts in before]
+        return [*answers, _into_file(connection, last, call)]
     return [_answer(connection, parts, allowance) for parts in call["statements"]]
+
+
+def _into_file(connection: sqlalchemy.Connection, parts: list[Any], call: dict[str, Any]) -> SqlAnswer:
+    """The rows of the last statement go to a file as they are fetched; `columns` of the call become their types."""
+    text, values = rendered(parts, connection.dialect)
+    result = connection.exec_driver_sql(text, values)
+    if not result.returns_rows:
+        raise ToolError("sql.input", "spec.rows: parquet keeps the rows of the last statement, which gives none")
+    file = RowFile(Path(call["rows_file"]), [str(name) for name in result.keys()])  # noqa: SIM118  it is no mapping
+    while batch := result.fetchmany(FILE_ROWS):
+        file.write(batch)
+        check_rows(file.row_count, call["max_rows"])
+    call["columns"] = file.close()
+    return SqlAnswer([], [one.name for one in call["columns"]], file.row_count)
 
 
 def _inserted(connection: sqlalchemy.Connection, text: str, rows: list[Any]) -> int:

@@ -25,6 +25,8 @@ from noetl.tools.sql.dialects import DIALECTS, SqlDialect
 from noetl.tools.sql.new_rows import new_rows
 from noetl.tools.sql.requests import Insertion, request, with_script
 from noetl.tools.sql.transactions import keeps_transactions
+from noetl.tools.tables.files import TableFiles, TypedColumn
+from noetl.tools.tables.stored import store_table, table_folder, wants_table
 from noetl.tools.trigger_source import TriggerBatch, TriggerPoll
 
 if find_spec("sqlalchemy") is None:  # the child imports it; say so before there is one
@@ -38,7 +40,7 @@ class SqlTool:
     """`program` is what the child runs: another one in tests, whose drivers are in an environment of their own."""
 
     def __init__(self, program: Program = _PROGRAM) -> None:
-        self._children = ChildPool(program)
+        self._children, self._tables = ChildPool(program), TableFiles()
 
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
         if context.spec.get("exactly_once"):
@@ -49,11 +51,23 @@ class SqlTool:
         call["transaction"] = context.spec.get("transaction") is not False and not (
             isinstance(work, Bound) and keeps_transactions(work)
         )
+        if wants_table(context.spec) and isinstance(work, Bound):
+            return await self._table(call, context)
         answer = await self._children.call(context.execution_id, call)
         answers = msgspec.convert(answer["answers"], list[SqlAnswer])
         if isinstance(work, Insertion):
             return ToolResult(result=reference_to(work, "sql.table", sum(each.row_count for each in answers)))
         return ToolResult(result=result_of(answers), wrapped=True)
+
+    async def _table(self, call: dict[str, Any], context: ToolContext) -> ToolResult:
+        """The rows of the last statement as a table."""
+        with table_folder() as folder:
+            csv, file = folder / "rows.csv", folder / "rows.parquet"
+            answer = await self._children.call(context.execution_id, {**call, "rows_file": str(csv)})
+            columns = msgspec.convert(answer["columns"], list[TypedColumn])
+            await self._tables.from_csv(context.execution_id, csv, columns, file)
+            csv.unlink()
+            return ToolResult(result=await store_table(file, context, self._tables))
 
     async def poll(self, inputs: Mapping[str, Any], poll: TriggerPoll, context: ToolContext) -> TriggerBatch:
         """Rows that a query finds after the cursor."""
@@ -68,9 +82,11 @@ class SqlTool:
 
     def release(self, execution_id: str) -> None:
         self._children.release(execution_id)
+        self._tables.release(execution_id)
 
     async def close(self) -> None:
         await self._children.close()
+        await self._tables.close()
 
     def helpers(self) -> dict[str, dict[str, Any]]:
         return {}

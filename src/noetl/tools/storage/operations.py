@@ -143,7 +143,9 @@ async def _copy(store: ObjectStore, key: str, request: StorageRequest, proxy: st
         raise ToolError("storage.input", "copy needs two URLs that name objects")
     result = {"url": str(request.target.location), "source": str(request.source.location)}
     source, into = request.source, request.target
-    if source.fields == into.fields and source.location.bucket == into.location.bucket:
+    # Two data folders are two stores, though neither has a bucket or a credential.
+    within = getattr(store, "prefix", None) == getattr(target, "prefix", None)
+    if within and source.fields == into.fields and source.location.bucket == into.location.bucket:
         size = (await obstore.head_async(store, key))["size"]
         if size <= _COPY_BYTES:
             with suppress(NotSupportedError):

@@ -13,10 +13,13 @@ from typing import Any
 
 import msgspec
 
+from noetl.base.errors import ToolError
 from noetl.tools.child_pool import ChildPool
 from noetl.tools.child_process import Program
 from noetl.tools.contract import ToolContext, ToolResult
+from noetl.tools.files import allowed_path
 from noetl.tools.storage.inputs import request_of
+from noetl.tools.tables.stored import fetched_table, table_folder, table_in
 from noetl.tools.trigger_source import TriggerBatch, TriggerItem, TriggerPoll
 
 if find_spec("obstore") is None:  # the child imports it; say so before there is one
@@ -30,9 +33,32 @@ class StorageTool:
         self._children = ChildPool(_PROGRAM)
 
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        if inputs.get("op", inputs.get("operation")) == "put" and table_in(inputs.get("data")) is not None:
+            return await self._put_table(inputs, context)
         request = msgspec.to_builtins(request_of(inputs, context))
         answer = await self._children.call(context.execution_id, request)
         return ToolResult(result=answer["result"])
+
+    async def _put_table(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        """A table is written as the file that it is, streamed by a copy."""
+        for name in ("format", "media_type", "if_match"):
+            if inputs.get(name) is not None:
+                raise ToolError("storage.input", f'"{name}" is not for a table, which is written as Parquet')
+        target_of = request_of({**inputs, "data": ""}, context).source.location  # before a large file is fetched
+        if target_of.provider == "file":
+            allowed_path(target_of.key, context.data_folders, kind="storage.input")
+        with table_folder() as folder:
+            file = await fetched_table(inputs["data"], context, folder / "table.parquet")
+            target: dict[str, Any] = {"url": inputs.get("url"), "auth": inputs.get("auth")}
+            copy = {
+                "op": "copy",
+                "url": f"file:{file}",
+                "target": {name: value for name, value in target.items() if value is not None},
+                **({"if_absent": inputs["if_absent"]} if inputs.get("if_absent") is not None else {}),
+            }
+            within = msgspec.structs.replace(context, data_folders=(*context.data_folders, str(folder)))
+            copied = await self.run(copy, within)
+        return ToolResult(result={name: value for name, value in copied.result.items() if name != "source"})
 
     async def poll(self, inputs: Mapping[str, Any], poll: TriggerPoll, context: ToolContext) -> TriggerBatch:
         """Objects that are new or changed since the cursor, the oldest first."""

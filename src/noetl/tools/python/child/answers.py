@@ -19,11 +19,22 @@ def outcome_of(call: dict[str, Any], captured: Captured) -> dict[str, Any]:
     sys.stdout = sys.stderr = captured
     try:
         limit(call["limits"])
-        return {"ok": True, "result": run(call)}
+        return {"ok": True, "result": result_of(call)}
     except BaseException as problem:  # the code may raise anything, SystemExit and KeyboardInterrupt included
         return {"ok": False, **exception_data(problem, call)}
     finally:
         flush()
+
+
+def result_of(call: dict[str, Any]) -> Any:
+    """What the code gives; with `rows_file`, what it has written there as a table."""
+    if not call.get("tables") and not call.get("rows_file"):
+        return run(call)
+    from . import tables  # noqa: TID252, few tasks need it
+
+    names = {**call["names"], **tables.opened(call["tables"], call["tables_as"])}
+    value = run({**call, "names": names})
+    return tables.write(value, call["rows_file"]) if call.get("rows_file") else value
 
 
 def encoded(outcome: dict[str, Any], **more: Any) -> bytes:

@@ -1,0 +1,59 @@
+"""Tasks that hand tables to each other, with a results store and all tools around them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from noetl.base.redaction import Redactor
+from noetl.events.outcomes import Outcome
+from noetl.events.references import Reference
+from noetl.store.results.files import MemoryResults, table_reference
+from noetl.tools.registry import Registry
+from tests.tools.sql_tasks import outcome_of
+
+
+class TableTasks:
+    """`secrets` are what the execution has read so far."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.results, self.tools = folder, MemoryResults(), Registry()
+        self.secrets: list[str] = []
+
+    async def outcome(self, kind: str, inputs: dict[str, Any], **spec: Any) -> Outcome:
+        return await outcome_of(
+            self.tools.tool(kind),
+            inputs,
+            spec,
+            keep=self.results.put,
+            load=self.results.load,
+            keep_table=self.keep,
+            fetch_table=self.fetch,
+            secret_forms=lambda: Redactor(self.secrets).forms,
+            tool=self.tools.tool,
+            data_folders=(str(self.folder),),
+        )
+
+    async def run(self, kind: str, inputs: dict[str, Any], **spec: Any) -> Any:
+        outcome = await self.outcome(kind, inputs, **spec)
+        assert outcome.error is None, outcome.error
+        return outcome.result
+
+    async def error(self, kind: str, inputs: dict[str, Any], **spec: Any) -> Any:
+        outcome = await self.outcome(kind, inputs, **spec)
+        assert outcome.error is not None, outcome.result
+        return outcome.error
+
+    async def rows(self, ref: Any, query: str = "SELECT * FROM t") -> Any:
+        """Rows of a table, as the next task reads them."""
+        return (await self.run("duckdb", {"query": query, "tables": {"t": ref}}))["data"]
+
+    async def keep(self, file: Path) -> Reference:
+        return table_reference("memory", await self.results.send_file(file), file.stat().st_size)
+
+    async def fetch(self, reference: Reference, into: Path) -> None:
+        await self.results.fetch_file(reference.checksum, into)
+
+    async def close(self) -> None:
+        await self.tools.close()
+        self.results.close()
