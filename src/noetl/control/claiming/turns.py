@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+import msgspec
+
 from noetl.base.clock import Clock
 from noetl.base.errors import BackendError, NoetlError, UnreadableError
 from noetl.control.claiming.claims import Claims
@@ -16,7 +18,12 @@ from noetl.control.commit.group_commit import DecideAgainError, GroupCommit
 from noetl.control.commit.sharing import SharingPolicy
 from noetl.engine.commands import RecordReport
 from noetl.engine.decision import Decision
-from noetl.events.orders import Order, Report, ReportResult, Turn, TurnAnswer
+from noetl.events.case_runs import CaseStarted
+from noetl.events.orders import Order, Report, ReportResult, Timed, Turn, TurnAnswer
+from noetl.events.steps import StepFailed
+from noetl.events.tasks import TaskProcessed
+
+MOST_ENTRIES = 64  # of a report that are decided at once
 
 
 class Turns:
@@ -30,7 +37,8 @@ class Turns:
         """Where executions are isolated, every report is decided for itself: what is contested by another server does
         not hold up the rest."""
         if self._policy.isolates_executions:
-            recorded = [(report.execution_id, partial(self._record_safely, report)) for report in turn.reports]
+            parts = [split_report(report) for report in turn.reports]
+            recorded = [(one.execution_id, partial(self._record_safely, one)) for part in parts for one in part]
             claimed = (None, partial(self._claims.claim, turn))
             *decisions, orders = await self._group_commit.decide_each([*recorded, claimed])
             # After all of them: what could be stored is stored. The worker repeats the turn, and a report that was
@@ -38,7 +46,9 @@ class Turns:
             for one in (*decisions, orders):
                 if isinstance(one, BaseException):
                     raise one
-            return self._answer(turn, decisions, orders)
+            left = iter(decisions)
+            whole = [_joined_decisions([next(left) for _ in part]) for part in parts]
+            return self._answer(turn, whole, orders)
 
         async def decided(batch: CommitBatch) -> TurnAnswer:
             decisions = [await self._record(report, batch) for report in turn.reports]
@@ -78,3 +88,31 @@ class Turns:
             quarantine.note(report.execution_id, problem)
             # Undo what it touched, then decide again: the quarantine above refuses the report this time.
             raise DecideAgainError from problem
+
+
+def split_report(report: Report) -> list[Report]:
+    """A long report in parts that are decided one after another, so that nobody else waits for all of it (P8)."""
+    entries = report.entries
+    if len(entries) <= MOST_ENTRIES or any(_is_of_the_whole(timed) for timed in entries):
+        return [report]
+    parts = (entries[at : at + MOST_ENTRIES] for at in range(0, len(entries), MOST_ENTRIES))
+    return [msgspec.structs.replace(report, entries=part) for part in parts]
+
+
+def _is_of_the_whole(timed: Timed) -> bool:
+    """What iterations of one report write is compared at one moment (O-15), and a failed step ends all of them."""
+    entry = timed.entry
+    if isinstance(entry, TaskProcessed | CaseStarted):
+        return bool(entry.decision.set_ctx)
+    return isinstance(entry, StepFailed)
+
+
+def _joined_decisions(parts: Sequence[Decision]) -> Decision:
+    """What its parts came to, as one. A part may find what an earlier one has ended, or what an earlier turn has
+    recorded: the report is accepted then. One that came under a lease which is over says so."""
+    if len(parts) == 1:
+        return parts[0]
+    verdicts = [part.verdict for part in parts]
+    first = (ReportResult.FENCED, ReportResult.REFUSED, ReportResult.ACCEPTED)
+    verdict = next((one for one in first if one in verdicts), verdicts[-1])
+    return Decision(verdict=verdict, stopped=tuple(path for part in parts for path in part.stopped))

@@ -21,8 +21,9 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any, Protocol, TypeVar
 
 from noetl.base.errors import BackendError, UnfitError
@@ -42,6 +43,9 @@ _FIRST_S, _LONGEST_S = 0.001, 0.2
 # Of one execution in one batch, after which its further reports wait for the next one. A loop reports thousands of
 # iterations at once, and everybody in the batch would wait for all of them; a crowd of small executions has no limit.
 MOST_EVENTS = 256
+# The same where somebody else waits for the batch to end (P8). Alone, a loop has larger batches: a flush costs as much
+# as some thirty events.
+SHARED_EVENTS = 64
 
 
 class DecideAgainError(Exception):
@@ -275,7 +279,9 @@ class GroupCommit:
         pending = deque(requests)
         while pending:
             request = pending.popleft()
-            if _is_to_wait(request, batch, held_back):
+            if request.subject is not None and batch.event_count(request.subject) >= SHARED_EVENTS:
+                await asyncio.sleep(0)  # whoever has come meanwhile is in the queue now, and is not to wait for long
+            if self._is_to_wait(request, batch, held_back, pending):
                 held_back.append(request)
                 continue
             try:
@@ -302,6 +308,23 @@ class GroupCommit:
         self._waiting[:0] = [one for one in held_back if one.enqueue()]  # before all that has come since
         return decided
 
+    def _is_to_wait(
+        self,
+        request: PendingDecision,
+        batch: CommitBatch,
+        held_back: Sequence[PendingDecision],
+        pending: Iterable[PendingDecision],
+    ) -> bool:
+        """Whether its execution has had its share of this batch, or something waits that was asked for before it."""
+        if request.group is not None and any(one.group is request.group for one in held_back):
+            return True
+        if request.subject is None:
+            return False
+        events = batch.event_count(request.subject)
+        if events >= MOST_EVENTS:
+            return True
+        return events >= SHARED_EVENTS and any(map(request.is_in_the_way_of, chain(pending, self._waiting)))
+
     def _undo(
         self, batch: CommitBatch, request: PendingDecision, decided: list[PendingDecision]
     ) -> list[PendingDecision]:
@@ -314,13 +337,6 @@ class GroupCommit:
         batch.drop(spoiled)
         self._memory.forget(spoiled)
         return broken
-
-
-def _is_to_wait(request: PendingDecision, batch: CommitBatch, held_back: list[PendingDecision]) -> bool:
-    """Whether its execution has had its share of this batch, or something waits that was asked for before it."""
-    if request.group is not None and any(one.group is request.group for one in held_back):
-        return True
-    return request.subject is not None and batch.event_count(request.subject) >= MOST_EVENTS
 
 
 async def _fetch_missing(away: ResultNotLoadedError, requests: list[PendingDecision]) -> bool:

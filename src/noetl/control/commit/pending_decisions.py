@@ -44,6 +44,13 @@ class PendingDecision:
         # Before its batch runs: a decision that is postponed during it may queue again.
         self._is_queued = False
 
+    def is_in_the_way_of(self, other: PendingDecision) -> bool:
+        """Whether `other` is about another execution, as far as that is known, and somebody waits for it. What a turn
+        claims comes after its reports in any case."""
+        if other.subject is not None:
+            return other.subject != self.subject
+        return other.group is None and other.answer is not None
+
     async def try_again(self, batch: CommitBatch) -> None:
         """Decide it, for the first time or anew."""
         self.problem, self.touched, self.tries = None, set(), self.tries + 1
