@@ -38,7 +38,8 @@ def _iterations(order: Order, number: int) -> list[Entry]:
 
 async def _busy(control_plane: ControlPlane, number: int = 200) -> Report:
     await control_plane.start(LOOP, execution_id="busy")
-    return control_plane.report(order := await control_plane.claim(), *_iterations(order, number))
+    order = await control_plane.claim()
+    return control_plane.report(order, *_iterations(order, number))
 
 
 def _of_busy(control_plane: ControlPlane, commits: int) -> list[int]:
