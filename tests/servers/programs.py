@@ -20,14 +20,16 @@ FOLDER = "{folder}"
 class ServedProgram:
     """A program with a free port and a folder of its own; `{port}` and `{folder}` stand for them in its command."""
 
-    def __init__(self, command: Sequence[str], *, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, command: Sequence[str], *, environment: Mapping[str, str] | None = None, stdin: int | None = None
+    ) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="noetl-test-server-"))
         self.port = free_port()
         filled = [part.replace(PORT, str(self.port)).replace(FOLDER, str(self.folder)) for part in command]
         self.prepare()
         self._log = (self.folder / "server.log").open("wb")
         self.process = subprocess.Popen(
-            filled, stdout=self._log, stderr=subprocess.STDOUT, cwd=self.folder, env=environment
+            filled, stdin=stdin, stdout=self._log, stderr=subprocess.STDOUT, cwd=self.folder, env=environment
         )
         atexit.register(self.stop)
         self._wait()
@@ -54,5 +56,7 @@ class ServedProgram:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
+        if self.process.stdin is not None:
+            self.process.stdin.close()
         self._log.close()
         shutil.rmtree(self.folder, ignore_errors=True)

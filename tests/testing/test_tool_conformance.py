@@ -15,6 +15,7 @@ from noetl.testing.tool_conformance import ToolConformance
 from noetl.tools.amqp.tool import AmqpTool
 from noetl.tools.container.tool import ContainerTool
 from noetl.tools.contract import ToolContext, ToolResult
+from noetl.tools.dask.tool import DaskTool
 from noetl.tools.dbt.tool import DbtTool
 from noetl.tools.dlt.tool import DltTool
 from noetl.tools.email.tool import EmailTool
@@ -53,6 +54,13 @@ class TestContainer(ToolConformance):
 
     def with_secret(self, secret: str, port: int) -> dict[str, Any]:
         return {"image": "busy:1", "auth": {"server": f"http://localhost:{port}", "token": secret}}
+
+
+class TestDask(ToolConformance):
+    tool, kind, drivers = DaskTool, KINDS["dask"], ("distributed",)
+
+    def wrong(self) -> list[dict[str, Any]]:
+        return [{"code": ""}, {"code": "result = 1", "auth": "nowhere"}, {"code": "result = 1", "args": [1]}]
 
 
 class TestDbt(ToolConformance):

@@ -21,6 +21,7 @@ BUILT_IN = {
     "artifact": "noetl.tools.artifact.tool:ArtifactTool",
     "container": "noetl.tools.container.tool:ContainerTool",
     "convert": "noetl.tools.convert.tool:ConvertTool",
+    "dask": "noetl.tools.dask.tool:DaskTool",
     "dbt": "noetl.tools.dbt.tool:DbtTool",
     "dlt": "noetl.tools.dlt.tool:DltTool",
     "duckdb": "noetl.tools.duckdb.tool:DuckdbTool",
@@ -58,6 +59,7 @@ _CALLED_ALIKE = (
     *(
         "amqp",
         "convert",
+        "dask",
         "dbt",
         "dlt",
         "duckdb",
@@ -76,12 +78,13 @@ _CALLED_ALIKE = (
     ),
 )
 EXTRAS = {**{name: name for name in _CALLED_ALIKE}, "gcs": "storage", "sftp": "ssh"}
-OF_INTERPRETERS = frozenset({"dbt", "dlt"})  # extras that may be installed elsewhere (`tools.interpreters`)
+OF_INTERPRETERS = frozenset({"dask", "dbt", "dlt"})  # extras that may be installed elsewhere (`tools.interpreters`)
 GROUP = "noetl.tools"
 _ALWAYS = frozenset(path for kind, path in BUILT_IN.items() if kind not in EXTRAS)
 _DRIVERS = {  # the module of an extra that is not called as the extra
     "amqp": "aiormq",
     "convert": "openpyxl",
+    "dask": "distributed",
     "dbt": "dbt.cli",  # a folder called dbt is a package too, to Python
     "email": "aiosmtplib",
     "kafka": "aiokafka",

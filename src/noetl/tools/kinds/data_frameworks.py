@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl.net.kinds import Input, ToolKind
-from noetl.tools.kinds.schema_fragments import ANYTHING, AUTH, FLAG, OBJECT, TEXT, TEXT_OR_TEXTS, TEXTS, one_of
+from noetl.tools.kinds.schema_fragments import ANYTHING, AUTH, FLAG, INTEGER, OBJECT, TEXT, TEXT_OR_TEXTS, TEXTS, one_of
 
 DBT_OPERATIONS = ("build", "run", "test", "seed", "snapshot", "compile")
 _ENV = Input(name="env", schema=OBJECT, doc="Environment variables.")
@@ -57,4 +57,19 @@ DLT = ToolKind(
     defaults={"timeout": 3600},
 )
 
-KINDS = (DBT, DLT)
+DASK = ToolKind(
+    name="dask",
+    error_kinds=("dask.error", "dask.failed", "dask.input", "dask.missing"),
+    doc="Runs Python on an existing Dask cluster. What `main` returns, or the value of `result`, is the result.",
+    inputs=(
+        Input(name="code", schema=TEXT, doc="The program, taken as it is written: never a template.", verbatim=True),
+        Input(name="function", schema=TEXT, doc="The function of it that is called; main when left out."),
+        Input(name="args", schema=OBJECT, doc="Arguments of the function, by name."),
+        Input(name="needs", schema=OBJECT, doc="Resources that the worker must have, such as {GPU: 1}."),
+        Input(name="retries", schema=INTEGER, doc="How often the cluster tries again itself; 0 when left out."),
+        AUTH,
+    ),
+    defaults={"timeout": 3600},
+)
+
+KINDS = (DBT, DLT, DASK)

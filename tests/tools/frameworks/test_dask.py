@@ -1,0 +1,148 @@
+"""`dask` on a real scheduler with a real worker, in an environment of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from noetl.base.addresses.guard import AddressGuard
+from noetl.base.addresses.policy import CLOSED
+from noetl.events.outcomes import Outcome
+from noetl.tools.dask.tool import DaskTool
+from tests.servers.data_frameworks import dask_cluster, frameworks_python
+from tests.servers.ports import free_port
+from tests.tools.sql_tasks import outcome_of
+
+pytestmark = [pytest.mark.timeout(900)]
+
+
+@pytest.fixture
+def real(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOETL_INTERPRETERS", f"dask={frameworks_python()}")
+
+
+async def ran(code: str, /, **inputs: Any) -> Outcome:
+    more = {"key": secrets.token_hex(8), **inputs.pop("more", {})}
+    wanted = {"code": code, **inputs}
+    if "auth" not in wanted:
+        wanted["auth"] = dask_cluster().auth
+    return await outcome_of(DaskTool(), wanted, **more)
+
+
+def error(outcome: Outcome) -> Any:
+    assert outcome.error is not None, outcome.result
+    return outcome.error
+
+
+@pytest.mark.usefixtures("real")
+async def test_code_runs_on_the_cluster_and_its_result_comes_back_by_value() -> None:
+    printed = bytearray()
+    code = "def main(n):\n    print('counting to', n)\n    return {'sum': sum(range(n)), 'by': __name__}"
+
+    done = await ran(code, args={"n": 10}, needs={"GPU": 1}, more={"printed": lambda data, _: printed.extend(data)})
+
+    assert done.error is None, done.error
+    assert done.result == {"sum": 45, "by": "noetl_task"}
+    assert b"counting to 10" in printed
+
+
+@pytest.mark.deep
+@pytest.mark.usefixtures("real")
+async def test_what_the_code_raises_is_the_error() -> None:
+    raised = error(await ran("def main():\n    raise ValueError('not today')"))
+    nameless = error(await ran("x = 1"))
+    unplain = error(await ran("result = object()"))
+
+    assert (raised.kind, raised.code, raised.message) == ("dask.failed", "ValueError", "ValueError: not today")
+    assert "nor a value called result" in nameless.message
+    assert unplain.code == "TypeError"
+
+
+@pytest.mark.deep
+@pytest.mark.usefixtures("real")
+async def test_the_cluster_tries_again_itself(tmp_path: Path) -> None:
+    code = (
+        f"import os\ndef main():\n    try:\n        os.mkdir({str(tmp_path / 'tried')!r})\n"
+        "    except FileExistsError:\n        return 'second'\n    raise OSError('first')"
+    )
+
+    done = await ran(code, retries=2)
+
+    assert done.error is None, done.error
+    assert done.result == "second"
+
+
+@pytest.mark.deep
+@pytest.mark.usefixtures("real")
+async def test_a_scheduler_that_is_not_there_is_worth_another_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("noetl.tools.dask.tool._CONNECT_S", 1)
+
+    failed = error(await ran("result = 1", auth=f"tcp://127.0.0.1:{free_port()}"))
+
+    assert (failed.kind, failed.code, failed.retryable) == ("dask.error", "connection", True)
+
+
+async def test_an_address_that_the_policy_closes_is_not_reached() -> None:
+    closed = error(await ran("result = 1", auth="tcp://127.0.0.1:1", more={"addresses": AddressGuard(CLOSED)}))
+
+    assert closed.kind == "tool.not_allowed"
+
+
+def stand_in(monkeypatch: pytest.MonkeyPatch, folder: Path, program: str) -> None:
+    file = folder / "interpreter"
+    file.write_text(f"#!{sys.executable}\nimport json, sys, time\nrequest = json.load(sys.stdin)\n{program}\n")
+    file.chmod(0o755)
+    monkeypatch.setenv("NOETL_INTERPRETERS", f"dask={file}")
+
+
+async def test_a_cancelled_task_ends_its_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in(monkeypatch, tmp_path, "print('on', flush=True); time.sleep(1000)")
+    begun = asyncio.Event()
+    task = asyncio.ensure_future(
+        ran("result = 1", auth="tcp://127.0.0.1:1", more={"printed": lambda data, stream: begun.set()})
+    )
+    await begun.wait()
+
+    task.cancel()
+    left = await asyncio.gather(task, return_exceptions=True)
+
+    assert isinstance(left[0], asyncio.CancelledError)
+
+
+@pytest.mark.req("KEY-06")
+async def test_no_secret_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = "open(sys.argv[3], 'w').write(json.dumps({'error': {'message': str(request)}}))"
+    stand_in(monkeypatch, tmp_path, told)
+    for _ in range(50):
+        secret = secrets.token_urlsafe(12)
+        masks = {"masked": lambda text, word=secret: text.replace(word, "***")}
+
+        outcome = await ran("result = 1", auth="tcp://127.0.0.1:1", args={"word": secret}, more=masks)
+
+        assert "***" in error(outcome).message
+        assert secret.encode() not in msgspec.json.encode(outcome)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "kind", "said"),
+    [
+        ({"code": " "}, "dask.input", '"code" is missing'),
+        ({"args": [1]}, "dask.input", "args is a mapping"),
+        ({"needs": {"GPU": "one"}}, "dask.input", "needs is a mapping"),
+        ({"retries": -1}, "dask.input", "is not a number from 0 to 100"),
+        ({"auth": "http://127.0.0.1:1"}, "keychain.unresolved", "where the scheduler is"),
+    ],
+)
+async def test_inputs_that_are_wrong_are_told(inputs: dict[str, Any], kind: str, said: str) -> None:
+    wanted = {"auth": "tcp://127.0.0.1:1", **inputs}
+
+    failed = error(await ran(wanted.pop("code", "result = 1"), **wanted))
+
+    assert failed.kind == kind
+    assert said in failed.message
