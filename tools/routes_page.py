@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from noetl.operations.identity import Role
-from noetl.server.access.roles import AccessRule
-from noetl.server.access.route_rules import doors_of
+from noetl.server.access.roles import AccessRule, doors_of
 from tools.openapi import application, description
 
 ROUTES_HEAD = """# Routes

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from noetl.base.clock import SystemClock
-from noetl.operations.master_key_record import record_key_id
+from noetl.operations.credentials import record_key_id
 from noetl.store.sqlite import history, migration, store
 from noetl.store.sqlite.history import SqliteHistory
 from noetl.store.sqlite.store import SqliteStore

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.client.errors import UnreachableError
+from noetl.client.api_request import UnreachableError
 from tests.cli.processes_here import here, until
 from tests.servers.certificates import make_certificates
 

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 from noetl.base.errors import BackendError
-from noetl.client.errors import ApiError
+from noetl.client.api_request import ApiError
 from tests.cluster.machines import Cluster
 from tests.servers.http import HttpServer, Reply, Request, reply
 

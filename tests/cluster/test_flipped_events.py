@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.client.errors import ApiError
+from noetl.client.api_request import ApiError
 from tests.cluster.checkers import check
 from tests.cluster.ledgers import Effects, Starts
 from tests.cluster.machines import cluster

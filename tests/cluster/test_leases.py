@@ -21,7 +21,7 @@ from noetl.events.calls import PlaybookCall
 from noetl.events.orders import LeaseTerms, Report, ReportResult, Timed, Turn, TurnAnswer
 from noetl.events.outcomes import Error, TaskResult
 from noetl.events.steps import ReportRefused, StepDone, StepFailed
-from noetl.server.store_clock import StoreClock
+from noetl.server.backends import StoreClock
 from noetl.store.memory import MemoryStore
 from noetl.store.postgres.store import PostgresStore
 from noetl.store.results.files import MemoryResults

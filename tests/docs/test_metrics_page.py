@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from noetl.server.metrics import Meters
-from noetl.server.playbook_metrics import PlaybookMeters
+from noetl.server.metrics import Meters, PlaybookMeters
 from tests.docs.pages import ROOT
 
 

@@ -20,8 +20,8 @@ from uuid import uuid4
 import msgspec
 
 from noetl.base.errors import NoetlError
+from noetl.client.api_request import ApiError
 from noetl.client.async_client import AsyncClient
-from noetl.client.errors import ApiError
 from noetl.events.envelope import Event
 from noetl.operations.embedded import compiled, driving
 from noetl.tools.contract import Tool

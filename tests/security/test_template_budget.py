@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from noetl.base.errors import TemplateError
-from noetl.server.routes import render as render_route
+from noetl.server.routes import projection as render_route
 from noetl.templates.render import render_within
 from tests.server.talking import talking
 

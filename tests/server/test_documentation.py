@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from noetl.server import static_files
-from noetl.server.routes import documentation
+from noetl.server.routes import pages
 from tests.server.talking import talking
 
 SCRIPT = "var a = 1"
@@ -22,11 +22,11 @@ PAGE = f'<!doctype html><script>{SCRIPT}</script><a href="../">up</a>'
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A small site in place of the one that may have been built."""
     monkeypatch.setattr(static_files, "built_folder", lambda name: tmp_path / name)
-    monkeypatch.setattr(documentation, "built_folder", lambda name: tmp_path / name)
-    for cached in (static_files.built_files, static_files._packed, documentation._policy):
+    monkeypatch.setattr(pages, "built_folder", lambda name: tmp_path / name)
+    for cached in (static_files.built_files, static_files._packed, pages._policy):
         cached.cache_clear()
     yield tmp_path / "_docs"
-    for cached in (static_files.built_files, static_files._packed, documentation._policy):
+    for cached in (static_files.built_files, static_files._packed, pages._policy):
         cached.cache_clear()
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from noetl.control.notifications import sender
 from noetl.operations.identity import Role
-from noetl.server.access.signatures import claimed, is_signed
+from noetl.server.access.webhook_deliveries import claimed, is_signed
 from noetl.store.memory import MemoryStore
 from tests.playbook_runs import Scripted, broken
 from tests.server.talking import Talk, talking

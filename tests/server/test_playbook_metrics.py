@@ -8,8 +8,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from noetl.events.envelope import Event
 from noetl.events.payloads import EventSource
 from noetl.events.steps import StepScheduled
-from noetl.server import playbook_metrics
-from noetl.server.playbook_metrics import PlaybookMeters
+from noetl.server import metrics
+from noetl.server.metrics import PlaybookMeters
 from tests.playbook_runs import Scripted, broken
 from tests.server.talking import talking
 
@@ -56,8 +56,8 @@ async def test_executions_and_steps_are_counted_by_playbook() -> None:
 async def test_past_a_number_of_playbooks_and_steps_the_rest_is_counted_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(playbook_metrics, "MAX_PLAYBOOKS", 2)
-    monkeypatch.setattr(playbook_metrics, "MAX_STEPS", 3)
+    monkeypatch.setattr(metrics, "MAX_PLAYBOOKS", 2)
+    monkeypatch.setattr(metrics, "MAX_STEPS", 3)
 
     lines = await figures("a", "b", "c", "d", work={"rows": 1})
 
@@ -68,7 +68,7 @@ async def test_past_a_number_of_playbooks_and_steps_the_rest_is_counted_together
 
 
 def test_step_runs_that_never_end_here_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(playbook_metrics, "MAX_OPEN", 2)
+    monkeypatch.setattr(metrics, "MAX_OPEN", 2)
     registry = CollectorRegistry()
     meters = PlaybookMeters(registry)
 

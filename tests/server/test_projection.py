@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from noetl.server.views.state_histories import StateHistories
+from noetl.server.views.states import StateHistories
 from noetl.store.contract import ExecutionRow, SingleRow
 from noetl.tools.contract import ToolResult
 from tests.playbook_runs import Scripted, broken

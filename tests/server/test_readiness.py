@@ -9,8 +9,8 @@ import pytest
 
 from noetl.base.clock import ManualClock
 from noetl.base.errors import BackendError, StoreUnwritableError
-from noetl.server import readiness
-from noetl.server.readiness import Readiness
+from noetl.server import backends
+from noetl.server.backends import Readiness
 from noetl.store.memory import MemoryStore
 from noetl.store.sqlite.store import SqliteStore
 from tests.server.talking import talking
@@ -20,7 +20,7 @@ FULL = BackendError("the store s.db cannot be written (disk I/O error): see whet
 
 @pytest.mark.parametrize(("broken", "told"), [("put", "written"), ("get", "read")])
 async def test_a_server_whose_store_fails_is_not_ready(monkeypatch: pytest.MonkeyPatch, broken: str, told: str) -> None:
-    monkeypatch.setattr(readiness, "TRIED_EVERY_S", 0.0)
+    monkeypatch.setattr(backends, "TRIED_EVERY_S", 0.0)
     async with talking(workers=0) as talk, talk.with_token(None) as stranger:
         before = await stranger.get("/api/health/ready")
         with mock.patch.object(type(talk.services.store.key_values), broken, side_effect=FULL):
@@ -32,7 +32,7 @@ async def test_a_server_whose_store_fails_is_not_ready(monkeypatch: pytest.Monke
 
 
 async def test_a_file_that_has_become_read_only_is_noticed(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readiness, "TRIED_EVERY_S", 0.0)
+    monkeypatch.setattr(backends, "TRIED_EVERY_S", 0.0)
     store = SqliteStore.open(tmp_path / "s.db")
     ready = Readiness(store, ManualClock())
     assert await ready.problem() is None
@@ -47,7 +47,7 @@ async def test_a_file_that_has_become_read_only_is_noticed(tmp_path: Any, monkey
 async def test_a_file_that_was_removed_or_replaced_takes_nothing_more_until_it_is_back(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(readiness, "TRIED_EVERY_S", 0.0)
+    monkeypatch.setattr(backends, "TRIED_EVERY_S", 0.0)
     store, aside = SqliteStore.open(tmp_path / "s.db"), tmp_path / "aside.db"
     ready = Readiness(store, ManualClock())
     assert await ready.problem() is None
@@ -70,7 +70,7 @@ async def test_however_often_somebody_asks_the_store_is_written_once() -> None:
     ready = Readiness(store, ManualClock())
     for _ in range(100):
         assert await ready.problem() is None
-    probe = await store.key_values.get(readiness.KIND, readiness.NAME)
+    probe = await store.key_values.get(backends.KIND, backends.NAME)
 
     assert probe is not None
     assert probe.version == 1

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from noetl.operations.identity import Role
-from noetl.server import ui_files as page
+from noetl.server import static_files as page
 from tests.engine_script import playbook
 from tests.server.talking import Talk, talking
 

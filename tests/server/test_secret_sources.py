@@ -11,7 +11,7 @@ from noetl.base.errors import RefusedError, ToolError
 from noetl.base.settings import load_settings
 from noetl.cli.server_process import server_settings
 from noetl.net.net import KeychainEntry
-from noetl.server.secrets import open_server_keychain
+from noetl.server.backends import open_server_keychain
 from noetl.store.credentials import MemoryCredentials
 from tests.secrets.vaults import entry
 

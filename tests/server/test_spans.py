@@ -11,7 +11,7 @@ from noetl.events.routing import NextSelected
 from noetl.events.steps import StepDone, StepScheduled
 from noetl.events.tasks import TaskStarted
 from noetl.events.waits import SignalAwaited
-from noetl.server.views.spans import MOST, Trace, TraceSpan
+from noetl.server.tracing import MOST, Trace, TraceSpan
 
 END = PlaybookProcessed(status=Final.COMPLETED)
 

@@ -10,7 +10,7 @@ import pytest
 from noetl.base.errors import RefusedError
 from noetl.base.tls_trust import trusting
 from noetl.client import AsyncClient, Client
-from noetl.client.errors import UnreachableError
+from noetl.client.api_request import UnreachableError
 from noetl.operations.identity import Role
 from noetl.operations.tokens import Wanted
 from noetl.tools.registry import Registry

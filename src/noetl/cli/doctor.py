@@ -200,7 +200,7 @@ def _nats_version(url: str) -> str:
 
 
 def _keys(db: str | None) -> Iterator[DoctorFinding]:
-    from noetl.operations.master_key_record import key_is_elsewhere
+    from noetl.operations.credentials import key_is_elsewhere
     from noetl.secrets.master_keys import has_master_keys, load_master_keys
 
     if has_master_keys(os.environ) or os.environ.get("NOETL_MASTER_KEY_FILE"):
@@ -218,7 +218,7 @@ def _keys(db: str | None) -> Iterator[DoctorFinding]:
 def _used_key(db: str | None) -> str | None:
     """The id of the key that the store is used with, if there is a store."""
     from noetl.cli.queries import is_there
-    from noetl.operations.master_key_record import recorded_key_id
+    from noetl.operations.credentials import recorded_key_id
     from noetl.store.open_store import applied_migrations, open_records
 
     async def looked() -> str | None:

@@ -14,7 +14,7 @@ from noetl.cli.queries import refusals
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
-    from noetl.client.models import PoolInfo
+    from noetl.operations.administration_shapes import PoolInfo
 
 _RATE = re.compile(r"(\d+)/(.+)")
 

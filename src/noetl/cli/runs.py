@@ -22,9 +22,8 @@ from noetl.cli.terminal import visible
 if TYPE_CHECKING:
     from noetl.cli.connection import ServerPlace
     from noetl.cli.run import RunOptions
-    from noetl.client.models import StartedExecution
     from noetl.language.checking import Checked
-    from noetl.operations.api_shapes import PlaybookInfo
+    from noetl.operations.api_shapes import PlaybookInfo, StartedExecution
     from noetl.store.contract import ExecutionRow
 
 

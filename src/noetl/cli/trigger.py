@@ -13,7 +13,7 @@ from noetl.cli.output_formats import list_output, print_list, print_record, reco
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
-    from noetl.operations.api_shapes import DeadLetterView, TriggerView
+    from noetl.operations.administration_shapes import DeadLetterView, TriggerView
 
 name_argument = click.argument("name", metavar="NAME")
 item_option = click.option("--item", metavar="ID", help="One dead letter; all of them when left out.")
@@ -47,7 +47,7 @@ def create_command(output: str, db: str | None, inputs: tuple[str, ...], auth: s
     \b
     noetl trigger create drop --kind storage --playbook etl/load --input url=file:///data/in --input pattern='*.csv'
     """
-    from noetl.operations.api_shapes import NewTrigger
+    from noetl.operations.administration_shapes import NewTrigger
 
     told = {**_inputs(inputs), **({"auth": auth} if auth is not None else {})}
     wanted = NewTrigger(inputs=told, **given)

@@ -6,8 +6,8 @@ refuses to know options, tables and stores. Read first: `async_client.py`, `asyn
 for each call; `administration_requests.py` for administrators).
 """
 
+from noetl.client.api_request import ApiError, UnreachableError
 from noetl.client.async_client import AsyncClient
 from noetl.client.blocking_client import Client
-from noetl.client.errors import ApiError, UnreachableError
 
 __all__ = ["ApiError", "AsyncClient", "Client", "UnreachableError"]

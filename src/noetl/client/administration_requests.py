@@ -12,7 +12,6 @@ from urllib.parse import quote
 import msgspec
 
 from noetl.client.api_request import ApiRequest, get, post, read_as, read_json, read_list, read_nothing
-from noetl.client.models import PoolInfo, WorkerInfo
 from noetl.operations.administration_shapes import (
     AccessTokenView,
     AuditPage,
@@ -22,10 +21,12 @@ from noetl.operations.administration_shapes import (
     MadeWebhook,
     NoticePage,
     NoticeView,
+    PoolInfo,
     Rotated,
     SessionShape,
     TriedDestination,
     WebhookShape,
+    WorkerInfo,
 )
 from noetl.store.audit import AuditChainCheck
 

@@ -16,10 +16,17 @@ import msgspec
 
 from noetl.base.tls_trust import is_distrust, trusting
 from noetl.client import requests
-from noetl.client.api_request import STREAM_SILENCE_S, TIMEOUT_S, ApiRequest, arguments, headers_for, pause_before_next
+from noetl.client.api_request import (
+    STREAM_SILENCE_S,
+    TIMEOUT_S,
+    ApiRequest,
+    arguments,
+    error_of,
+    headers_for,
+    pause_before_next,
+    unreachable,
+)
 from noetl.client.async_calls import AsyncCalls
-from noetl.client.errors import error_of, unreachable
-from noetl.client.models import StartedExecution
 from noetl.client.streams import Reader, StreamMessage, event_of
 from noetl.events.envelope import Event
 from noetl.operations.api_shapes import (
@@ -31,6 +38,7 @@ from noetl.operations.api_shapes import (
     LogPage,
     PlaybookInfo,
     ResultView,
+    StartedExecution,
     Steered,
 )
 from noetl.worker.backoff import delay_s

@@ -11,25 +11,27 @@ from typing import Any, TypeVar
 
 from noetl.client import administration_requests, requests
 from noetl.client.api_request import ApiRequest
-from noetl.client.models import PoolInfo, WorkerInfo
 from noetl.operations.administration_shapes import (
     AccessTokenView,
     AuditPage,
     CredentialCheck,
     CredentialView,
+    DeadLetterView,
     MadeToken,
     MadeWebhook,
+    NewTrigger,
     NoticePage,
     NoticeView,
+    PoolInfo,
     Rotated,
     SessionShape,
     TriedDestination,
+    TriggerView,
     WebhookShape,
+    WorkerInfo,
 )
 from noetl.operations.api_shapes import (
     Backfilled,
-    DeadLetterView,
-    NewTrigger,
     PlaybookInfo,
     PlaybookLimitView,
     ScheduleList,
@@ -39,7 +41,6 @@ from noetl.operations.api_shapes import (
     TaskPage,
     TaskView,
     TimerView,
-    TriggerView,
     VersionView,
 )
 from noetl.store.audit import AuditChainCheck

@@ -12,7 +12,6 @@ from uuid import uuid4
 
 import msgspec
 
-from noetl.client import models
 from noetl.client.api_request import (
     ApiRequest,
     get,
@@ -27,7 +26,7 @@ from noetl.client.api_request import (
     read_text,
     set_params,
 )
-from noetl.operations import api_shapes
+from noetl.operations import administration_shapes, api_shapes
 
 _YAML = "text/yaml"
 
@@ -79,11 +78,13 @@ def source(path: str, version: str | int | None) -> ApiRequest[str]:
 
 def start(
     path: str, payload: Mapping[str, Any], version: str | int | None, wait_s: float, key: str | None
-) -> ApiRequest[models.StartedExecution]:
+) -> ApiRequest[api_shapes.StartedExecution]:
     body = {"path": path, "payload": payload, **set_params(version=version, wait=wait_s or None)}
     key = key or uuid4().hex  # so that a repeated request starts nothing twice
     headers = {"Idempotency-Key": key}
-    return post("/api/executions", read_as(models.StartedExecution), body, headers=headers, wait_s=wait_s, again=True)
+    return post(
+        "/api/executions", read_as(api_shapes.StartedExecution), body, headers=headers, wait_s=wait_s, again=True
+    )
 
 
 def execution(execution_id: str) -> ApiRequest[api_shapes.ExecutionDetail]:
@@ -146,11 +147,13 @@ def rerun(
     from_step: str | None = None,
     approve: bool = False,
     failed_items: bool = False,
-) -> ApiRequest[models.StartedExecution]:
+) -> ApiRequest[api_shapes.StartedExecution]:
     told = {"version": version, "payload": payload, "from": from_step, "approve": approve or None}
     body = set_params(**told, failed_items=failed_items or None)
     headers = {"Idempotency-Key": uuid4().hex}
-    return post(_execution(execution_id, "/rerun"), read_as(models.StartedExecution), body, headers=headers, again=True)
+    return post(
+        _execution(execution_id, "/rerun"), read_as(api_shapes.StartedExecution), body, headers=headers, again=True
+    )
 
 
 def explain(execution_id: str) -> ApiRequest[dict[str, Any]]:
@@ -248,28 +251,28 @@ def backfill(path: str, since: str, until: str | None, limit: int, dry_run: bool
     return post(_schedule(path, "/backfill"), read_as(api_shapes.Backfilled), body, again=True)
 
 
-def triggers() -> ApiRequest[list[api_shapes.TriggerView]]:
-    return get("/api/triggers", read_list("triggers", api_shapes.TriggerView))
+def triggers() -> ApiRequest[list[administration_shapes.TriggerView]]:
+    return get("/api/triggers", read_list("triggers", administration_shapes.TriggerView))
 
 
-def make_trigger(new: api_shapes.NewTrigger) -> ApiRequest[api_shapes.TriggerView]:
-    return post("/api/triggers", read_as(api_shapes.TriggerView), msgspec.to_builtins(new))
+def make_trigger(new: administration_shapes.NewTrigger) -> ApiRequest[administration_shapes.TriggerView]:
+    return post("/api/triggers", read_as(administration_shapes.TriggerView), msgspec.to_builtins(new))
 
 
-def trigger(name: str) -> ApiRequest[api_shapes.TriggerView]:
-    return get(_trigger(name), read_as(api_shapes.TriggerView))
+def trigger(name: str) -> ApiRequest[administration_shapes.TriggerView]:
+    return get(_trigger(name), read_as(administration_shapes.TriggerView))
 
 
-def steer_trigger(name: str, action: str) -> ApiRequest[api_shapes.TriggerView]:
-    return post(_trigger(name, f"/{action}"), read_as(api_shapes.TriggerView), again=True)
+def steer_trigger(name: str, action: str) -> ApiRequest[administration_shapes.TriggerView]:
+    return post(_trigger(name, f"/{action}"), read_as(administration_shapes.TriggerView), again=True)
 
 
 def delete_trigger(name: str) -> ApiRequest[None]:
     return ApiRequest(method="DELETE", path=_trigger(name), read=read_nothing)
 
 
-def dead_letters(name: str) -> ApiRequest[list[api_shapes.DeadLetterView]]:
-    return get(_trigger(name, "/dead-letters"), read_list("dead_letters", api_shapes.DeadLetterView))
+def dead_letters(name: str) -> ApiRequest[list[administration_shapes.DeadLetterView]]:
+    return get(_trigger(name, "/dead-letters"), read_list("dead_letters", administration_shapes.DeadLetterView))
 
 
 def retry_dead_letters(name: str, item: str | None) -> ApiRequest[int]:

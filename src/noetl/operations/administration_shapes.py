@@ -1,9 +1,12 @@
-"""Shapes of what administrators ask for: who asks, credentials, tokens, webhooks, notices and the audit log.
+"""Shapes of what administrators ask for: who asks, credentials, tokens, webhooks, triggers, notices, workers, the audit
+log.
 
 As in `api_shapes.py` the server writes them, the client reads them, `-o json` prints them. Times are RFC 3339 texts.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import msgspec
 
@@ -138,3 +141,97 @@ class AuditPage(msgspec.Struct, frozen=True):
 
     rows: list[AuditShape]
     next: str | None
+
+
+class NewTrigger(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A trigger to be made: the playbook at `path` starts for each new item that the tool `kind` finds with `inputs`.
+    `interval` is the time between two looks that found nothing. At most `max_running` of its executions go on at once.
+    `skip_existing`: what is there already starts nothing."""
+
+    name: str
+    kind: str
+    path: str
+    version: str | None = None
+    inputs: dict[str, Any] = {}
+    interval: str | float = 5.0
+    max_running: int = 10
+    skip_existing: bool = False
+
+
+class TriggerView(msgspec.Struct, frozen=True, kw_only=True):
+    """A trigger. `started` counts its executions, `running` those that go on, `dead_letters` the items that could not
+    be started. `error` says why it does not get on."""
+
+    name: str
+    kind: str
+    inputs: dict[str, Any]
+    path: str
+    version: str | None
+    interval_s: float
+    max_running: int
+    skip_existing: bool
+    paused: bool
+    started: int
+    running: int
+    dead_letters: int
+    cursor: Any
+    error: str | None
+    error_at: str | None
+    created_at: str
+    created_by: str
+
+
+class DeadLetterView(msgspec.Struct, frozen=True, kw_only=True):
+    """An item that no execution could be started for. `is_cut`: its value was too large to be kept. `retry`: it will be
+    tried again."""
+
+    item_id: str
+    value: Any
+    is_cut: bool
+    error: str
+    at: str
+    retry: bool
+
+
+class TriggerList(msgspec.Struct, frozen=True, kw_only=True):
+    triggers: list[TriggerView]
+
+
+class DeadLetterList(msgspec.Struct, frozen=True, kw_only=True):
+    dead_letters: list[DeadLetterView]
+
+
+class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
+    worker_id: str
+    pools: list[str] = []
+    capacity: int = 0
+    labels: dict[str, str] = {}
+    kinds: list[str] = []
+    protocol: int = 1
+    version: str = ""
+    registered_at: str = ""
+    last_seen: str = ""
+    live: bool = False
+    leases: list[str] = []
+
+
+class PoolInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """`capacity` None: as many as its workers can take. `rate` is {limit, per}, `per` in seconds. `require` are labels
+    of the workers that may take its orders, `kinds` what those run, `obstacles` why orders wait that nobody takes."""
+
+    name: str
+    capacity: int | None = None
+    rate: dict[str, Any] | None = None
+    require: dict[str, str] = {}
+    leased: int = 0
+    workers: int = 0
+    kinds: list[str] | None = None
+    obstacles: list[str] = []
+
+    @property
+    def rate_text(self) -> str:
+        return f"{self.rate['limit']} in {self.rate['per']:g} s" if self.rate else ""
+
+    @property
+    def require_text(self) -> str:
+        return ", ".join(f"{key}={value}" for key, value in sorted(self.require.items()))

@@ -158,6 +158,21 @@ class LogPage(msgspec.Struct, frozen=True, kw_only=True):
     next: int | None
 
 
+class StartedExecution(msgspec.Struct, frozen=True, kw_only=True):
+    """An execution that has begun. `result` and `error` are told when it ended while one waited; `diagnostics` are the
+    warnings about the playbook's text."""
+
+    execution_id: str
+    path: str
+    status: str
+    trace_id: str = ""
+    version: int | None = None
+    catalog_id: str | None = None
+    result: Any = None
+    error: dict[str, Any] | None = None
+    diagnostics: list[dict[str, Any]] = []
+
+
 class PlaybookInfo(msgspec.Struct, frozen=True, kw_only=True):
     """One version of a playbook in the catalogue. What follows `registered_at` is told when it is registered."""
 
@@ -298,64 +313,6 @@ class Backfilled(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     times: list[str]
     known: int
-
-
-class NewTrigger(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A trigger to be made: the playbook at `path` starts for each new item that the tool `kind` finds with `inputs`.
-    `interval` is the time between two looks that found nothing. At most `max_running` of its executions go on at once.
-    `skip_existing`: what is there already starts nothing."""
-
-    name: str
-    kind: str
-    path: str
-    version: str | None = None
-    inputs: dict[str, Any] = {}
-    interval: str | float = 5.0
-    max_running: int = 10
-    skip_existing: bool = False
-
-
-class TriggerView(msgspec.Struct, frozen=True, kw_only=True):
-    """A trigger. `started` counts its executions, `running` those that go on, `dead_letters` the items that could not
-    be started. `error` says why it does not get on."""
-
-    name: str
-    kind: str
-    inputs: dict[str, Any]
-    path: str
-    version: str | None
-    interval_s: float
-    max_running: int
-    skip_existing: bool
-    paused: bool
-    started: int
-    running: int
-    dead_letters: int
-    cursor: Any
-    error: str | None
-    error_at: str | None
-    created_at: str
-    created_by: str
-
-
-class TriggerList(msgspec.Struct, frozen=True, kw_only=True):
-    triggers: list[TriggerView]
-
-
-class DeadLetterView(msgspec.Struct, frozen=True, kw_only=True):
-    """An item that no execution could be started for. `is_cut`: its value was too large to be kept. `retry`: it will be
-    tried again."""
-
-    item_id: str
-    value: Any
-    is_cut: bool
-    error: str
-    at: str
-    retry: bool
-
-
-class DeadLetterList(msgspec.Struct, frozen=True, kw_only=True):
-    dead_letters: list[DeadLetterView]
 
 
 class DeadLettersChanged(msgspec.Struct, frozen=True, kw_only=True):

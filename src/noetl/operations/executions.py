@@ -1,17 +1,27 @@
-"""Executions as everybody sees them: steering them (SRV-07, SRV-11) and reading their log, as it is or as it grows."""
+"""Executions as everybody sees them: steering them (SRV-07, SRV-11), explaining them, and reading and following logs.
+
+An explanation says where an execution stands and why: its live tokens, what runs beside them, and what would move it.
+It is made from the state of the execution and the rows of the store that say what it waits for, for a server and for a
+local store alike. Only a server knows which workers could take its orders: `obstacles`.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 import msgspec
 
 from noetl.base.errors import SettledError
+from noetl.control.views import side_run_views, token_views
+from noetl.control.views.side_run_views import SideRunView
+from noetl.control.views.token_views import TokenView, sentences_of
+from noetl.engine.execution import Execution
 from noetl.events.envelope import Event
 from noetl.events.orders import ReportResult
 from noetl.operations.api_shapes import ExecutionView, Steered
 from noetl.store.contract import ExecutionRow, Records, SingleRow, Store
+from noetl.store.human_tasks import TaskState
 
 _PAGE = 2_000  # events read at a time: a long log is neither held in memory nor waited for as a whole
 _POLL_S = 0.2
@@ -67,3 +77,47 @@ async def followed_events(
         if row.finished_at is not None:
             return
         await asyncio.sleep(_POLL_S)
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """`sentences` say what holds it; `stuck` is true when nothing that is under way will move it by itself."""
+
+    execution_id: str
+    status: str
+    stuck: bool
+    sentences: list[str]
+    tokens: list[TokenView]
+    side_runs: list[SideRunView] = []
+
+
+async def live_tokens(store: Store, execution: Execution) -> list[TokenView]:
+    """The oldest first."""
+    execution_id, states = execution.execution_id, (TaskState.OPEN, TaskState.CLAIMED)
+    return token_views.tokens_of(
+        execution,
+        await store.orders(execution_id),
+        await store.waits.of(execution_id),
+        await store.tasks.list(states=states, execution_id=execution_id),
+    )
+
+
+async def live_side_runs(store: Store, execution: Execution, now: float) -> list[SideRunView]:
+    """What runs beside the tokens, the oldest first, and what is to be undone after that."""
+    if not execution.side_work.step_runs and execution.side_work.saga is None:
+        return []
+    return side_run_views.side_runs_of(execution, await store.orders(execution.execution_id), now)
+
+
+async def explanation_of(
+    store: Store, row: ExecutionRow, execution: Execution, now: float, obstacles: Sequence[str] = ()
+) -> Explanation:
+    """`obstacles`: why nobody takes orders of it that are ready."""
+    tokens, side_runs = await live_tokens(store, execution), await live_side_runs(store, execution, now)
+    return Explanation(
+        execution_id=row.execution_id,
+        status=row.status,
+        stuck=execution.is_open and (bool(obstacles) or execution.lifecycle.paused),
+        sentences=[*sentences_of(execution, tokens, side_runs), *obstacles],
+        tokens=tokens,
+        side_runs=side_runs,
+    )

@@ -136,7 +136,7 @@ class LocalOperations(LocalAdministration):
         return (await execution_ending(self.store, values, row)).view(execution_id)
 
     async def explain(self, execution_id: str) -> dict[str, Any]:
-        from noetl.operations.explanation import explanation_of
+        from noetl.operations.executions import explanation_of
 
         row = await self._execution(execution_id)
         found = await explanation_of(self.store, row, await self._replayed(row), self._clock.now())
@@ -253,12 +253,12 @@ class LocalOperations(LocalAdministration):
     async def messages(
         self, *, name: str | None = None, limit: int = 200, cursor: str | None = None
     ) -> StoredMessagePage:
-        from noetl.operations.messages import message_page
+        from noetl.operations.waits import message_page
 
         return await message_page(self.store.waits, now=self._clock.now(), name=name, limit=limit, cursor=cursor)
 
     async def delete_message(self, message_id: str) -> None:
-        from noetl.operations.messages import delete_message
+        from noetl.operations.waits import delete_message
 
         await delete_message(self.store.waits, message_id, now=self._clock.now())
         await self._note("message delete", message_id)
@@ -277,7 +277,7 @@ class LocalOperations(LocalAdministration):
         return await self._deliveries.inject(execution_id, name, data, event_key=key)
 
     async def timers(self, execution_id: str | None = None) -> list[TimerView]:
-        from noetl.operations.timers import running_timers
+        from noetl.operations.waits import running_timers
 
         return await running_timers(self.store, execution_id)
 
@@ -289,7 +289,7 @@ class LocalOperations(LocalAdministration):
     # human tasks
 
     async def task_page(self, **filters: Any) -> TaskPage:
-        from noetl.operations.human_tasks import TaskFilter, task_page
+        from noetl.operations.waits import TaskFilter, task_page
         from noetl.store.human_tasks import TaskState
 
         limit, cursor = filters.pop("limit", 100), filters.pop("cursor", None)
@@ -301,22 +301,22 @@ class LocalOperations(LocalAdministration):
         )
 
     async def task(self, task_id: str) -> TaskView:
-        from noetl.operations.human_tasks import task_view
+        from noetl.operations.waits import task_view
 
         return task_view(await self._inbox.get(task_id))
 
     async def claim_task(self, task_id: str, *, version: int | None = None) -> TaskView:
-        from noetl.operations.human_tasks import task_view
+        from noetl.operations.waits import task_view
 
         return task_view(await self._inbox.claim(task_id, actor=self._actor, roles=self._roles, version=version))
 
     async def release_task(self, task_id: str, *, version: int | None = None) -> TaskView:
-        from noetl.operations.human_tasks import task_view
+        from noetl.operations.waits import task_view
 
         return task_view(await self._inbox.release(task_id, actor=self._actor, roles=self._roles, version=version))
 
     async def complete_task(self, task_id: str, values: Mapping[str, Any], *, version: int | None = None) -> TaskView:
-        from noetl.operations.human_tasks import task_view
+        from noetl.operations.waits import task_view
 
         done = await self._inbox.complete(task_id, dict(values), actor=self._actor, roles=self._roles, version=version)
         return task_view(done)

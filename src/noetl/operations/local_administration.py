@@ -19,16 +19,18 @@ from noetl.operations.administration_shapes import (
     AuditPage,
     CredentialCheck,
     CredentialView,
+    DeadLetterView,
     MadeToken,
     MadeWebhook,
+    NewTrigger,
     NoticePage,
     NoticeView,
     Rotated,
     SessionShape,
+    TriggerView,
     WebhookShape,
     WebhookTarget,
 )
-from noetl.operations.api_shapes import DeadLetterView, NewTrigger, TriggerView
 from noetl.operations.identity import Role
 from noetl.store.audit import AuditChainCheck, AuditEntry, walked
 from noetl.store.contract import ResultStore, Store
@@ -82,7 +84,7 @@ class LocalAdministration:
     async def _refuse_second_key(self) -> None:
         import os
 
-        from noetl.operations.master_key_record import refuse_second_key
+        from noetl.operations.credentials import refuse_second_key
 
         await refuse_second_key(self.store, os.environ)
 

@@ -19,7 +19,7 @@ from noetl.control.triggers.trigger_store import TriggerStore
 from noetl.events.triggers import DeadLetter, SourceTrigger, TriggerProgress
 from noetl.net.kinds import Kinds, TriggerKind
 from noetl.net.secret_reads import credential_name
-from noetl.operations.api_shapes import DeadLetterView, NewTrigger, TriggerView
+from noetl.operations.administration_shapes import DeadLetterView, NewTrigger, TriggerView
 from noetl.store.contract import Store
 
 MOST_RUNNING = 1_000

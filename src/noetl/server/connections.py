@@ -17,7 +17,7 @@ import httptools
 import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from noetl.server.access.origins import network_of
+from noetl.server.access.hosts import network_of
 
 CONNECTION = "noetl.connection"  # in the scope of a request: over what it came
 RETRY_AFTER_S = 2

@@ -24,18 +24,15 @@ from noetl.base.distribution import own_version
 from noetl.base.errors import BackendError, RefusedError
 from noetl.base.outages import Outage
 from noetl.control.claiming.pools import EVERY
-from noetl.server.access.hosts import check_bind
-from noetl.server.access.origins import trusted_proxies
+from noetl.server.access.hosts import check_bind, trusted_proxies
 from noetl.server.app import build
-from noetl.server.cleanup import housekeeping
+from noetl.server.backends import StoreClock
 from noetl.server.configuration import ServerSettings
 from noetl.server.connections import BoundedProtocol, ClientConnections, ConnectionLimits
-from noetl.server.first_key import make_first_key
+from noetl.server.housekeeping import housekeeping, serve_triggers
 from noetl.server.logs import configure_logging, log
-from noetl.server.open_files import connections_within, raise_limit
 from noetl.server.services import Services, serving_services
-from noetl.server.store_clock import StoreClock
-from noetl.server.trigger_starts import serve_triggers
+from noetl.server.startup import connections_within, make_first_key, raise_limit
 from noetl.server.workers import WorkerRow
 from noetl.tools.files import missing_folder_warnings
 from noetl.worker.identity import own_worker_id

@@ -37,19 +37,15 @@ from noetl.operations.notifications import Notifications
 from noetl.operations.results import whole_payload
 from noetl.secrets.master_keys import load_master_keys
 from noetl.server.access.access import Access
+from noetl.server.backends import Readiness, clock_of, open_dispatch, open_server_keychain
 from noetl.server.configuration import ServerSettings
 from noetl.server.event_hub import Hub
 from noetl.server.logs import log_ends
-from noetl.server.metrics import MeasuredStore, Meters
-from noetl.server.playbook_metrics import PlaybookMeters
+from noetl.server.metrics import MeasuredStore, Meters, PlaybookMeters
 from noetl.server.quotas import Usage, free_bytes_of
-from noetl.server.readiness import Readiness
-from noetl.server.secrets import open_server_keychain
 from noetl.server.shared_usage import SharedUsage
-from noetl.server.store_clock import clock_of
 from noetl.server.tracing import Tracing, open_tracing
-from noetl.server.views.state_histories import StateHistories
-from noetl.server.wakeups import open_dispatch
+from noetl.server.views.states import StateHistories
 from noetl.store.contract import ResultStore, Store
 from noetl.store.open_store import open_store
 from noetl.store.wakeups.contract import Wakeups

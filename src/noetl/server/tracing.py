@@ -1,26 +1,120 @@
-"""Traces for OpenTelemetry: an execution is told from its log once it has ended, by the server that stored its end.
+"""Traces for OpenTelemetry: the server that stored the end of an execution makes its spans from the log.
 
 It is off unless OTEL_EXPORTER_OTLP_ENDPOINT (or its variant for traces) names a collector; the other variables of the
-exporter hold as well. Whatever a collector does, no execution waits for it: what cannot be sent is dropped and counted.
+exporter hold as well. No execution waits for a collector: what cannot be sent is dropped and counted. There is one span
+for the execution, one for each step run and one for each task run. Span ids follow from those of the log, so that a
+trace that is sent twice is the same trace. No payload is in them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from noetl.base.errors import BackendError
-from noetl.events.traces import TraceParent, caller_of, trace_id_of
+from noetl.events.envelope import Event
+from noetl.events.projection.projection import SIDE_RUN_EVENTS, STEP_EVENTS, TASK_EVENTS, Projection
+from noetl.events.projection.views import StepRunView, TaskRunView
+from noetl.events.steps import StepScheduled
+from noetl.events.tasks import TaskStarted
+from noetl.events.traces import TraceParent, caller_of, span_id_of, trace_id_of
 from noetl.server.logs import log
 from noetl.server.metrics import Meters
-from noetl.server.views.spans import TOLD, Trace, TraceSpan
 from noetl.store.contract import Commit, ExecutionRow, SingleRow, Store
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
+
+
+TOLD = ("playbook.execution_requested", "playbook.processed", *STEP_EVENTS, *TASK_EVENTS, *SIDE_RUN_EVENTS)
+MOST = 2_000  # of one execution: a loop of many items would drown whoever looks
+
+
+class TraceSpan(msgspec.Struct, frozen=True, kw_only=True):
+    """Times are seconds; `error` is the kind of what went wrong."""
+
+    span_id: int
+    parent_id: int | None
+    name: str
+    begun: float
+    ended: float | None = None
+    error: str | None = None
+    attributes: dict[str, str | int] = {}
+
+
+class Trace:
+    """Events of one execution in their order; `spans` once there are no more. `caller` is the span of who asked for it,
+    in another program."""
+
+    def __init__(self, execution_id: str, caller: int | None = None) -> None:
+        self._execution_id, self._caller = execution_id, caller
+        self._projection = Projection()
+        self._views: dict[str, tuple[str, StepRunView | TaskRunView]] = {}  # with the run that each belongs to
+        self._left_out = 0
+
+    def add(self, events: Iterable[Event]) -> None:
+        for event in events:
+            view, payload, run_id = self._projection.take(event), event.payload, event.step_run_id
+            if view is None or run_id is None:
+                continue
+            if isinstance(payload, StepScheduled):
+                self._keep(run_id, self._execution_id, view)
+            elif isinstance(payload, TaskStarted):
+                self._keep(payload.task_run_id, run_id, view.pipeline.open[payload.task_run_id])
+
+    def _keep(self, key: str, parent: str, view: StepRunView | TaskRunView) -> None:
+        if len(self._views) < MOST:
+            self._views.setdefault(key, (parent, view))
+        elif key not in self._views:
+            self._left_out += 1
+
+    def spans(self) -> list[TraceSpan]:
+        root = self._root()
+        return [root, *(_span(key, parent, view, root.ended) for key, (parent, view) in self._views.items())]
+
+    def _root(self) -> TraceSpan:
+        told = self._projection
+        about: dict[str, str | int] = {"noetl.execution_id": self._execution_id}
+        if told.parent_execution_id:
+            about["noetl.parent_execution_id"] = told.parent_execution_id
+        if told.finished_at is not None:
+            about["noetl.status"] = told.status
+        if self._left_out:
+            about["noetl.spans_left_out"] = self._left_out
+        return TraceSpan(
+            span_id=span_id_of(self._execution_id),
+            parent_id=self._caller,
+            name=told.path or "execution",
+            begun=told.started_at or 0.0,
+            ended=told.finished_at,
+            error=told.error.kind if told.error is not None else None,
+            attributes=about,
+        )
+
+
+def _span(key: str, parent: str, view: StepRunView | TaskRunView, end: float | None) -> TraceSpan:
+    about: dict[str, str | int]
+    if isinstance(view, StepRunView):
+        name, begun, ended = view.step, view.scheduled_at, view.finished_at
+        about = {"noetl.step": name, "noetl.step_run_id": key}
+    else:
+        name, begun, ended = view.task, view.started_at, view.reported_at
+        about = {"noetl.task": name, "noetl.kind": view.kind, "noetl.attempt": view.attempt}
+    return TraceSpan(
+        span_id=span_id_of(key),
+        parent_id=span_id_of(parent),
+        name=name,
+        begun=begun,
+        ended=end if ended is None else ended,
+        error=view.error.kind if view.error is not None else None,
+        attributes=about,
+    )
+
 
 VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 HEADER = "traceparent"

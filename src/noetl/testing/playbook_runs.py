@@ -1,4 +1,9 @@
-"""Running a playbook in a test: in memory, in virtual time, with every event at hand afterwards."""
+"""Running a playbook in a test: in memory, in virtual time, with every event at hand afterwards.
+
+Credentials of a test are in memory only; nothing is read from the store of whoever runs it. A value is a text or the
+fields of a credential; its field `type` says which type it is (`bearer`, `postgres`, …), as `noetl credential set
+--type` does.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +14,71 @@ from typing import Any
 
 import msgspec
 
+from noetl.base.clock import Clock
 from noetl.events.envelope import Event
+from noetl.events.secret_materials import Material
 from noetl.events.waits import HumanCreated
 from noetl.language.checking import compiled
-from noetl.net.net import Net
+from noetl.net.net import KeychainEntry, Net
 from noetl.operations.embedded import Driver, RunResult, driving, tools_here
+from noetl.secrets.contract import Resolver, Sources
+from noetl.secrets.credential_types import GENERIC, Fields, shaped
+from noetl.secrets.keychain import Keychain
+from noetl.secrets.master_key_loading import open_sources
+from noetl.secrets.master_keys import MasterKeys
+from noetl.secrets.resolvers import Resolvers
+from noetl.secrets.vault import Vault
+from noetl.store.credentials import MemoryCredentials
 from noetl.store.open_store import MEMORY
 from noetl.store.rebuild import derived_rows
-from noetl.testing.credentials import given_keychain
 from noetl.testing.fakes import FakeCall, TestTools
 from noetl.testing.virtual_time import LoopClock, run_virtually
+
+
+def given_keychain(given: Mapping[str, str | Fields], clock: Clock) -> Keychain:
+    """A keychain that has these credentials and no others; variables and files are read as in an embedded run."""
+    fields = {name: _typed_fields(value) for name, value in given.items()}
+    sources = open_sources(_GivenVault(fields, clock), clock)
+    return Keychain(sources, _GivenResolvers({name: value for name, (_, value) in fields.items()}))
+
+
+def _typed_fields(value: str | Fields) -> tuple[str, Fields]:
+    kind = str(value.get("type", GENERIC)) if isinstance(value, Mapping) else GENERIC
+    return kind, shaped(kind, value)
+
+
+class _GivenVault(Vault):
+    """Stored credentials that were never stored, so that a test needs no master key."""
+
+    def __init__(self, given: Mapping[str, tuple[str, Fields]], clock: Clock) -> None:
+        super().__init__(MemoryCredentials(), MasterKeys([]), clock)
+        self._given = given
+
+    async def fields(self, name: str, *, version: int | None = None) -> tuple[str, Fields] | None:
+        return self._given.get(name)
+
+    async def knows(self, name: str) -> bool:
+        return name in self._given
+
+
+class _GivenResolvers(Resolvers):
+    """An entry of a given name stands for what was given, whatever its kind: no token is fetched for it."""
+
+    def __init__(self, given: Mapping[str, Fields]) -> None:
+        super().__init__()
+        self._given = given
+
+    def resolver(self, entry: KeychainEntry) -> Resolver:
+        return _Given(self._given[entry.name]) if entry.name in self._given else super().resolver(entry)
+
+
+class _Given:
+    def __init__(self, fields: dict[str, Any]) -> None:
+        self._fields = fields
+
+    async def resolve(self, entry: KeychainEntry, sources: Sources) -> Material:
+        return Material(fields=self._fields)
+
 
 _LOOK_S = 3600.0
 

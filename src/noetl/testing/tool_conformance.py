@@ -27,8 +27,7 @@ from noetl.base.addresses.guard import AddressGuard
 from noetl.base.addresses.policy import CLOSED
 from noetl.events.outcomes import Outcome
 from noetl.net.kinds import COMMON_ERRORS, COMMON_SPEC, ToolKind
-from noetl.testing.listener import listening
-from noetl.testing.tool_calls import outcome_of
+from noetl.testing.tool_calls import listening, outcome_of
 from noetl.tools.contract import Tool
 
 SECRETS = 50

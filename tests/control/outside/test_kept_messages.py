@@ -11,7 +11,7 @@ import pytest
 from noetl.base.errors import NotFoundError, RefusedError, SettledError
 from noetl.control.commit import group_commit
 from noetl.control.outside import delivery
-from noetl.operations.messages import delete_message as remove
+from noetl.operations.waits import delete_message as remove
 from noetl.store.memory import MemoryStore
 from noetl.store.sqlite.store import SqliteStore
 from noetl.store.waits import MessageRow

@@ -14,11 +14,11 @@ from noetl.operations.identity import Role
 from noetl.operations.tokens import Wanted
 from noetl.secrets.master_keys import MasterKeys
 from noetl.server import problem_details
-from noetl.server.access.access import Access, install
-from noetl.server.access.limits import Rates
+from noetl.server.access.access import Access, Rates, install
 from noetl.server.configuration import ServerSettings
 from noetl.server.guarded_router import GuardedRouter, include
-from noetl.server.routes import audit, session, tokens, webhooks
+from noetl.server.routes import access as access_routes
+from noetl.server.routes import webhooks
 from noetl.server.services import Services, make_services
 from noetl.store.memory import MemoryStore
 from noetl.store.results.files import MemoryResults
@@ -53,7 +53,7 @@ class Ground:
         self.app.state.between = self.between = Between()
         problem_details.install(self.app)
         install(self.app, self.access)
-        for module in (audit, session, tokens, webhooks):
+        for module in (access_routes, webhooks):
             include(self.app, module.router)
         include(self.app, _more())
 

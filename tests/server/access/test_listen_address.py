@@ -10,8 +10,8 @@ import pytest
 import noetl.server.access
 from noetl.base.clock import ManualClock
 from noetl.base.errors import RefusedError
+from noetl.server.access.access import Buckets, RequestRate
 from noetl.server.access.hosts import check_bind
-from noetl.server.access.limits import Buckets, RequestRate
 
 ROOM = Path(noetl.server.access.__file__).parent
 

@@ -22,8 +22,7 @@ from noetl.base.clock import ManualClock
 from noetl.operations.identity import Role
 from noetl.operations.tokens import Wanted
 from noetl.server import guarded_router
-from noetl.server.access.access import Access
-from noetl.server.access.limits import Rates, RequestRate
+from noetl.server.access.access import Access, Rates, RequestRate
 from noetl.server.access.roles import RULES, AccessRule
 from noetl.server.access.route_guard import guard
 from noetl.server.app import build

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from noetl.base.errors import RefusedError
-from noetl.server.access.origins import trusted_proxies
+from noetl.server.access.hosts import trusted_proxies
 from noetl.server.configuration import ServerSettings
 from noetl.server.server_process import serving
 

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from noetl.base.clock import ManualClock
 from noetl.operations.tokens import AccessTokens
-from noetl.server.access.callers import STRANGER, Callers, is_own_origin, may_change
+from noetl.server.access.callers import STRANGER, Callers, Sessions, is_own_origin, may_change
 from noetl.server.access.hosts import Hosts, host_name
-from noetl.server.access.sessions import Sessions
-from noetl.server.access.signatures import Signed, claimed, is_signed, signature_of
+from noetl.server.access.webhook_deliveries import Signed, claimed, is_signed, signature_of
 from noetl.store.memory import MemoryStore
 
 NOW = 1_735_689_600.0

@@ -7,8 +7,8 @@ import httpx2
 import pytest
 
 from noetl.operations.identity import Role
-from noetl.server.access.limits import Rates, RequestRate
-from noetl.server.access.sessions import IDLE_S, KIND, WHOLE_S
+from noetl.server.access.access import Rates, RequestRate
+from noetl.server.access.callers import IDLE_S, KIND, WHOLE_S
 from noetl.store.key_values import KeyValue
 from tests.server.access.ground import Ground
 

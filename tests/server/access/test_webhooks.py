@@ -26,8 +26,8 @@ from noetl.operations.administration_shapes import WebhookTarget
 from noetl.operations.identity import Role
 from noetl.operations.webhooks import Webhooks
 from noetl.secrets.master_keys import MasterKeys
-from noetl.server.access.limits import Rates, RequestRate
-from noetl.server.access.signatures import signature_of
+from noetl.server.access.access import Rates, RequestRate
+from noetl.server.access.webhook_deliveries import signature_of
 from noetl.store.catalog import Registration
 from noetl.tools.kinds import KINDS
 from tests.narrowing import payloads

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from noetl.base.clock import Clock, rfc3339
-from noetl.server.access.origins import network_of
+from noetl.server.access.hosts import network_of
 from noetl.store.audit import Audit, AuditEntry
 
 ACTOR = "noetl.actor"  # a route writes here who asked, where no token tells it

@@ -17,13 +17,12 @@ from noetl.operations.identity import Role
 from noetl.server.access.access import Access
 from noetl.server.access.audit_writer import address_of
 from noetl.server.access.callers import STRANGER, CallerLookup, Headers, is_own_origin, may_change
-from noetl.server.access.origins import network_of
+from noetl.server.access.hosts import network_of
 from noetl.server.access.request_check import UNKNOWN, Visit
-from noetl.server.access.roles import SAFE, SIGNS_IN
-from noetl.server.access.route_rules import Door, Doors
+from noetl.server.access.roles import SAFE, SIGNS_IN, Door, Doors
 from noetl.server.connections import CONNECTION
 from noetl.server.problem_details import ProblemDetails, StreamEndedError, of_error, written
-from noetl.server.ui_files import page_for_nothing
+from noetl.server.static_files import page_for_nothing
 
 PASSED = "noetl.passed"
 _POLICY_VIOLATION = 1008

@@ -1,11 +1,16 @@
-"""Names this server answers to. A page whose name was made to point here (DNS rebinding) sends its own name as `Host`,
-and is refused by it (reliability.md §2.3)."""
+"""Names and addresses: which names this server answers to, where it may listen, and where requests come from.
+
+A page whose name was made to point here (DNS rebinding) sends its own name as `Host`, and is refused by it
+(reliability.md §2.3).
+"""
 
 from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from ipaddress import IPv6Address, ip_address, ip_network
 
 from noetl.base.errors import RefusedError
 
@@ -66,3 +71,33 @@ def check_bind(host: str, *, tls: bool, proxy_flag: bool, has_tokens: bool) -> N
             f"{where}, and tokens would travel in the clear: give --tls-cert and --tls-key, or say --behind-proxy "
             "when a proxy in front of it does TLS, or listen on 127.0.0.1"
         )
+
+
+_THIS_MACHINE = ("127.0.0.0/8", "::1")
+_OWN_PREFIX = 64  # of IPv6: who has one address has all of these
+
+
+@lru_cache(maxsize=10_000)
+def network_of(address: str) -> str:
+    """The address itself; of IPv6 its /64, which one person has at least. What is no address stays as it is."""
+    try:
+        found = ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if not isinstance(found, IPv6Address):
+        return str(found)
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    return str(found) if found.is_loopback else str(ip_network((found, _OWN_PREFIX), strict=False))
+
+
+def trusted_proxies(written: Sequence[str]) -> list[str]:
+    """The networks whose X-Forwarded-For is believed: these, or this machine. RefusedError for what is no network."""
+    for one in written:
+        try:
+            ip_network(one, strict=False)
+        except ValueError:
+            raise RefusedError(
+                f'--trusted-proxy "{one}" is no address: write one, such as 10.0.0.7, or a network, such as 10.0.0.0/8'
+            ) from None
+    return [str(ip_network(one, strict=False)) for one in written or _THIS_MACHINE]

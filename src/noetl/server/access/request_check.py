@@ -1,7 +1,8 @@
-"""A visit: one request on its way through the gate, and its answer on the way out.
+"""One request on its way through the gate, and its answer on the way out.
 
-On that way it is written down, if it must be, gets the headers browsers need, and ends early if its caller has gone
-out of favour meanwhile.
+On that way it is audited, if it must be, gets the headers browsers need, and ends early if its token is revoked
+meanwhile. There is no CORS header anywhere: pages of other origins have no business with this API (reliability.md
+§2.3).
 """
 
 from __future__ import annotations
@@ -11,9 +12,44 @@ from starlette.types import Message, Scope, Send
 from noetl.base.errors import BackendError
 from noetl.server.access.access import Access
 from noetl.server.access.callers import STRANGER
-from noetl.server.access.security_headers import secured
 from noetl.server.logs import log
 from noetl.server.problem_details import RETRY_AFTER_S, ProblemDetails, StreamEndedError, written
+
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data:",
+        "font-src 'self'",
+        "connect-src 'self'",
+        "manifest-src 'self'",
+        "worker-src 'self'",
+        "base-uri 'none'",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+    )
+)
+ALWAYS = {
+    b"content-security-policy": POLICY.encode(),
+    b"x-content-type-options": b"nosniff",
+    b"x-frame-options": b"DENY",
+    b"referrer-policy": b"no-referrer",
+    b"cross-origin-opener-policy": b"same-origin",
+    b"cross-origin-resource-policy": b"same-origin",
+    b"permissions-policy": b"camera=(), geolocation=(), microphone=()",
+    b"cache-control": b"no-store",
+}
+ONLY_TLS = {b"strict-transport-security": b"max-age=31536000"}
+
+
+def secured(start: Message, *, tls: bool) -> Message:
+    """The start of an answer with these headers; a route's own word on caching and on content policy stands."""
+    given = list(start.get("headers", ()))
+    names = {name.lower() for name, _ in given}
+    added = [(name, value) for name, value in (ALWAYS | (ONLY_TLS if tls else {})).items() if name not in names]
+    return {**start, "headers": given + added}
+
 
 UNKNOWN = "unknown"  # instead of a route, where there is none
 RECHECK_S = 15.0

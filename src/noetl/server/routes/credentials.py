@@ -9,8 +9,7 @@ import msgspec
 from fastapi import Request, Response
 
 from noetl.operations.administration_shapes import CredentialCheck, CredentialView, Rotated
-from noetl.operations.credentials import CredentialOperations
-from noetl.operations.master_key_record import key_is_elsewhere, used_key_id
+from noetl.operations.credentials import CredentialOperations, key_is_elsewhere, used_key_id
 from noetl.secrets.master_keys import MasterKeys, has_master_keys, load_master_keys
 from noetl.server.bodies import read
 from noetl.server.guarded_router import GuardedRouter, Json, shows

@@ -10,20 +10,71 @@ from fastapi import Query, Request, Response
 from noetl.base.errors import NoRerunError
 from noetl.control.nested.reruns import failed_loops, only_failed_loop
 from noetl.engine.approvals import Consent
+from noetl.events.executions import ExecutionRequested, PlaybookProcessed, RequestEvaluated
+from noetl.events.steps import StepFailed
 from noetl.events.traces import caller_of
 from noetl.operations.api_shapes import ExecutionDetail, ExecutionPage, Steered
+from noetl.operations.catalog import catalog_id
 from noetl.operations.executions import execution_view
+from noetl.operations.results import newest_event
 from noetl.server.access.audit_writer import OBJECT
 from noetl.server.bodies import read, read_optional
-from noetl.server.execution_control import Action, Bulk, BulkRequest, in_bulk, steer_one
-from noetl.server.execution_search import Filter, Status, checked_cursor, execution_of, labelled, matching
+from noetl.server.execution_control import (
+    Action,
+    Bulk,
+    BulkRequest,
+    Filter,
+    Status,
+    checked_cursor,
+    execution_of,
+    in_bulk,
+    labelled,
+    matching,
+    steer_one,
+)
 from noetl.server.guarded_router import GuardedRouter, Json, shows
 from noetl.server.idempotency import HEADER, REPLAYED
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import Services, identity_of, services_of
 from noetl.server.start_requests import RerunSource, Started, StartRequest, start
 from noetl.server.tracing import HEADER as TRACEPARENT
-from noetl.server.views.executions import detailed, version_of
+from noetl.store.contract import ExecutionRow, SingleRow
+
+
+async def detailed(services: Services, row: ExecutionRow) -> ExecutionDetail:
+    first = await services.store.events(
+        row.execution_id, only=SingleRow(limit=2)
+    )  # the request, and what was made of it
+    request = await services.read_back(first[0].payload) if first else None
+    assert request is None or isinstance(request, ExecutionRequested)
+    end = await newest_event(services.store, row.execution_id, PlaybookProcessed.event_type)
+    error = end.payload.error if end is not None and isinstance(end.payload, PlaybookProcessed) else None
+    evaluated = next((event.payload for event in first if isinstance(event.payload, RequestEvaluated)), None)
+    failure = await newest_event(services.store, row.execution_id, StepFailed.event_type) if error is not None else None
+    version = await version_of(services, row)
+    carried = request.carried if request is not None else None
+    return ExecutionDetail(
+        **row.readable(),
+        version=version,
+        label=request.version if request is not None else None,
+        catalog_id=catalog_id(row.path, version) if version is not None else None,
+        payload=request.payload if request is not None else {},
+        error=error.readable() if error is not None else None,
+        children=[execution_view(child) for child in await services.store.children(row.execution_id)],
+        rerun_of=carried.execution_id if carried is not None else None,
+        from_step=carried.step if carried is not None else None,
+        dialect=evaluated.dialect if evaluated is not None else None,
+        failed_step=failure.step if failure is not None else None,
+    )
+
+
+async def version_of(services: Services, row: ExecutionRow) -> int | None:
+    """The version in the catalogue that the execution is pinned to; none for one that was run from a file."""
+    for registered in await services.store.catalog.versions(row.path):
+        if registered.net_hash == row.net_hash:
+            return registered.version
+    return None
+
 
 router = GuardedRouter(tags=["executions"])
 _KEY = {

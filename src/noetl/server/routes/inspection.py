@@ -9,23 +9,65 @@ from typing import Annotated, Any
 import msgspec
 from fastapi import Query, Request, Response
 
+from noetl.base.clock import rfc3339
+from noetl.control.views.live_output import LiveOutput, LiveTaskRun, lines_after
 from noetl.control.views.side_run_views import SideRunView
 from noetl.control.views.token_views import TokenView
 from noetl.events.tasks import TaskProcessed
-from noetl.operations.api_shapes import EventPage, LiveOutputPage, LogLine, LogPage, ResultView
-from noetl.operations.explanation import Explanation, explanation_of, live_side_runs, live_tokens
+from noetl.operations.api_shapes import (
+    EventPage,
+    LiveOutputPage,
+    LogLine,
+    LogPage,
+    OutputLineView,
+    ResultView,
+    TaskOutputView,
+)
+from noetl.operations.executions import Explanation, explanation_of, live_side_runs, live_tokens
+from noetl.operations.log_levels import NONE, LineLevels
 from noetl.operations.results import execution_ending, log_line, recorded_ctx, step_ending
-from noetl.server.execution_search import execution_of
+from noetl.server.execution_control import execution_of
 from noetl.server.guarded_router import GuardedRouter, Json, shows
-from noetl.server.ranges import ranged
 from noetl.server.routes.language import GRAPH_MEDIA, GraphFormat, drawing_response
 from noetl.server.services import Services, services_of
+from noetl.server.static_files import ranged
 from noetl.server.views.events import Names, shown_event
-from noetl.server.views.live_output import live_output_page
 from noetl.server.views.states import StateView, shown_state, state_of
 from noetl.server.views.timeline import Timeline, timeline_of
-from noetl.server.worker_matching import obstacles_of
+from noetl.server.workers import obstacles_of
 from noetl.store.contract import SingleRow
+
+
+def live_output_page(output: LiveOutput, execution_id: str, after: str, step: str | None) -> LiveOutputPage:
+    cursors = dict(one.partition(".")[::2] for one in after.split(","))  # of each server that the reader has met
+    number = cursors.get(output.era, "")
+    is_known = number.isdecimal() and len(number) < 18 and int(number) <= output.number
+    known = int(number) if is_known else 0
+    runs = [run for run in output.of_execution(execution_id) if step in (None, run.step)]
+    return LiveOutputPage(
+        tasks=[_task_view(run, known) for run in runs],
+        cursor=f"{output.era}.{output.number}",
+        is_whole=not is_known,
+    )
+
+
+def _task_view(run: LiveTaskRun, known: int) -> TaskOutputView:
+    of, levels = run.of, LineLevels()
+    return TaskOutputView(
+        task_run_id=of.task_run_id,
+        step=run.step,
+        task=of.task[:300],
+        path=list(of.path),
+        attempt=of.attempt,
+        lines=[
+            OutputLineView(
+                ts=rfc3339(line.at), stream=line.stream, text=line.text, level=(levels.next(line.text) or NONE)[0]
+            )
+            for line in lines_after(run, known)
+        ],
+        total=run.total,
+    )
+
 
 router = GuardedRouter(tags=["one execution"])
 _PAGE = 2_000

@@ -16,9 +16,8 @@ from noetl.language.reading.playbook import Dialect
 from noetl.net.net import Net
 from noetl.server.bodies import read
 from noetl.server.guarded_router import GuardedRouter, Json, shows
-from noetl.server.migrations import Migrated, conversion_of, offered
-from noetl.server.migrations import migrated as migrated_view
-from noetl.server.playbook_texts import PlaybookText, checked, refused, text_of
+from noetl.server.playbook_texts import Migrated, PlaybookText, checked, conversion_of, offered, refused, text_of
+from noetl.server.playbook_texts import migrated as migrated_view
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.views.diagnostics import Outline, all_shown, outlined
 from noetl.tools.kinds import load_kinds

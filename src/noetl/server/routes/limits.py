@@ -13,7 +13,7 @@ from noetl.net.encoding import from_json
 from noetl.operations.api_shapes import PlaybookLimitView, StepLimitView
 from noetl.operations.limits import limit_playbook, limit_step, playbook_limits, step_limits
 from noetl.server.bodies import read
-from noetl.server.execution_search import execution_of
+from noetl.server.execution_control import execution_of
 from noetl.server.guarded_router import GuardedRouter, Json, shows
 from noetl.server.services import Services, identity_of, services_of
 from noetl.server.views.states import state_of

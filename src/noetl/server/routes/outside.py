@@ -14,13 +14,12 @@ from noetl.base.errors import InvalidError
 from noetl.control.outside.delivery import MESSAGE_TTL_S, DeliveryResult
 from noetl.events.legacy_names import is_system_name
 from noetl.events.waits import MAX_NAME
-from noetl.operations import messages
+from noetl.operations import waits
 from noetl.operations.api_shapes import StoredMessagePage, TimerList
-from noetl.operations.messages import message_page
-from noetl.operations.timers import running_timers
+from noetl.operations.waits import message_page, running_timers
 from noetl.server.access.audit_writer import OBJECT
 from noetl.server.bodies import read
-from noetl.server.execution_search import execution_of
+from noetl.server.execution_control import execution_of
 from noetl.server.guarded_router import GuardedRouter, Json, shows
 from noetl.server.problem_details import ProblemDetails, unknown
 from noetl.server.services import identity_of, services_of
@@ -162,5 +161,5 @@ async def delete_named(request: Request, name: Annotated[str, Query(min_length=1
 async def delete_message(request: Request, message_id: str) -> Response:
     """Nobody will receive it. One that was delivered stays so: 409."""
     services = services_of(request)
-    await messages.delete_message(services.store.waits, message_id, now=services.clock.now())
+    await waits.delete_message(services.store.waits, message_id, now=services.clock.now())
     return Response(status_code=204)

@@ -1,18 +1,134 @@
-"""Routes below one execution for screens that follow it: the folded state at any event, its loops, one iteration."""
+"""Routes below one execution for screens that follow it: the folded state at any event, its loops, one iteration with
+each attempt of its tasks, and a template rendered against what was recorded (SRV-09).
+
+Secrets are not there to be rendered (reliability.md §2.1).
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+import asyncio
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Annotated, Any
 
+import msgspec
 from fastapi import Query, Request, Response
 
+from noetl.base.clock import rfc3339
+from noetl.base.errors import TemplateError, ToolError
+from noetl.engine.execution import Execution
+from noetl.engine.pipeline.scopes import Views
+from noetl.events.envelope import Event
+from noetl.events.loops import IterationDone, IterationFailed, IterationStarted, LoopStarted
+from noetl.events.projection.loop_cells import LoopCells
 from noetl.events.projection.state_history import StateHistory
-from noetl.server.execution_search import execution_of
+from noetl.events.steps import StepScheduled
+from noetl.events.tasks import TaskProcessed
+from noetl.operations.results import newest_event
+from noetl.server.bodies import read
+from noetl.server.execution_control import execution_of
 from noetl.server.guarded_router import GuardedRouter, Json, shows
 from noetl.server.problem_details import ProblemDetails
-from noetl.server.services import services_of
-from noetl.server.views.iterations import IterationView, iteration_of
+from noetl.server.services import Services, services_of
 from noetl.server.views.projection import LoopsView, ProjectionView, shown_loops, shown_projection
+from noetl.server.views.states import state_of
+from noetl.store.contract import SingleRow
+from noetl.templates.budget import MAX_STEPS
+from noetl.templates.render import render_within
+from noetl.templates.scope import Scope
+
+MOST_TRIES = 60  # listed; those of an iteration with more are in its events
+_PAGE = 1_000
+_TYPES = ("loop.iteration.*", TaskProcessed.event_type)
+
+
+class IterationTry(msgspec.Struct, frozen=True, kw_only=True):
+    """One try of a task, as its report says."""
+
+    seq: int
+    task: str
+    attempt: int
+    status: str
+    stdout: str | None
+    error: dict[str, Any] | None
+
+
+class IterationView(msgspec.Struct, kw_only=True):
+    """`status`: open | running | done | failed. `has_item` is false where the items are stored apart from the log."""
+
+    step: str
+    step_run_id: str
+    path: list[int]
+    status: str = "open"
+    started_at: str | None = None
+    finished_at: str | None = None
+    has_item: bool = False
+    item: Any = None
+    tries: list[IterationTry] = []
+    result: dict[str, Any] | None = None
+    error: dict[str, Any] | None = None
+
+
+async def iteration_of(
+    services: Services, execution_id: str, history: StateHistory, step_run_id: str, path: tuple[int, ...]
+) -> IterationView:
+    cells = history.loops.get((step_run_id, path[:-1]))
+    span = cells.span(path[-1]) if cells is not None and path else None
+    if cells is None or span is None:
+        named = ".".join(map(str, path))
+        raise ProblemDetails(404, f"execution {execution_id} has no iteration {named} in step run {step_run_id}")
+    view = IterationView(step=cells.step, step_run_id=step_run_id, path=list(path))
+    for started in await services.store.events(execution_id, after=cells.seq - 1, only=SingleRow(limit=1)):
+        items = started.payload.items if isinstance(started.payload, LoopStarted) else None
+        if items is not None and path[-1] < len(items):
+            view.has_item, view.item = True, items[path[-1]]
+    async for event in _own_events(services, execution_id, cells, span, path):
+        _take(view, event)
+    return view
+
+
+async def _own_events(
+    services: Services, execution_id: str, cells: LoopCells, span: tuple[int, int], path: tuple[int, ...]
+) -> AsyncIterator[Event]:
+    """From its first event to its last; one that has not begun has none."""
+    begun, ended = span
+    if not begun and not ended:
+        return
+    after, only = (begun or cells.seq) - 1, SingleRow(types=_TYPES, step=cells.step, limit=_PAGE)
+    while page := await services.store.events(execution_id, after=after, only=only):
+        for event in page:
+            if event.step_run_id == cells.step_run_id and getattr(event.payload, "path", None) == path:
+                yield event
+            if ended and event.seq >= ended:
+                return
+        after = page[-1].seq
+
+
+def _take(view: IterationView, event: Event) -> None:
+    match event.payload:
+        case IterationStarted():
+            view.status, view.started_at = "running", view.started_at or rfc3339(event.ts)
+        case IterationDone(result=result):
+            view.status, view.finished_at = "done", rfc3339(event.ts)
+            view.result = msgspec.to_builtins(result) or None
+        case IterationFailed(error=error):
+            view.status, view.finished_at, view.error = "failed", rfc3339(event.ts), error.readable()
+        case TaskProcessed() as processed if len(view.tries) < MOST_TRIES:
+            view.tries.append(_try(processed, event.seq))
+
+
+def _try(processed: TaskProcessed, seq: int) -> IterationTry:
+    outcome = processed.outcome
+    return IterationTry(
+        seq=seq,
+        task=processed.task,
+        attempt=processed.attempt,
+        status=outcome.status.value,
+        stdout=outcome.meta.stdout,
+        error=outcome.error.readable() if outcome.error is not None else None,
+    )
+
 
 router = GuardedRouter(tags=["one execution"])
 At = Annotated[int | None, Query(ge=1, le=2**31, description="A seq; now without it.")]
@@ -72,3 +188,69 @@ async def iteration(
 ) -> Response:
     history = await _history(request, execution_id)
     return Json(await iteration_of(services_of(request), execution_id, history, step_run_id, _indices(path)))
+
+
+_LONGEST = 65_536
+# Callers write these templates, so they never run on the event loop. They have one thread to themselves: those of
+# `asyncio.to_thread` load results and check playbooks, and a row of callers could take all of them.
+_RENDERER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="render")
+
+
+class RenderRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`template` is text, or data with texts in it. With `step`, `args` are those of its latest run; with `at`, it is
+    rendered as of that event."""
+
+    execution_id: str
+    template: Any
+    step: str | None = None
+    at: int | None = None
+
+
+class Rendered(msgspec.Struct, frozen=True, kw_only=True):
+    value: Any
+    at: int
+
+
+@router.post("/api/render", **shows(Rendered, reads=RenderRequest, summary="Render a template"))
+async def rendered(request: Request) -> Response:
+    services, asked = services_of(request), await read(request, RenderRequest)
+    if len(msgspec.json.encode(asked.template)) > _LONGEST:
+        raise ProblemDetails(422, f"template: at most {_LONGEST} bytes")
+    row = await execution_of(request, asked.execution_id)
+    execution = await state_of(services, row, asked.at)
+    args = await _args(services, execution, asked.step) if asked.step is not None else {}
+    scope = _scope(services, execution, args)
+    try:
+        render = partial(render_within, MAX_STEPS, asked.template, scope, now=services.clock.now())
+        value = await asyncio.get_running_loop().run_in_executor(_RENDERER, render)
+        return Json(Rendered(value=value, at=execution.seq))
+    except TemplateError as problem:
+        place = [{"place": "template", "message": problem.message, "offset": problem.offset}]
+        raise ProblemDetails(422, problem.message, kind="template", errors=place) from None
+    except ToolError as problem:
+        raise ProblemDetails(422, problem.message, kind=problem.kind) from None
+    except (TypeError, ValueError, RecursionError):
+        raise ProblemDetails(422, "what the template gives is not plain data", kind="template") from None
+
+
+async def _args(services: Services, execution: Execution, step: str) -> dict[str, Any]:
+    for run in execution.runs.values():
+        if run.step == step:
+            return run.args
+    event = await newest_event(services.store, execution.execution_id, StepScheduled.event_type, step=step)
+    if event is None or event.seq > execution.seq:
+        raise ProblemDetails(422, f'step: "{step}" has not run there')
+    scheduled = await services.read_back(event.payload)
+    assert isinstance(scheduled, StepScheduled)
+    return scheduled.args
+
+
+def _scope(services: Services, execution: Execution, args: dict[str, Any]) -> Scope:
+    names = {
+        "args": args,
+        "ctx": dict(execution.ctx),
+        "vars": dict(execution.ctx),
+        "workload": execution.origin.workload,
+        "execution_id": execution.execution_id,
+    }
+    return Scope(names, steps=Views(dict(execution.outputs.results), services.results.load))

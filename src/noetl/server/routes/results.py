@@ -1,23 +1,25 @@
-"""Stored results by their checksum: read in parts by people and workers, stored by workers (RES-01, RES-02)."""
+"""Routes of results: large values by their checksum, and the schemas that results must have, in versions (RES-07)."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import re
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from fastapi import Query, Request, Response
 
-from noetl.base.errors import ToolError
+from noetl.base.clock import rfc3339
+from noetl.base.errors import RefusedError, ToolError
 from noetl.events.references import Reference
-from noetl.server.bodies import JSON, body_of, require
+from noetl.server.bodies import JSON, body_of, read, require
 from noetl.server.guarded_router import GuardedRouter, Json, shows
 from noetl.server.problem_details import ProblemDetails, unknown
-from noetl.server.ranges import ranged
 from noetl.server.services import Services, services_of
+from noetl.server.static_files import ranged
 from noetl.store.results.files import key_of, schema_hint
+from noetl.store.schemas import ResultSchema, find_schema, newest_schemas, register_schema
 
 router = GuardedRouter(tags=["results"])
 _CHECKSUM = re.compile(r"[0-9a-f]{64}")
@@ -80,3 +82,51 @@ def _looked_at(body: bytes) -> tuple[str, bool]:
     """What kind of value it is, and whether it is written as we write it."""
     value = msgspec.json.decode(body)
     return schema_hint(value), msgspec.json.encode(value) == body
+
+
+class RegisteringSchema(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`schema` is the part of JSON Schema that says what data looks like."""
+
+    schema: dict[str, Any] | bool
+
+
+class SchemaView(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    version: int
+    schema: Any
+    registered_at: str
+
+
+class Schemas(msgspec.Struct, frozen=True, kw_only=True):
+    schemas: list[SchemaView]
+
+
+@router.get("/api/schemas", **shows(Schemas, summary="List result schemas"))
+async def schemas(request: Request) -> Response:
+    """The newest version of each."""
+    found = await newest_schemas(services_of(request).store.key_values)
+    return Json(Schemas(schemas=[_schema_view(one) for one in found]))
+
+
+@router.get("/api/schemas/{name}", **shows(SchemaView, summary="One result schema"))
+async def schema(request: Request, name: str) -> Response:
+    """The newest of a name, or that of a version: `orders`, `orders@2`."""
+    found = await find_schema(services_of(request).store.key_values, name)
+    if found is None:
+        raise unknown("schema", name)
+    return Json(_schema_view(found))
+
+
+@router.put("/api/schemas/{name}", **shows(SchemaView, reads=RegisteringSchema, summary="Register a result schema"))
+async def register(request: Request, name: str) -> Response:
+    """A new version, unless the newest one says the same."""
+    services, asked = services_of(request), await read(request, RegisteringSchema)
+    try:
+        made = await register_schema(services.store.key_values, name, asked.schema, at=services.clock.now())
+    except RefusedError as problem:
+        raise ProblemDetails(422, str(problem), kind="schema") from None
+    return Json(_schema_view(made))
+
+
+def _schema_view(one: ResultSchema) -> SchemaView:
+    return SchemaView(name=one.name, version=one.version, schema=one.schema, registered_at=rfc3339(one.registered_at))

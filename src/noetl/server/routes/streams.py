@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 from noetl.events.executions import PlaybookProcessed
 from noetl.operations.executions import execution_view
 from noetl.server.event_hub import heard_within
-from noetl.server.execution_search import execution_of
+from noetl.server.execution_control import execution_of
 from noetl.server.guarded_router import GuardedRouter, shows
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import Services, identity_of, services_of

@@ -9,8 +9,8 @@ import msgspec
 from fastapi import Query, Request, Response
 
 from noetl.operations.api_shapes import TaskPage, TaskView
-from noetl.operations.human_tasks import TaskFilter, task_page, task_view
 from noetl.operations.identity import Caller
+from noetl.operations.waits import TaskFilter, task_page, task_view
 from noetl.server.bodies import read, read_optional
 from noetl.server.guarded_router import GuardedRouter, Json, shows
 from noetl.server.idempotency import HEADER, REPLAYED, IdempotencyKeys, digest, named

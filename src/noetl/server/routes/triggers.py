@@ -6,7 +6,8 @@ from typing import Annotated
 
 from fastapi import Query, Request, Response
 
-from noetl.operations.api_shapes import DeadLetterList, DeadLettersChanged, NewTrigger, TriggerList, TriggerView
+from noetl.operations.administration_shapes import DeadLetterList, NewTrigger, TriggerList, TriggerView
+from noetl.operations.api_shapes import DeadLettersChanged
 from noetl.operations.triggers import TriggerOperations
 from noetl.server.bodies import read
 from noetl.server.guarded_router import GuardedRouter, Json, shows

@@ -14,8 +14,7 @@ from noetl.server.guarded_router import GuardedRouter, Json, shows
 from noetl.server.problem_details import ProblemDetails, unknown
 from noetl.server.routes.orders import PROTOCOL, check_own, check_pools, check_protocol
 from noetl.server.services import Services, identity_of, services_of
-from noetl.server.worker_matching import Crew, crews_of, obstacles
-from noetl.server.workers import WorkerRow, WorkerView, given_id, worker_view
+from noetl.server.workers import Crew, WorkerRow, WorkerView, crews_of, given_id, obstacles, worker_view
 from noetl.store.contract import DEFAULT_POOL
 
 router = GuardedRouter(tags=["workers"])

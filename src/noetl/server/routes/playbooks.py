@@ -1,18 +1,86 @@
-"""The last runs of one playbook, side by side: how each ended, how long it took, and what became of each step.
+"""Routes for whoever is about to start a playbook, or has: what it takes, what is proved of a text, its last runs.
 
-Each run is read up to a bound, and only what tells of steps: a loop of 100,000 items costs no more than its step.
+Runs are shown side by side: how each ended, how long it took, and what became of each step. Each run is read up to a
+bound, and only the events of steps: a loop of 100,000 items costs no more than its step.
 """
 
 from __future__ import annotations
 
+from typing import Annotated, Any
+
 import msgspec
+from fastapi import Query, Request, Response
 
 from noetl.events.outcomes import Error
 from noetl.events.projection.views import StepRunView
+from noetl.net.encoding import from_json
 from noetl.operations.api_shapes import ExecutionView
-from noetl.server.services import Services
+from noetl.operations.catalog import registered_version
+from noetl.server.guarded_router import GuardedRouter, Json, shows
+from noetl.server.playbook_texts import PlaybookText, checked, refused, text_of
+from noetl.server.problem_details import unknown
+from noetl.server.services import Services, services_of
+from noetl.server.views.diagnostics import shown_certificate
 from noetl.server.views.timeline import step_runs
 from noetl.store.contract import ExecutionRow
+
+router = GuardedRouter(tags=["catalogue"])
+
+
+class WorkloadInput(msgspec.Struct, frozen=True, kw_only=True):
+    """One key of the workload. `type` is told from its default, as JSON names types."""
+
+    name: str
+    type: str
+    default: Any
+
+
+class Inputs(msgspec.Struct, frozen=True, kw_only=True):
+    """`secrets` are the names of the keychain; their values stay where they are."""
+
+    path: str
+    version: int
+    inputs: list[WorkloadInput]
+    secrets: list[str]
+
+
+@router.get("/api/catalog/{path:path}/inputs", **shows(Inputs, summary="What a playbook takes"))
+async def inputs(request: Request, path: str, version: Annotated[str | None, Query(max_length=200)] = None) -> Response:
+    """The workload of a version with its defaults, for a form."""
+    services = services_of(request)
+    row = await registered_version(services.store.catalog, path, version)
+    net = from_json(await services.store.net(row.net_hash))
+    found = [WorkloadInput(name=name, type=_type(value), default=value) for name, value in net.workload.items()]
+    told = Inputs(path=path, version=row.version, inputs=found, secrets=[entry.name for entry in net.keychain])
+    return Json(told)
+
+
+@router.post("/api/analyze", **shows(dict[str, Any], reads=PlaybookText, summary="Prove things about a playbook"))
+async def analyze(request: Request) -> Response:
+    """The analyser's verdict on a text, with witnesses that can be played."""
+    found = await checked(await text_of(request))
+    if found.certificate is None:
+        raise refused(found)
+    return Json(shown_certificate(found.certificate))
+
+
+def _type(value: Any) -> str:
+    match value:
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "number"
+        case str():
+            return "string"
+        case list():
+            return "array"
+        case dict():
+            return "object"
+        case _:
+            return "null"
+
 
 _FAILED = ("failed", "cancelled")
 
@@ -102,3 +170,12 @@ def _cells(runs: list[StepRunView]) -> list[StepCell]:
 def _total(runs: list[StepRunView]) -> float | None:
     spans = [run.elapsed_s(run.finished_at) for run in runs if run.finished_at is not None]
     return round(sum(spans), 3) if spans else None
+
+
+@router.get("/api/catalog/{path:path}/runs", **shows(RunHistory, summary="The last runs of a playbook, step by step"))
+async def runs(request: Request, path: str, limit: Annotated[int, Query(ge=1, le=100)] = 50) -> Response:
+    """How each ended and how long its steps took, for trends and for comparing."""
+    services = services_of(request)
+    if not await services.store.catalog.versions(path):
+        raise unknown("playbook", path)
+    return Json(await run_history(services, path, limit))

@@ -1,4 +1,8 @@
-"""The documentation, as `make docs-site` built it into the package. It holds nothing secret: strangers may read it."""
+"""Pages for people: the documentation that `make docs-site` built into the package, and the web UI.
+
+Neither holds anything secret, so strangers may read them. The page of the UI is the answer for the address of every
+screen, so that a link leads to what its sender saw.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +13,13 @@ from hashlib import sha256
 
 from fastapi import Request, Response
 
-from noetl.server.access.security_headers import POLICY
+from noetl.server.access.request_check import POLICY
 from noetl.server.guarded_router import GuardedRouter
 from noetl.server.problem_details import ProblemDetails
-from noetl.server.static_files import built_file, built_files, built_folder
-from noetl.server.ui_files import page_for_nothing
+from noetl.server.static_files import UI_FOLDER, built_file, built_files, built_folder, page_for, page_for_nothing
 
 router = GuardedRouter(include_in_schema=False)
-FOLDER = "_docs"
+DOCS_FOLDER = "_docs"
 _CACHED = "public, max-age=300"
 _INLINE = re.compile(rb"<script>(.*?)</script>", re.S)
 _NOT_BUILT = """<!doctype html>
@@ -33,8 +36,8 @@ async def start() -> Response:
 
 
 @router.get("/docs/{path:path}")
-async def page(request: Request, path: str) -> Response:
-    known = built_files(FOLDER)
+async def documentation_page(request: Request, path: str) -> Response:
+    known = built_files(DOCS_FOLDER)
     if not known and not path:
         return Response(_NOT_BUILT, media_type="text/html; charset=utf-8")
     if f"{path}/index.html" in known:  # links of a page begin at its folder
@@ -48,13 +51,56 @@ async def page(request: Request, path: str) -> Response:
     headers = {"cache-control": _CACHED}
     if name.endswith(".html"):
         headers["content-security-policy"] = _policy(name)
-    return built_file(request, FOLDER, name, headers)
+    return built_file(request, DOCS_FOLDER, name, headers)
 
 
 @cache
 def _policy(name: str) -> str:
     """The policy of a page: files of this server, and the scripts that were built into it, each by its digest."""
-    body = built_folder(FOLDER).joinpath(*name.split("/")).read_bytes()
+    body = built_folder(DOCS_FOLDER).joinpath(*name.split("/")).read_bytes()
     digests = dict.fromkeys(b64encode(sha256(script).digest()).decode() for script in _INLINE.findall(body))
     allowed = " ".join(["script-src 'self'", *(f"'sha256-{digest}'" for digest in digests)])
     return POLICY.replace("script-src 'self'", allowed)
+
+
+SCREENS = (
+    "catalog",
+    "executions",
+    "tasks",
+    "schedules",
+    "messages",
+    "workers",
+    "credentials",
+    "settings",
+    "audit",
+)
+_FOREVER = "public, max-age=31536000, immutable"  # names of these files are made from what is in them
+
+
+@router.get("/")
+async def ui_page(request: Request) -> Response:
+    return page_for(request.scope)
+
+
+for _screen in SCREENS:
+    router.add_api_route(f"/{_screen}", ui_page, methods=["GET"])
+    router.add_api_route(f"/{_screen}/{{rest:path}}", ui_page, methods=["GET"])
+
+
+@router.get("/favicon.svg")
+async def icon(request: Request) -> Response:
+    return _file(request, "favicon.svg", "public, max-age=86400")
+
+
+@router.get("/assets/{name}")
+async def asset(request: Request, name: str) -> Response:
+    """A script or style by its name; no path of a request is ever opened, only names that were built."""
+    if f"assets/{name}" not in built_files(UI_FOLDER):
+        raise ProblemDetails(404, f'there is no asset "{name}"')
+    return _file(request, f"assets/{name}", _FOREVER)
+
+
+def _file(request: Request, name: str, cached: str) -> Response:
+    if name not in built_files(UI_FOLDER):
+        raise ProblemDetails(404, f'there is no "{name}"')
+    return built_file(request, UI_FOLDER, name, {"cache-control": cached})

@@ -1,7 +1,4 @@
-"""What a server removes by itself, a little every hour: old keys, sessions and workers, and executions
-that have been over for long enough (reliability.md §3.6). Several servers may do it at once; what one has removed is
-gone.
-"""
+"""What a server does beside its requests: delete what is too old, and start executions for triggers."""
 
 from __future__ import annotations
 
@@ -9,12 +6,19 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from noetl.base.errors import StoreOutageError
+from noetl.base.errors import BackendError, RefusedError, StoreOutageError
 from noetl.control.background.retention import Retention
+from noetl.control.triggers.source_reader import SourceReader
+from noetl.control.triggers.triggers import Triggers
+from noetl.events.triggers import SourceTrigger
+from noetl.operations.catalog import registered_version
 from noetl.server.idempotency import IdempotencyKeys
 from noetl.server.logs import log
-from noetl.server.services import Services
+from noetl.server.problem_details import ProblemDetails
+from noetl.server.services import Services, tools_of
+from noetl.server.start_requests import begin, net_of
 from noetl.store.notices import NoticeState
+from noetl.worker.identity import own_worker_id
 
 EVERY_S = 3_600.0
 _FIRST_S = 30.0  # a server that has just started has better things to do
@@ -73,3 +77,43 @@ async def _retire(services: Services) -> None:
     services.listeners.meters.retired.inc(removed.total)
     if removed.total or removed.results:
         log.info("retention", executions=removed.total, results=removed.results)
+
+
+_LATER = (429, 503)  # statuses of a server that has enough to do
+
+
+class ServerStarter:
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def check(self, trigger: SourceTrigger) -> None:
+        services = self._services
+        try:
+            row = await registered_version(services.store.catalog, trigger.path, trigger.version)
+            await net_of(services, row)
+        except ProblemDetails as problem:
+            raise RefusedError(problem.detail) from None
+
+    async def start(self, trigger: SourceTrigger, execution_id: str, payload: dict[str, Any]) -> None:
+        services = self._services
+        try:
+            row = await registered_version(services.store.catalog, trigger.path, trigger.version)
+            async with services.listeners.usage.starting(execution_id, f"trigger {trigger.name}"):
+                await begin(services, row, execution_id, payload)
+        except ProblemDetails as problem:
+            if problem.status in _LATER:
+                raise BackendError(problem.detail) from None
+            raise RefusedError(problem.detail) from None
+
+
+async def serve_triggers(services: Services) -> None:
+    """Poll the triggers of the store for as long as the server runs. Their tools are apart from those of its worker,
+    which ends them in its own time."""
+    tools = tools_of(services.settings)
+    reader = SourceReader(tools, services.secret_release.keychain)
+    try:
+        await Triggers(
+            services.store, ServerStarter(services), reader, services.clock, server_id=own_worker_id()
+        ).serve()
+    finally:
+        await reader.close()

@@ -1,8 +1,10 @@
-"""Health and metrics: whether the process lives, whether it can serve, and its figures for Prometheus."""
+"""Routes for operators: health, readiness, metrics, and the API's own description as OpenAPI 3.1 (design.md §6)."""
 
 from __future__ import annotations
 
-from typing import Literal
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal
 
 import msgspec
 from fastapi import Request, Response
@@ -87,3 +89,43 @@ async def _looked_up(services: Services) -> None:
     rows = await services.roster.list()
     meters.incidents.set(len(await store.key_values.list(INCIDENT)))
     meters.workers.set(sum(now - row.last_seen < LIVE_S for row in rows))
+
+
+_OWN = ("script-src", "style-src", "connect-src")
+_NONE = ("default-src", "base-uri", "frame-ancestors", "form-action")
+_POLICY = "; ".join([*(f"{what} 'none'" for what in _NONE), *(f"{what} 'self'" for what in _OWN)])
+_KINDS = {
+    "index.html": "text/html; charset=utf-8",
+    "docs.js": "text/javascript; charset=utf-8",
+    "docs.css": "text/css; charset=utf-8",
+}
+
+
+@router.get("/openapi.json", **shows(dict[str, Any], summary="This description"))
+async def openapi(request: Request) -> Response:
+    return Json(request.app.openapi())
+
+
+@router.get("/openapi", **shows(media="text/html", summary="This description, to read"))
+async def page() -> Response:
+    return _file("index.html")
+
+
+@router.get("/openapi/docs.js", include_in_schema=False)
+async def script() -> Response:
+    return _file("docs.js")
+
+
+@router.get("/openapi/docs.css", include_in_schema=False)
+async def style() -> Response:
+    return _file("docs.css")
+
+
+def _file(name: str) -> Response:
+    headers = {"content-security-policy": _POLICY, "x-content-type-options": "nosniff"}
+    return Response(_text(name), headers=headers, media_type=_KINDS[name])
+
+
+@cache
+def _text(name: str) -> str:
+    return (files("noetl.server") / "pages" / name).read_text("utf-8")

@@ -1,0 +1,136 @@
+"""Routes of access: sessions of browsers, tokens, the audit log.
+
+A browser gives a token once and has a cookie from then on, which no script can read. A token's text is in one answer
+and never again. Nothing here or elsewhere changes the audit log.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from fastapi import Query, Request, Response
+
+from noetl.operations.administration_shapes import AccessTokenView, AuditPage, MadeToken, SessionShape
+from noetl.operations.audit import audit_page
+from noetl.operations.identity import Caller, Role
+from noetl.operations.tokens import Wanted, made_token, token_view
+from noetl.server.access.access import Access, access_of
+from noetl.server.access.audit_writer import ACTOR, address_of
+from noetl.server.access.callers import COOKIE, WHOLE_S, csrf_of
+from noetl.server.access.hosts import network_of
+from noetl.server.access.route_guard import passed
+from noetl.server.bodies import read
+from noetl.server.guarded_router import GuardedRouter, Json, shows
+from noetl.server.problem_details import ProblemDetails, too_busy, unknown
+from noetl.store.audit import AuditChainCheck, walked
+
+router = GuardedRouter(tags=["access"])
+
+
+class SignIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    token: str
+
+
+@router.post("/api/session", **shows(SessionShape, reads=SignIn, status=201, summary="Sign in"))
+async def sign_in(request: Request) -> Json:
+    """Open a session for whoever has a person's token."""
+    access = access_of(request)
+    token = await access.tokens.identified((await read(request, SignIn)).token)
+    if token is None:
+        if wait_s := access.limits.failures.take(network_of(address_of(request.scope))):
+            raise too_busy("too many wrong tokens; come again later", int(wait_s) + 1)
+        raise ProblemDetails(401, "this is not a token of this server, or not any more")
+    request.scope[ACTOR] = token.subject
+    if token.role is Role.WORKER:
+        raise ProblemDetails(403, "a worker's token opens no session: sessions are for people")
+    session_id = await access.sessions.open(token)
+    answer = Json(_shape(token.identity, session_id), 201)
+    _set_cookie(answer, access, session_id)
+    return answer
+
+
+@router.get("/api/session", **shows(SessionShape, summary="Who am I"))
+async def who_am_i(request: Request) -> Json:
+    """Who this token or session belongs to."""
+    caller = passed(request).caller
+    return Json(_shape(caller.identity, caller.session_id))
+
+
+@router.delete("/api/session", **shows(status=204, summary="Sign out"))
+async def sign_out(request: Request) -> Response:
+    """End the session; the token stays as it is."""
+    access, session_id = access_of(request), passed(request).caller.session_id
+    if session_id is None:
+        raise ProblemDetails(409, "this request has a token and no session; revoke the token instead")
+    await access.sessions.close(session_id)
+    answer = Response(status_code=204)
+    answer.delete_cookie(COOKIE, path="/", secure=access.tls, httponly=True, samesite="strict")
+    return answer
+
+
+def _shape(identity: Caller, session_id: str | None) -> SessionShape:
+    return SessionShape(
+        subject=identity.subject,
+        role=identity.role,
+        human_roles=tuple(sorted(identity.human_roles)),
+        csrf=csrf_of(session_id) if session_id is not None else None,
+    )
+
+
+def _set_cookie(answer: Response, access: Access, session_id: str) -> None:
+    answer.set_cookie(
+        COOKIE, session_id, max_age=int(WHOLE_S), path="/", secure=access.tls, httponly=True, samesite="strict"
+    )
+
+
+class NewToken(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    subject: str
+    role: Role
+    human_roles: tuple[str, ...] = ()
+    pools: tuple[str, ...] = ()
+    expires_in_s: float | None = None
+
+
+class AccessTokenList(msgspec.Struct, frozen=True):
+    tokens: list[AccessTokenView]
+
+
+@router.get("/api/tokens", **shows(AccessTokenList, summary="List tokens"))
+async def list_tokens(request: Request) -> Json:
+    """All tokens, revoked ones too."""
+    return Json(AccessTokenList([token_view(one) for one in await access_of(request).tokens.list()]))
+
+
+@router.post("/api/tokens", **shows(MadeToken, reads=NewToken, status=201, summary="Make a token"))
+async def create_token(request: Request) -> Json:
+    """Make a token; its text is in this answer only."""
+    wanted = await read(request, NewToken)
+    text, token = await access_of(request).tokens.create(Wanted(**msgspec.structs.asdict(wanted)))
+    return Json(made_token(text, token), 201)
+
+
+@router.delete("/api/tokens/{token_id}", **shows(AccessTokenView, summary="Revoke a token"))
+async def revoke_token(request: Request, token_id: str) -> Json:
+    """End a token for ever, and the sessions that were opened with it."""
+    token = await access_of(request).tokens.revoke(token_id)
+    if token is None:
+        raise unknown("token", token_id)
+    return Json(token_view(token))
+
+
+@router.get("/api/audit", **shows(AuditPage, summary="The audit log"))
+async def list_audit(
+    request: Request,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    cursor: Annotated[int | None, Query(ge=1, le=2**62)] = None,
+) -> Json:
+    """The newest rows first."""
+    return Json(await audit_page(access_of(request).store.audit, limit=limit, before=cursor))
+
+
+@router.get("/api/audit/verify", **shows(AuditChainCheck, summary="Check the audit log"))
+async def verify_audit(request: Request, holds: Annotated[str | None, Query(max_length=64)] = None) -> Json:
+    """Walk the chain of hashes. Note `last_hash` elsewhere: asked for as `holds` later, it shows whether rows were cut
+    off the end."""
+    return Json(await walked(access_of(request).store.audit, looking_for=holds))
