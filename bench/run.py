@@ -16,7 +16,7 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from bench import cluster, promises, restart  # noqa: E402
+from bench import cluster, promises, restart, tools  # noqa: E402
 from bench.embedded import embedded  # noqa: E402
 from bench.language import language  # noqa: E402
 from bench.peers.comparison import compared  # noqa: E402
@@ -28,6 +28,7 @@ GROUPS: dict[str, Callable[[int], list[dict[str, Any]]]] = {
     "promises": promises.measured,
     "peers": compared,
     "restart": restart.measured,
+    "tools": tools.measured,
 }
 _USUAL = ("language", "embedded")
 

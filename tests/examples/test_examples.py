@@ -112,6 +112,15 @@ def test_files_are_converted_and_packed(tmp_path: Path) -> None:
     assert (tmp_path / "orders.tar.gz").is_file()
 
 
+@pytest.mark.req("RES-05")
+def test_tables_are_moved_past_the_log(tmp_path: Path) -> None:
+    (row,) = result_of("move_tables", tmp_path, orders=2000)
+
+    assert (row["orders"], row["is_same"]) == (2000, True)
+    assert row["total"] == row["by_shop"] == 500250.0
+    assert (tmp_path / "lake" / "orders.parquet").is_file()
+
+
 @pytest.mark.req("LOOP-05", "POL-08", "TOOL-05", "KEY-05")
 @pytest.mark.usefixtures("warehouse")
 def test_pages_go_to_postgres_once_however_often_it_is_run(tmp_path: Path, api: DemoApi) -> None:

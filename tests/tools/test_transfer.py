@@ -39,6 +39,7 @@ class World:
 
     def __init__(self, auth: dict[str, Any], folder: Path) -> None:
         self.auth, self.folder, self.results, self.tools = auth, folder, MemoryResults(), Registry()
+        self.transfer = TransferTool()
         self.table = f"t_{uuid4().hex[:10]}"
 
     async def run(self, source: Any, target: Any, *, tool: Callable[[str], Any] | None = None, **more: Any) -> Outcome:
@@ -53,7 +54,7 @@ class World:
             data_folders=(str(self.folder),),
         )
         inputs = {"source": source, "target": target, **more}
-        return await attempt(TransferTool(), inputs, around, clock=SystemClock(), sleep=asyncio.sleep, trace_id="trace")
+        return await attempt(self.transfer, inputs, around, clock=SystemClock(), sleep=asyncio.sleep, trace_id="trace")
 
     def sql(self, text: str) -> str:
         return server().ask(text, self.auth["database"])
@@ -80,6 +81,7 @@ class World:
 async def world(pg_auth: dict[str, Any], tmp_path: Path) -> AsyncIterator[World]:
     world = World(pg_auth, tmp_path)
     yield world
+    await world.transfer.close()
     await world.tools.close()
 
 

@@ -12,6 +12,15 @@ from noetl.store.results.files import MemoryResults, table_reference
 from noetl.tools.registry import Registry
 from tests.tools.sql_tasks import outcome_of
 
+# One row with most of the types of PostgreSQL.
+TYPES = """
+SELECT true AS yes, 1::int2 AS small, 2::int4 AS whole, 9007199254740993::int8 AS large, 1.5::float8 AS float,
+  12345678901234567890.12::numeric AS money, 'a "quoted", text' || chr(10) || 'ä' AS words, '' AS empty,
+  NULL::text AS nothing, date '2026-01-31' AS day, timestamp '2026-01-31 08:00:00.5' AS moment,
+  timestamptz '2026-01-31 08:00:00+02' AS zoned, 'c0ffee00-0000-4000-8000-000000000000'::uuid AS id,
+  '{"a": [1]}'::jsonb AS doc, '\\x00ff'::bytea AS raw, ARRAY[1, 2] AS list, '\\N' AS backslash
+"""
+
 
 class TableTasks:
     """`secrets` are what the execution has read so far."""

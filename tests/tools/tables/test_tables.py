@@ -17,16 +17,9 @@ import pytest_asyncio
 from noetl.events.references import PARQUET
 from tests.servers.object_stores import s3_bucket
 from tests.servers.postgres import pg_auth
-from tests.tools.tables.tasks import TableTasks
+from tests.tools.tables.tasks import TYPES, TableTasks
 
 __all__ = ["pg_auth"]
-TYPES = """
-SELECT true AS yes, 1::int2 AS small, 2::int4 AS whole, 9007199254740993::int8 AS large, 1.5::float8 AS float,
-  12345678901234567890.12::numeric AS money, 'a "quoted", text' || chr(10) || 'ä' AS words, '' AS empty,
-  NULL::text AS nothing, date '2026-01-31' AS day, timestamp '2026-01-31 08:00:00.5' AS moment,
-  timestamptz '2026-01-31 08:00:00+02' AS zoned, 'c0ffee00-0000-4000-8000-000000000000'::uuid AS id,
-  '{"a": [1]}'::jsonb AS doc, '\\x00ff'::bytea AS raw, ARRAY[1, 2] AS list, '\\N' AS backslash
-"""
 
 
 @pytest_asyncio.fixture

@@ -46,7 +46,7 @@ ARTIFACT = ToolKind(
 _END = {
     "type": "object",
     "properties": {
-        "kind": one_of("postgres", "duckdb", "http", "artifact"),
+        "kind": one_of("postgres", "duckdb", "sql", "snowflake", "storage", "http", "artifact"),
         "auth": {"anyOf": [TEXT, OBJECT]},
     },
     "required": ["kind"],
@@ -60,15 +60,16 @@ TRANSFER = ToolKind(
         Input(
             name="source",
             schema=_END,
-            doc="Where rows come from: {kind: postgres | duckdb, query or table, cursor}, "
-            "{kind: http, url, rows, page} or {kind: artifact, ref}.",
+            doc="Where rows come from: {kind: postgres | duckdb | sql | snowflake, query or table, cursor}, "
+            "{kind: storage, url, format}, {kind: http, url, rows, page} or {kind: artifact, ref}.",
             required=True,
             read_strictly=True,
         ),
         Input(
             name="target",
             schema=_END,
-            doc="Where rows go: {kind: postgres | duckdb, table}, {kind: http, url} or {kind: artifact}.",
+            doc="Where rows go: {kind: postgres | duckdb | sql | snowflake, table}, {kind: storage, url, format}, "
+            "{kind: http, url} or {kind: artifact}, with format: parquet as a table.",
             required=True,
             read_strictly=True,
         ),
@@ -81,7 +82,11 @@ TRANSFER = ToolKind(
         ),
         Input(name="key", schema={"anyOf": [TEXT, TEXTS]}, doc="With upsert: the key columns."),
         Input(name="mapping", schema=OBJECT, doc="Target column by source column."),
-        Input(name="chunk_size", schema=COUNT, doc="Rows moved at once; 1000 when left out."),
+        Input(
+            name="chunk_size",
+            schema=COUNT,
+            doc="Rows moved at once; 1000 when left out, or 100000 where both ends move files.",
+        ),
     ),
     defaults={"timeout": 300},
 )

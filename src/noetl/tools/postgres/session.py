@@ -14,10 +14,11 @@ from noetl.base.errors import ToolError
 from noetl.templates.sql.statements import Bound, Statement
 from noetl.tools.postgres.failures import pg_error
 from noetl.tools.postgres.parameters import Typed, shares_templates
-from noetl.tools.postgres.table_rows import copy_rows
+from noetl.tools.postgres.table_rows import copy_rows, load_rows
 from noetl.tools.postgres.values import row_of
 from noetl.tools.sql.answers import Allowance, SqlAnswer
 from noetl.tools.tables.files import TypedColumn
+from noetl.tools.tables.loads import RowLoad
 
 BATCH_ROWS = 500
 GRACE_S = 2.0  # the server ends a statement by itself when its worker is gone and cannot
@@ -54,6 +55,12 @@ class PostgresSession:
             await self._answer(statement)
         prepared, values = await self._prepared(last)
         return await copy_rows(self._connection, prepared, values, csv)
+
+    async def load(self, load: RowLoad) -> None:
+        """Load a file, and run what is to follow, in a transaction."""
+        async with self.transaction():
+            await load_rows(self._connection, load)
+            await self.run(Bound(load.then))
 
     async def run_singly(self, bound: Bound) -> list[SqlAnswer]:
         """Run statements each by itself, or in the transactions they begin themselves."""

@@ -7,8 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from noetl.base.errors import ToolError
+from noetl.tools.sql.requests import Insertion, conflict_clause, quoted_name
 from noetl.tools.tables.files import BYTES, DECIMAL, NULL, TypedColumn, unique_names
+from noetl.tools.tables.loads import RowLoad
 from noetl.tools.tables.stored import MAX_BYTES
+
+_LOADED = "noetl_loaded_rows"
 
 # PostgreSQL's types by DuckDB's; all others (arrays, ranges, intervals, enums, …) are text as PostgreSQL writes it,
 # which it also reads again.
@@ -52,6 +56,27 @@ async def copy_rows(connection: Any, prepared: Any, values: list[Any], csv: Path
     types = [_TYPES.get(attribute.type.name, "VARCHAR") for attribute in attributes]
     found = re.search(r"\d+", status or "")
     return [TypedColumn(*one) for one in zip(names, types, strict=True)], int(found[0]) if found else 0
+
+
+async def load_rows(connection: Any, load: RowLoad) -> None:
+    """Load a file within the transaction that is open."""
+    names = ", ".join(map(quoted_name, load.columns))
+    if load.empties:
+        await connection.execute(f"DELETE FROM {load.table}")  # noqa: S608  a checked name
+    *schema, table = (part.replace('""', '"') for part in re.findall(r'"((?:[^"]|"")*)"', load.table))
+    if load.key:
+        # Rows that are there are known only to an INSERT: COPY would fail on the first of them.
+        schema, table = [], _LOADED
+        await connection.execute(
+            f"CREATE TEMP TABLE {_LOADED} ON COMMIT DROP AS SELECT {names} FROM {load.table} WITH NO DATA"  # noqa: S608
+        )
+    options = {"columns": list(load.columns), "format": "csv", "null": NULL, "encoding": "utf-8"}
+    await connection.copy_to_table(table, schema_name=schema[0] if schema else None, source=load.file, **options)
+    if load.key:
+        clause = conflict_clause(Insertion(load.table, "", (), load.key), list(load.columns))
+        await connection.execute(
+            f"INSERT INTO {load.table} ({names}) SELECT {names} FROM {_LOADED}{clause}"  # noqa: S608  quoted names
+        )
 
 
 class _Bounded:

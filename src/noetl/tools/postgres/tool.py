@@ -25,6 +25,7 @@ from noetl.tools.sql.new_rows import new_rows
 from noetl.tools.sql.requests import Insertion, request, with_script
 from noetl.tools.sql.transactions import keeps_transactions
 from noetl.tools.tables.files import TableFiles
+from noetl.tools.tables.loads import RowLoad
 from noetl.tools.tables.stored import store_table, table_folder, wants_table
 from noetl.tools.trigger_source import TriggerBatch, TriggerPoll
 
@@ -39,7 +40,8 @@ class PostgresTool:
         self._pools, self._tables = PostgresPools(), TableFiles()
 
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        work = request(await with_script(inputs, context.data_folders))
+        load = inputs.get("load")
+        work = Bound(()) if isinstance(load, RowLoad) else request(await with_script(inputs, context.data_folders))
         spec = context.spec
         total_s, connect_s = _times(spec.get("timeout"))
         target = target_of(inputs.get("auth"), context)
@@ -47,6 +49,9 @@ class PostgresTool:
         async with reached as connection:
             with as_tool_errors():
                 session = PostgresSession(connection, spec, total_s)
+                if isinstance(load, RowLoad):
+                    await session.load(load)
+                    return ToolResult(result=None)
                 if wants_table(spec) and isinstance(work, Bound):
                     return await self._table(work, session, context)
                 result = await _run(work, connection, session, context)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from noetl.tools.guarded_sockets import GuardedSockets
 from noetl.tools.sql.answers import Allowance, SqlAnswer, check_rows
 from noetl.tools.sql.connection import Connection
 from noetl.tools.sql.engines import engine_of
-from noetl.tools.sql.insertions import insertions
+from noetl.tools.sql.insertions import ROWS_AT_ONCE, insertions
 from noetl.tools.sql.plain_values import plain
 from noetl.tools.sql.rendering import rendered
 from noetl.tools.sql.row_file import RowFile
@@ -68,11 +70,32 @@ def _answers(connection: sqlalchemy.Connection, call: dict[str, Any]) -> list[Sq
         statements = insertions(insertion, connection.dialect)
         return [SqlAnswer([], [], _inserted(connection, text, rows)) for text, rows in statements]
     allowance = Allowance(call["max_rows"])
+    if call.get("load"):
+        _load(connection, call["load"])
     if call.get("rows_file"):
         *before, last = call["statements"]
         answers = [_answer(connection, parts, allowance) for parts in before]
         return [*answers, _into_file(connection, last, call)]
     return [_answer(connection, parts, allowance) for parts in call["statements"]]
+
+
+def _load(connection: sqlalchemy.Connection, load: dict[str, Any]) -> None:
+    """Lines of JSON into a table, some at a time."""
+    if load["empties"]:
+        connection.exec_driver_sql(f"DELETE FROM {load['table']}")  # noqa: S608  a checked name
+    with open(load["file"], encoding="utf-8") as lines:
+        while some := list(islice(lines, ROWS_AT_ONCE)):
+            rows = [_read_row(line, load["binary"]) for line in some]
+            insertion = {"table": load["table"], "groups": [rows], "key": load["key"]}
+            for text, values in insertions(insertion, connection.dialect):
+                _inserted(connection, text, values)
+
+
+def _read_row(line: str, binary: list[str]) -> dict[str, Any]:
+    row: dict[str, Any] = json.loads(line)
+    for name in binary:
+        row[name] = bytes.fromhex(row[name]) if row[name] is not None else None
+    return row
 
 
 def _into_file(connection: sqlalchemy.Connection, parts: list[Any], call: dict[str, Any]) -> SqlAnswer:

@@ -26,6 +26,7 @@ from noetl.tools.sql.new_rows import new_rows
 from noetl.tools.sql.requests import Insertion, request, with_script
 from noetl.tools.sql.transactions import keeps_transactions
 from noetl.tools.tables.files import TableFiles, TypedColumn
+from noetl.tools.tables.loads import RowLoad
 from noetl.tools.tables.stored import store_table, table_folder, wants_table
 from noetl.tools.trigger_source import TriggerBatch, TriggerPoll
 
@@ -46,6 +47,11 @@ class SqlTool:
         if context.spec.get("exactly_once"):
             raise ToolError("sql.input", "spec.exactly_once is a promise of the postgres tool: sql cannot make it")
         connection = connection_of(inputs, context)
+        if isinstance(load := inputs.get("load"), RowLoad):
+            told = {name: getattr(load, name) for name in ("table", "columns", "binary", "key", "empties")}
+            call = {**_call(Bound(load.then), connection), **_limits(context), "load": {**told, "file": str(load.file)}}
+            await self._children.call(context.execution_id, {**call, "transaction": True})
+            return ToolResult(result=None)
         work = request(await with_script(inputs, context.data_folders), question_marks=True)
         call = {**_call(work, connection), **_limits(context)}
         call["transaction"] = context.spec.get("transaction") is not False and not (

@@ -11,7 +11,7 @@ from noetl.base.errors import ToolError
 from noetl.templates.sql.statements import Bound, Statement
 from noetl.tools.contract import ToolContext
 
-_OURS = frozenset({"kind", "type", "rows", "page", "cursor", "rows_key", "ref"})
+_OURS = frozenset({"kind", "type", "rows", "page", "cursor", "rows_key", "ref", "format"})
 
 # What is said of the transfer and not of each call: one call of many must not be taken for the whole of it.
 _WHOLE = frozenset({"exactly_once", "transaction", "retry", "async"})

@@ -31,12 +31,14 @@ class Chunk(msgspec.Struct, frozen=True):
 
 
 class TransferProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a transfer has come. `writes` counts what was written as a whole, `size` the bytes of rows as JSON."""
+    """How far a transfer has come. `writes` counts what was written as a whole, `size` the bytes of the chunks, as JSON
+    or Parquet. `checksum` is the sum of the hashes of all rows, where these are known."""
 
     rows: int = 0
     chunks: int = 0
     writes: int = 0
     size: int = 0
+    checksum: int = 0
     position: TransferPosition = TransferPosition()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -19,6 +20,11 @@ _CREATE = (
     f"CREATE TABLE IF NOT EXISTS {TABLE} "
     "(key text NOT NULL, write_number bigint NOT NULL, progress text NOT NULL, PRIMARY KEY (key, write_number))"
 )
+# MySQL has "key" as a word of its own, and no key of a text without a length.
+_CREATE_ANYWHERE = (
+    f"CREATE TABLE IF NOT EXISTS {TABLE} (transfer_key varchar(64) NOT NULL, write_number bigint NOT NULL, "
+    "progress text NOT NULL, PRIMARY KEY (transfer_key, write_number))"
+)
 _LOOK = Statement((f"SELECT to_regclass('{TABLE}') IS NOT NULL AS found",), "SELECT")
 _CREATED_MEANWHILE = frozenset({"23505", "42P07"})
 
@@ -33,12 +39,15 @@ class SqlTarget:
         if not end.said.get("table"):
             raise ToolError("transfer.input", f'a {end.kind} target needs "table"')
         self._end, self._mode, self._key = end, mode, key
-        self._name = end.context.idempotency_key
+        self._name, self._column, self._create = end.context.idempotency_key, "key", _CREATE
+        if end.kind not in ("postgres", "duckdb"):
+            self._name = hashlib.sha256(self._name.encode()).hexdigest()
+            self._column, self._create = "transfer_key", _CREATE_ANYWHERE
         self._checked([{"": None}])
 
     async def progress(self) -> TransferProgress:
         await self._ensure_table()
-        text = f"SELECT progress FROM {TABLE} WHERE key = "  # noqa: S608  a name of ours
+        text = f"SELECT progress FROM {TABLE} WHERE {self._column} = "  # noqa: S608  names of ours
         last = Statement((text, Parameter(self._name), " ORDER BY write_number DESC LIMIT 1"), "SELECT")
         found = (await self._end.run_sql((last,)))["data"]
         return msgspec.json.decode(found[0]["progress"], type=TransferProgress) if found else TransferProgress()
@@ -58,7 +67,7 @@ class SqlTarget:
         if self._end.kind == "postgres" and (await self._end.run_sql((_LOOK,)))["data"][0]["found"]:
             return  # a role that may not create tables can still use one that somebody made for it
         try:
-            await self._end.run_sql((Statement((_CREATE,), "CREATE"),))
+            await self._end.run_sql((Statement((self._create,), "CREATE"),))
         except ToolError as problem:
             if problem.details.get("code") in _CREATED_MEANWHILE:
                 return

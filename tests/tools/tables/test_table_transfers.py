@@ -1,0 +1,330 @@
+"""`transfer` of tables: databases, objects and stored tables, in chunks that are files; typed, counted, resumed."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import json
+import sqlite3
+import tempfile
+from collections.abc import AsyncIterator, Callable, Mapping
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+import pytest_asyncio
+
+from noetl.base.errors import ToolError
+from noetl.events.outcomes import Outcome
+from noetl.tools.contract import ToolContext, ToolResult
+from noetl.tools.transfer.tool import TransferTool
+from tests.servers.mariadb import mariadb
+from tests.servers.object_stores import s3_bucket
+from tests.servers.postgres import pg_auth, server
+from tests.tools.sql_tasks import outcome_of
+from tests.tools.tables.tasks import TYPES, TableTasks
+
+__all__ = ["pg_auth"]
+
+
+class Transfers(TableTasks):
+    """Transfers from and to a PostgreSQL database, and whatever else a test names."""
+
+    def __init__(self, folder: Path, auth: dict[str, Any]) -> None:
+        super().__init__(folder)
+        self.auth, self.table, self.transfer = auth, f"t_{uuid4().hex[:10]}", TransferTool()
+
+    async def moved(
+        self, source: Any, target: Any, *, run: str = "", tool: Callable[[str], Any] | None = None, **inputs: Any
+    ) -> Outcome:
+        return await outcome_of(
+            self.transfer,
+            {"source": source, "target": target, **inputs},
+            key=f"{self.table} {run}",
+            keep=self.results.put,
+            load=self.results.load,
+            keep_table=self.keep,
+            fetch_table=self.fetch,
+            tool=tool or self.tools.tool,
+            data_folders=(str(self.folder),),
+        )
+
+    async def result(self, source: Any, target: Any, **inputs: Any) -> Any:
+        outcome = await self.moved(source, target, **inputs)
+        assert outcome.error is None, outcome.error
+        return outcome.result
+
+    def sql(self, text: str) -> str:
+        return server().ask(text, self.auth["database"])
+
+    def postgres(self, **more: Any) -> dict[str, Any]:
+        return {"kind": "postgres", "auth": self.auth, **more}
+
+    def numbers(self, count: int, **more: Any) -> dict[str, Any]:
+        query = f"SELECT n AS id, 'row ' || n AS name, n / 4.0 AS price FROM generate_series(1, {count}) AS n"
+        return self.postgres(query=query, **more)
+
+    def created(self, columns: str = "id int, name text, price numeric(12, 2)") -> dict[str, Any]:
+        self.sql(f"CREATE TABLE {self.table} ({columns})")
+        return self.postgres(table=self.table)
+
+    def count(self) -> list[str]:
+        return self.sql(f"SELECT count(*), count(DISTINCT id) FROM {self.table}").split("|")
+
+    async def close(self) -> None:
+        await self.transfer.close()
+        await super().close()
+
+
+@pytest_asyncio.fixture
+async def here(tmp_path: Path, pg_auth: dict[str, Any], tmp_path_factory: Any) -> AsyncIterator[Transfers]:
+    tempfile.tempdir = str(tmp_path_factory.mktemp("temporary"))
+    transfers = Transfers(tmp_path, pg_auth)
+    yield transfers
+    await transfers.close()
+    left = [one.name for one in Path(tempfile.tempdir).glob("noetl-table*")]
+    tempfile.tempdir = None
+    assert left == [], "a transfer leaves no file behind"
+
+
+@pytest.mark.req("RES-05")
+async def test_a_query_goes_to_parquet_and_back_with_its_types(here: Transfers) -> None:
+    here.sql(f"CREATE TABLE {here.table} AS {TYPES}")
+    parquet = {"kind": "storage", "url": "out/all.parquet"}
+    there = await here.result(here.postgres(table=here.table), parquet, run="there")
+    here.sql(f"CREATE TABLE {here.table}_back (LIKE {here.table})")
+    back = await here.result(parquet, here.postgres(table=f"{here.table}_back"), run="back")
+
+    assert there["reference"]["row_count"] == back["rows"] == 1
+    assert there["checksum"] == back["checksum"], "the same rows, whichever way they go"
+    differing = f"SELECT count(*) FROM {here.table} a, {here.table}_back b WHERE a::text = b::text"
+    assert here.sql(differing) == "1"
+
+
+@pytest.mark.req("RES-05")
+@pytest.mark.parametrize(("ending", "count"), [("csv", 25), ("jsonl", 25), ("parquet", 0), ("csv.gz", 3)])
+async def test_objects_in_other_formats_are_ends_too(here: Transfers, ending: str, count: int) -> None:
+    if ending.endswith(".gz"):
+        refused = await here.moved(here.numbers(3), {"kind": "storage", "url": f"x.{ending}", "format": "zip"})
+        assert refused.error is not None
+        assert 'format "zip" is not known' in refused.error.message
+        return
+    made = {"kind": "storage", "url": f"rows.{ending}"}
+    there = await here.result(here.numbers(count, cursor="id"), made, chunk_size=10, run="there")
+    back = await here.result(made, here.created(), chunk_size=7, run="back")
+
+    assert (there["rows"], there["chunks"], back["rows"]) == (count, -(-count // 10), count)
+    assert here.count() == [str(count)] * 2
+    text = (here.folder / f"rows.{ending}").read_text() if ending != "parquet" else ""
+    if ending == "csv":
+        assert list(csv.reader(text.splitlines()))[:2] == [
+            ["id", "name", "price"],
+            ["1", "row 1", "0.2500000000000000"],
+        ]
+    if ending == "jsonl":
+        assert json.loads(text.splitlines()[-1])["name"] == "row 25"
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("kind", ["sqlite", "mysql", "duckdb", "postgres"])
+async def test_rows_go_between_any_two_databases(here: Transfers, kind: str) -> None:
+    other: dict[str, Any] = {"kind": "sql", "url": "sqlite:///shop.db"}
+    if kind == "mysql":
+        other = {"kind": "sql", "auth": mariadb().auth}
+    elif kind == "duckdb":
+        other = {"kind": "duckdb", "database": "shop.duckdb"}
+    elif kind == "postgres":
+        other = here.postgres()
+    table = f"far_{uuid4().hex[:8]}"
+    columns = "id BIGINT PRIMARY KEY, name VARCHAR(50), price DECIMAL(12, 2), day DATE, raw BLOB"
+    command = f"CREATE TABLE {table} ({columns.replace('BLOB', 'BYTEA') if kind == 'postgres' else columns})"
+    await here.run(other["kind"], {**{k: v for k, v in other.items() if k != "kind"}, "command": command})
+    query = (
+        "SELECT n AS id, CASE WHEN n % 7 = 0 THEN NULL ELSE 'it''s \"' || n || '\"' END AS name, "
+        "(n / 4.0)::numeric(12, 2) AS price, date '2026-01-01' + n AS day, "
+        "decode('00ff', 'hex') AS raw FROM generate_series(1, 25) AS n"
+    )
+    there = await here.result(
+        here.postgres(query=query, cursor="id"), {**other, "table": table}, chunk_size=10, run="a"
+    )
+    again = await here.result(here.postgres(query=query), {**other, "table": table}, mode="upsert", run="b", key="id")
+    target = here.created("id bigint, name text, price numeric(12, 2), day date, raw bytea")
+    back = await here.result({**other, "query": f"SELECT * FROM {table}", "cursor": "id"}, target, chunk_size=4)
+
+    assert (there["rows"], there["chunks"], again["rows"], back["rows"]) == (25, 3, 25, 25)
+    assert here.sql(f"SELECT count(*) FROM ({query}) a JOIN {here.table} b ON a::text = b::text") == "25"
+
+
+class Breaking:
+    """A tool that fails at the n-th call, after it has done its work or before."""
+
+    def __init__(self, tool: Any, at: int, *, after: bool) -> None:
+        self._tool, self._left, self._after = tool, at, after
+
+    async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        self._left -= 1
+        if self._left == 0 and not self._after:
+            raise ToolError("sql.error", "the network is gone", retryable=True)
+        result: ToolResult = await self._tool.run(inputs, context)
+        if self._left == 0:
+            raise ToolError("sql.error", "the network is gone", retryable=True)
+        return result
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("at", range(1, 6))
+async def test_a_transfer_into_sql_goes_on_where_it_broke(here: Transfers, at: int, after: bool) -> None:
+    with sqlite3.connect(here.folder / "shop.db") as database:
+        database.execute("CREATE TABLE t (id, name, price)")
+    target = {"kind": "sql", "url": "sqlite:///shop.db", "table": "t"}
+    breaking = Breaking(here.tools.tool("sql"), at, after=after)
+    broken = await here.moved(
+        here.numbers(25, cursor="id"),
+        target,
+        chunk_size=10,
+        tool=lambda kind: breaking if kind == "sql" else here.tools.tool(kind),
+    )
+    whole = await here.result(here.numbers(25, cursor="id"), target, chunk_size=10)
+
+    assert broken.error is not None
+    assert whole["rows"] == 25
+    with sqlite3.connect(here.folder / "shop.db") as database:
+        assert database.execute("SELECT count(*), count(DISTINCT id) FROM t").fetchone() == (25, 25)
+
+
+@pytest.mark.parametrize("at", range(3, 6))
+async def test_a_transfer_from_a_file_goes_on_by_the_number_of_its_rows(here: Transfers, at: int) -> None:
+    await here.result(here.numbers(25), {"kind": "storage", "url": "rows.parquet"}, run="made")
+    source, target = {"kind": "storage", "url": "rows.parquet"}, here.created()
+    breaking = Breaking(here.tools.tool("postgres"), at, after=True)
+    broken = await here.moved(
+        source,
+        target,
+        chunk_size=10,
+        tool=lambda kind: breaking if kind == "postgres" else here.tools.tool(kind),
+    )
+    whole = await here.result(source, target, chunk_size=10)
+
+    assert broken.error is not None
+    assert whole["rows"] == 25
+    assert here.count() == ["25", "25"]
+
+
+async def test_a_file_that_has_changed_meanwhile_is_not_gone_on_with(here: Transfers) -> None:
+    source, target = {"kind": "storage", "url": "rows.parquet"}, here.created()
+    await here.result(here.numbers(25), source, run="made")
+    breaking = Breaking(here.tools.tool("postgres"), 5, after=False)
+    await here.moved(
+        source, target, chunk_size=10, tool=lambda kind: breaking if kind == "postgres" else here.tools.tool(kind)
+    )
+    await here.result(here.numbers(40), source, run="other")
+    before = here.count()
+    refused = await here.moved(source, target, chunk_size=10)
+
+    assert refused.error is not None
+    assert "the source has changed" in refused.error.message
+    assert here.count() == before
+    assert before[0] in ("10", "20")
+
+
+async def test_rows_without_a_cursor_are_one_transaction_of_any_size(here: Transfers) -> None:
+    target = here.created("id int CHECK (id <> 150000), name text, price numeric")
+    broken = await here.moved(here.numbers(200_000), target)
+    assert broken.error is not None
+    assert (broken.error.code, here.count()) == ("23514", ["0", "0"])
+    here.sql(f"ALTER TABLE {here.table} DROP CONSTRAINT {here.table}_id_check")
+    whole = await here.result(here.numbers(200_000), target)
+
+    assert (whole["rows"], whole["chunks"]) == (200_000, 2)
+    assert here.count() == ["200000", "200000"]
+
+
+async def test_replace_and_a_mapping_hold_for_tables_too(here: Transfers) -> None:
+    target = here.created("id int, label text")
+    here.sql(f"INSERT INTO {here.table} VALUES (99, 'old')")
+    moved = await here.result(here.numbers(3), target, mode="replace", mapping={"id": "id", "name": "label"})
+
+    assert moved["rows"] == 3
+    assert here.sql(f"SELECT label FROM {here.table} ORDER BY id").split("\n") == ["row 1", "row 2", "row 3"]
+
+
+async def test_a_stored_table_is_a_source_and_a_target(here: Transfers) -> None:
+    kept = await here.result(here.numbers(25, cursor="id"), {"kind": "artifact", "format": "parquet"}, chunk_size=10)
+    back = await here.result({"kind": "artifact", "ref": kept["reference"]}, here.created(), run="back", chunk_size=10)
+
+    assert (kept["reference"]["row_count"], back["rows"], here.count()) == (25, 25, ["25", "25"])
+    assert kept["checksum"] == back["checksum"]
+    assert (await here.rows(kept["reference"], "SELECT max(id) AS m FROM t")) == [{"m": 25}]
+
+
+@pytest.mark.timeout(600)
+async def test_an_object_of_s3_is_an_end_and_a_wrong_credential_is_told(here: Transfers) -> None:
+    bucket = s3_bucket()
+    far = {"kind": "storage", "url": f"{bucket.url}/{uuid4().hex}.parquet", "auth": bucket.auth}
+    there = await here.result(here.numbers(25), far, run="there")
+    back = await here.result(far, here.created(), run="back")
+    missing = await here.moved({**far, "url": f"{bucket.url}/none.parquet"}, here.postgres(table=here.table), run="x")
+
+    assert (there["reference"]["key"], back["rows"]) == (far["url"], 25)
+    assert there["reference"]["checksum"].startswith("sha256:")
+    assert missing.error is not None
+    assert missing.error.kind == "storage.missing"
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "words"),
+    [
+        ({"kind": "storage"}, {"kind": "storage", "url": "x.csv"}, 'a storage source needs "url"'),
+        ({"kind": "storage", "url": "none.csv"}, {"kind": "storage", "url": "x.csv"}, "does not exist"),
+        (
+            {"kind": "storage", "url": "/etc/passwd", "format": "csv"},
+            {"kind": "storage", "url": "x.csv"},
+            "outside the folders",
+        ),
+        ({"kind": "sql", "url": "sqlite://", "query": "SELECT 1"}, {"kind": "http", "url": "http://x"}, "go by duckdb"),
+        (
+            {"kind": "sql", "url": "sqlite://", "query": "SELECT 1 AS a"},
+            {"kind": "storage", "url": "x.pdf"},
+            'format "pdf"',
+        ),
+        (
+            {"kind": "sql", "url": "sqlite://", "query": "SELECT 1 AS a", "cursor": "b"},
+            {"kind": "storage", "url": "x.csv"},
+            "b",
+        ),
+    ],
+)
+async def test_what_cannot_move_is_told(here: Transfers, source: Any, target: Any, words: str) -> None:
+    outcome = await here.moved(source, target)
+
+    assert outcome.error is not None
+    assert words in outcome.error.message
+
+
+class Holding:
+    """A tool that does not come back from its n-th call."""
+
+    def __init__(self, tool: Any, at: int) -> None:
+        self._tool, self._left, self.is_held = tool, at, asyncio.Event()
+
+    async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        self._left -= 1
+        if self._left == 0:
+            self.is_held.set()
+            await asyncio.Event().wait()
+        result: ToolResult = await self._tool.run(inputs, context)
+        return result
+
+
+async def test_a_cancelled_transfer_leaves_its_whole_chunks_and_no_file(here: Transfers) -> None:
+    target, holding = here.created(), Holding(here.tools.tool("postgres"), 7)
+    running = asyncio.create_task(
+        here.moved(here.numbers(25, cursor="id"), target, chunk_size=10, tool=lambda kind: holding)
+    )
+    await holding.is_held.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+    assert here.count() == ["10", "10"]
