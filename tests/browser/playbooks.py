@@ -62,6 +62,8 @@ workflow:
   - step: approve
     human_task:
       title: "Approve {{ workload.amount }}?"
+      description: "Purchases over 500 need a second look."
+      data: { amount: "{{ workload.amount }}", rows: [{ item: desk, price: 400 }, { item: lamp, price: 80 }] }
       assignee: { role: boss }
       form:
         - { field: decision, type: enum, options: [approve, reject], required: true }

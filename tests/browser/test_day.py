@@ -135,17 +135,34 @@ def test_a_schedule_is_made_edited_and_removed(page: Page, here: Site, picture: 
         is_told(page, "has no schedule any more")
 
 
-def test_a_task_waits_in_the_menu_and_is_approved(visitor: Visitor, here: Site) -> None:
+def test_a_task_waits_in_the_menu_and_is_approved(visitor: Visitor, here: Site, picture: Picture) -> None:
     execution_id = here.start("tests/asking", amount=4711)
     here.until_waiting(execution_id, "approve")
     page = visitor(here.make_token("dora", "operator", "boss"))
-    with presses(page, 5):
+    with presses(page, 6):
         expect(page.get_by_role("link", name="Tasks, 1 for you")).to_be_visible()
         page.get_by_role("link", name="Approve 4711?").click()
+        expect(page.get_by_text("Purchases over 500 need a second look.")).to_be_visible()
+        expect(page.get_by_role("region", name="Data to decide by")).to_contain_text("4711")
+        page.get_by_label("Comment", exact=True).fill("the desk is dear")
+        page.get_by_role("button", name="Add comment").click()
+        expect(page.get_by_role("region", name="History")).to_contain_text("dora commented the desk is dear")
+        picture(page, "task-decide")
+        assert findings(page) == []
         page.get_by_role("button", name="Claim").click()
         page.get_by_label("decision").select_option("approve")
         page.get_by_role("button", name="Complete").click()
         expect(page.get_by_text("Completed by dora")).to_be_visible()
+    expect(page.get_by_role("region", name="History")).to_contain_text("dora completed")
+
+
+def test_an_execution_leads_to_its_task_and_the_task_back(open_at: Open, here: Site) -> None:
+    execution_id = here.start("tests/asking", amount=4712)
+    here.until_waiting(execution_id, "approve")
+    page = open_at(f"/executions/{execution_id}")
+    page.get_by_role("status", name="Open tasks").get_by_role("link", name="Approve 4712?").click()
+    page.get_by_role("region", name="History").get_by_role("link", name="approve").click()
+    expect(page).to_have_url(f"{here.url}/executions/{execution_id}?step=approve")
 
 
 def test_home_shows_the_last_day_by_hour_and_the_last_month_by_day(page: Page, orders: tuple[str, str]) -> None:

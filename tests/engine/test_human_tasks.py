@@ -66,6 +66,39 @@ def test_completing_twice_is_a_conflict_that_names_who_was_first() -> None:
 
 
 @pytest.mark.req("HUM-02")
+def test_those_it_is_for_comment_on_a_task_and_its_history_tells_who_did_what() -> None:
+    talk = asked()
+    task_id = talk.task_id
+
+    assert talk.act("comment", "bob", roles=("sales",), text="let me").verdict is ReportResult.FORBIDDEN
+    assert talk.act("comment", roles=MANAGER, text="  ").verdict is ReportResult.INVALID
+    assert talk.act("comment", roles=MANAGER, text="too dear?").verdict is ReportResult.ACCEPTED
+    talk.act("claim", roles=MANAGER)
+    talk.act("complete", values={"decision": "approve"}, roles=MANAGER)
+
+    told = [(one.what, one.actor, one.text) for one in talk.tasks[task_id].history]
+    assert told == [("commented", "ann", "too dear?"), ("claimed", "ann", ""), ("completed", "ann", "")]
+
+
+@pytest.mark.req("HUM-01")
+def test_a_task_brings_its_description_and_the_data_to_decide_by() -> None:
+    body = "title: t, description: 'Over {{ workload.limit }}.', data: {rows: '{{ workload.rows }}'}"
+    talk = Waiting(f"workload: {{limit: 5, rows: [1, 2]}}\nworkflow: [{{step: start, human_task: {{{body}}}}}]")
+    talk.start()
+
+    task = talk.tasks[talk.task_id]
+    assert (task.description, task.data) == ("Over 5.", {"rows": [1, 2]})
+
+
+@pytest.mark.req("HUM-01")
+def test_data_that_nobody_could_read_is_refused() -> None:
+    talk = Waiting("workflow: [{step: start, human_task: {title: t, data: \"{{ 'a' * 70000 }}\"}}]")
+    talk.start()
+
+    assert "human_task.data is over 65536 bytes" in str(talk.payloads("step.failed")[0].error)
+
+
+@pytest.mark.req("HUM-02")
 def test_a_named_user_has_the_task_alone() -> None:
     talk = Waiting("workflow: [{step: start, human_task: {title: t, assignee: {user: ann}}}]")
     talk.start()

@@ -118,6 +118,26 @@ def release(given: str, actor: str | None, roles: tuple[str, ...], version: int 
     _act(given, "release", actor, roles, version, {}, db)
 
 
+@command.command("comment")
+@task_argument
+@click.argument("text")
+@actor_option
+@role_option
+@place_options
+def comment(given: str, text: str, actor: str | None, roles: tuple[str, ...], db: str | None) -> None:
+    """Write something about a task, for whoever decides.
+
+    \b
+    noetl task comment 0198c0de "the invoice is missing" --role finance_manager
+    """
+
+    async def commented(it: Operations) -> TaskView:
+        return await it.comment_task((await _find_task(it, given)).task_id, text)
+
+    task = ask(db, commented, actor=actor, roles=roles)
+    click.echo(f'commented on task "{visible(task.title)}"')
+
+
 @command.command("complete")
 @task_argument
 @click.option("--set", "settings", multiple=True, metavar="FIELD=VALUE", help="A field of the form; JSON as such.")
@@ -232,6 +252,8 @@ def _lines(task: TaskView) -> list[str]:
     about: list[tuple[str, str | None]] = [
         ("task", task.task_id),
         ("title", task.title),
+        ("about", task.description or None),
+        ("data", None if task.data is None else as_json(task.data, indent=-1)),
         ("state", f"{task.state}, version {task.version}"),
         ("for", _assignee(task) + (", escalated" if task.escalated else "")),
         ("claimed", task.claimed_by),
@@ -243,7 +265,9 @@ def _lines(task: TaskView) -> list[str]:
         ),
     ]
     lines = [f"{name:10} {visible(text)}" for name, text in about if text is not None]
-    return lines + [f"{'field' if not number else '':10} {_field(one)}" for number, one in enumerate(task.form)]
+    lines += [f"{'field' if not number else '':10} {_field(one)}" for number, one in enumerate(task.form)]
+    said = [one for one in task.history if one.what == "commented"]
+    return lines + [f"{'comment':10} {visible(f'{one.actor}, {one.at}: {one.text}')}" for one in said]
 
 
 def _field(field: dict[str, Any]) -> str:

@@ -127,6 +127,10 @@ class AsyncCalls(ABC):
     async def release_task(self, task_id: str, *, version: int | None = None) -> TaskView:
         return await self.send(requests.act_on_task(task_id, "release", version=version))
 
+    async def comment_task(self, task_id: str, text: str) -> TaskView:
+        """Write something about a task; it stands in its history."""
+        return await self.send(requests.act_on_task(task_id, "comment", text=text))
+
     async def complete_task(self, task_id: str, values: Mapping[str, Any], *, version: int | None = None) -> TaskView:
         """Fill in its form. ApiError (422) names every field that does not fit, and the task stays open."""
         return await self.send(requests.act_on_task(task_id, "complete", values=values, version=version))

@@ -142,11 +142,12 @@ class TaskAction(StrEnum):
     CLAIM = "claim"
     RELEASE = "release"
     COMPLETE = "complete"
+    COMMENT = "comment"
 
 
 class ActOnTask(msgspec.Struct, frozen=True, kw_only=True):
     """A person does something with a human task (HUM-02). `roles` are those the person has; `version`, when given, is
-    the state of the task that he has seen."""
+    the state of the task that he has seen; `text` is what a comment says."""
 
     at: float
     task_id: str
@@ -155,6 +156,7 @@ class ActOnTask(msgspec.Struct, frozen=True, kw_only=True):
     roles: tuple[str, ...] = ()
     values: dict[str, Any] = {}
     version: int | None = None
+    text: str = ""
 
 
 class Proceed(msgspec.Struct, frozen=True, kw_only=True):

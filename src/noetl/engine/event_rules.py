@@ -16,6 +16,7 @@ from noetl.events.steps import StepDenied, StepDone, StepFailed
 from noetl.events.tasks import TaskProcessed
 from noetl.events.waits import (
     HumanClaimed,
+    HumanCommented,
     HumanCreated,
     HumanEscalated,
     HumanOverdue,
@@ -58,6 +59,7 @@ def heard_as(event: Event) -> OwnEvent | None:
             | HumanCreated()
             | HumanClaimed()
             | HumanReleased()
+            | HumanCommented()
             | HumanOverdue()
             | HumanEscalated()
             | TaskCompleted()

@@ -13,6 +13,7 @@ import msgspec
 from noetl.events.payloads import EventMeaning, EventPhase, Payload
 
 MAX_KEYS = 8  # of a correlation: every part of a message's may be what somebody waits for (MSG-01)
+MAX_TASK_DATA = 65_536  # bytes of what a person decides by
 MAX_BYTES = 1_024  # of what is waited for: it is looked up by its whole text, which an index has to hold
 MAX_NAME = 200  # characters of a name that is looked up so
 
@@ -131,13 +132,15 @@ class RenderedField(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class HumanCreated(Payload, frozen=True, kw_only=True, omit_defaults=True):
-    """`escalation_mode`: reassign | notify (HUM-04)."""
+    """`data` is what the person decides by, as plain data. `escalation_mode`: reassign | notify (HUM-04)."""
 
     event_type = "human.created"
     meaning = EventMeaning("human_task", EventPhase.WAITING)
 
     task_id: str
     title: str
+    description: str = ""
+    data: Any = None
     role: str | None = None
     user: str | None = None
     form: tuple[RenderedField, ...] = ()
@@ -162,6 +165,17 @@ class HumanReleased(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
     task_id: str
     actor: str
+
+
+class HumanCommented(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """Somebody has written something about a human task; nothing else of it changes."""
+
+    event_type = "human.commented"
+    meaning = EventMeaning("human_task", EventPhase.OPEN)
+
+    task_id: str
+    actor: str
+    text: str
 
 
 class HumanOverdue(Payload, frozen=True, kw_only=True, omit_defaults=True):
@@ -226,6 +240,7 @@ Waiting = (
     | HumanCreated
     | HumanClaimed
     | HumanReleased
+    | HumanCommented
     | HumanOverdue
     | HumanEscalated
     | TaskCompleted

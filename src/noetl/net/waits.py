@@ -36,6 +36,8 @@ class FormField(_Data, frozen=True, kw_only=True, omit_defaults=True):
 
 class HumanTask(_Data, frozen=True, kw_only=True, omit_defaults=True):
     title: Authored | None = None
+    description: Authored | None = None
+    data: Authored | None = None  # what the person decides by
     role: Authored | None = None
     user: Authored | None = None
     form: tuple[FormField, ...] = ()

@@ -215,8 +215,18 @@ class Versions(msgspec.Struct, frozen=True, kw_only=True):
     versions: list[VersionView]
 
 
+class TaskHistoryEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """What happened to a task: claimed, released, commented, overdue, escalated (`text`: to whom), completed."""
+
+    at: str
+    what: str
+    actor: str | None
+    text: str
+
+
 class TaskView(msgspec.Struct, frozen=True, kw_only=True):
-    """`form` are the fields to be filled in; `version` is what to give back when you act on what you saw."""
+    """`form` are the fields to be filled in, `data` what to decide by, `history` what happened to it, the oldest first;
+    `version` is what to give back when you act on what you saw."""
 
     task_id: str
     execution_id: str
@@ -225,6 +235,9 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     version: int
     title: str
+    description: str
+    data: Any
+    history: list[TaskHistoryEntry]
     role: str | None
     user: str | None
     form: list[dict[str, Any]]

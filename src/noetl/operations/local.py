@@ -315,6 +315,11 @@ class LocalOperations(LocalAdministration):
 
         return task_view(await self._inbox.release(task_id, actor=self._actor, roles=self._roles, version=version))
 
+    async def comment_task(self, task_id: str, text: str) -> TaskView:
+        from noetl.operations.waits import task_view
+
+        return task_view(await self._inbox.comment(task_id, text, actor=self._actor, roles=self._roles))
+
     async def complete_task(self, task_id: str, values: Mapping[str, Any], *, version: int | None = None) -> TaskView:
         from noetl.operations.waits import task_view
 

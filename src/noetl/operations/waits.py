@@ -17,7 +17,15 @@ import msgspec
 from noetl.base.clock import rfc3339
 from noetl.base.errors import InvalidError, NotFoundError, SettledError
 from noetl.events.waits import TimerCancelled, TimerFired, TimerScheduled
-from noetl.operations.api_shapes import StoredMessage, StoredMessagePage, TaskPage, TaskView, TimerView, view_of
+from noetl.operations.api_shapes import (
+    StoredMessage,
+    StoredMessagePage,
+    TaskHistoryEntry,
+    TaskPage,
+    TaskView,
+    TimerView,
+    view_of,
+)
 from noetl.store.contract import SingleRow, Store
 from noetl.store.human_tasks import TaskRow, Tasks, TaskState
 from noetl.store.waits import KeptRow, Place, Waits
@@ -134,4 +142,8 @@ async def task_page(
 
 
 def task_view(row: TaskRow) -> TaskView:
-    return view_of(TaskView, row, state=row.state.value)
+    history = [
+        TaskHistoryEntry(at=rfc3339(one["at"]), what=one["what"], actor=one.get("actor"), text=one.get("text", ""))
+        for one in row.history
+    ]
+    return view_of(TaskView, row, state=row.state.value, data=row.data, history=history)

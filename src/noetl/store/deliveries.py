@@ -71,6 +71,9 @@ def task_row(execution_id: str, task: OpenHumanTask) -> TaskRow:
         state=TaskState(task.state.value),
         version=task.version,
         title=task.title,
+        description=task.description,
+        data=task.data,
+        history=[msgspec.to_builtins(one) for one in task.history],
         role=task.role,
         user=task.user,
         form=msgspec.json.decode(msgspec.json.encode(task.form)),  # as a store gives it back

@@ -18,7 +18,8 @@ class TaskState(StrEnum):
 
 class TaskRow(msgspec.Struct, frozen=True, kw_only=True):
     """One task. `version` counts its changes, so that who acts on what he saw acts on nothing else. `form` are its
-    fields as plain data; `result` the values it was completed with."""
+    fields as plain data, `data` what the person decides by, `history` what happened to it; `result` the values it was
+    completed with."""
 
     task_id: str
     execution_id: str
@@ -27,6 +28,9 @@ class TaskRow(msgspec.Struct, frozen=True, kw_only=True):
     state: TaskState = TaskState.OPEN
     version: int = 1
     title: str
+    description: str = ""
+    data: Any = None
+    history: list[dict[str, Any]] = []
     role: str | None = None
     user: str | None = None
     form: list[dict[str, Any]] = []

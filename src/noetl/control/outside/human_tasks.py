@@ -68,6 +68,10 @@ class HumanTasks:
         """InvalidError names every field that does not fit its form; the task stays open then."""
         return await self._act(TaskAction.COMPLETE, task_id, actor, roles, version, values)
 
+    async def comment(self, task_id: str, text: str, *, actor: str, roles: Collection[str] = ()) -> TaskRow:
+        """Write something about it, for whoever decides."""
+        return await self._act(TaskAction.COMMENT, task_id, actor, roles, None, {}, text)
+
     async def _act(
         self,
         action: TaskAction,
@@ -76,6 +80,7 @@ class HumanTasks:
         roles: Collection[str],
         version: int | None,
         values: dict[str, Any],
+        text: str = "",
     ) -> TaskRow:
         """NotFoundError, ForbiddenError, SettledError or InvalidError say why it was not done; the task as it is
         after it."""
@@ -88,6 +93,7 @@ class HumanTasks:
             roles=tuple(roles),
             values=values,
             version=version,
+            text=text,
         )
         decision = await self._executions.submit(task.execution_id, command)
         check(request_result(decision), what=f'task "{task.title}"')

@@ -13,13 +13,14 @@ from noetl.engine.due_times import DueTime
 from noetl.engine.execution import Boundary, Due, Execution, StepRun
 from noetl.engine.lifetimes import expiry_of
 from noetl.engine.waits.data import event_data
-from noetl.engine.waits.human_tasks import changed, created, withdrawn
+from noetl.engine.waits.human_tasks import Changing, changed, created, withdrawn
 from noetl.engine.waits.state import Wait, WaitKind
 from noetl.events.cases import OwnEvent
 from noetl.events.envelope import Event
 from noetl.events.outcomes import TaskResult
 from noetl.events.waits import (
     HumanClaimed,
+    HumanCommented,
     HumanCreated,
     HumanEscalated,
     HumanOverdue,
@@ -58,7 +59,7 @@ def follow(execution: Execution, event: Event, payload: Waiting) -> None:
             execution.open_waits.known_keys[payload.signal_id] = None
             if payload.wait_id is not None:
                 _end_wait(execution, event, payload)
-        case HumanClaimed() | HumanReleased() | HumanOverdue() | HumanEscalated() | TaskCompleted():
+        case HumanClaimed() | HumanReleased() | HumanCommented() | HumanOverdue() | HumanEscalated() | TaskCompleted():
             _on_task(execution, event, payload)
         case _:
             assert_never(payload)
@@ -163,7 +164,7 @@ def _withdrawn(execution: Execution, event: Event, payload: TimerCancelled) -> N
 def _on_task(
     execution: Execution,
     event: Event,
-    payload: HumanClaimed | HumanReleased | HumanOverdue | HumanEscalated | TaskCompleted,
+    payload: Changing,
 ) -> None:
     execution.open_waits.human_tasks[payload.task_id] = changed(
         execution.open_waits.human_tasks[payload.task_id], payload, event.ts

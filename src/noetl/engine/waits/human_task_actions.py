@@ -13,11 +13,13 @@ from noetl.engine.waits.due_timers import end_wait
 from noetl.engine.waits.human_tasks import changed
 from noetl.engine.waits.state import HumanTaskState, OpenHumanTask
 from noetl.events.orders import ReportResult
-from noetl.events.waits import HumanClaimed, HumanReleased, TaskCompleted
+from noetl.events.waits import HumanClaimed, HumanCommented, HumanReleased, TaskCompleted
+
+MAX_COMMENT, MAX_COMMENTS = 2_000, 100
 
 
 def act(execution: Execution, command: ActOnTask) -> Decision:
-    """Claim, release or complete; whoever may not is told why, and nothing changes."""
+    """Claim, release, complete or comment; whoever may not is told why, and nothing changes."""
     task = execution.open_waits.human_tasks.get(command.task_id)
     if task is None:
         return _no(ReportResult.NOT_FOUND, "this execution has no such task")
@@ -30,6 +32,8 @@ def act(execution: Execution, command: ActOnTask) -> Decision:
             return _release(execution, task, command)
         case TaskAction.COMPLETE:
             return _complete(execution, task, command)
+        case TaskAction.COMMENT:
+            return _comment(execution, task, command)
         case _:
             assert_never(command.action)
 
@@ -97,7 +101,21 @@ def _complete(execution: Execution, task: OpenHumanTask, command: ActOnTask) -> 
     return draft.decision()
 
 
-def _changed(execution: Execution, task: OpenHumanTask, payload: HumanClaimed | HumanReleased, at: float) -> Decision:
+def _comment(execution: Execution, task: OpenHumanTask, command: ActOnTask) -> Decision:
+    """By whom it is for, and by who has claimed it: others have no part in it."""
+    if not _is_for(task, command) and task.claimed_by != command.actor:
+        return _forbidden(task)
+    text = command.text.strip()
+    if not text or len(text) > MAX_COMMENT or "\0" in text:
+        return _no(ReportResult.INVALID, f"a comment has 1 to {MAX_COMMENT} characters")
+    if sum(one.what == "commented" for one in task.history) >= MAX_COMMENTS:
+        return _no(ReportResult.CONFLICT, f'task "{task.title}" has {MAX_COMMENTS} comments, which is the most')
+    return _changed(execution, task, HumanCommented(task_id=task.task_id, actor=command.actor, text=text), command.at)
+
+
+def _changed(
+    execution: Execution, task: OpenHumanTask, payload: HumanClaimed | HumanReleased | HumanCommented, at: float
+) -> Decision:
     draft = Draft(execution, at, derived(task.task_id, task.version))
     wait, run = execution.open_waits.waits[task.task_id], execution.runs[task.step_run_id]
     draft.add(payload, run=run, parent_id=wait.event_id)

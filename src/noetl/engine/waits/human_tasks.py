@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from noetl.engine.waits.state import HumanTaskState, OpenHumanTask
+from noetl.engine.waits.state import HumanTaskState, OpenHumanTask, TaskEntry
 from noetl.events.waits import (
     HumanClaimed,
+    HumanCommented,
     HumanCreated,
     HumanEscalated,
     HumanOverdue,
@@ -14,7 +15,7 @@ from noetl.events.waits import (
     TaskCompleted,
 )
 
-Changing = HumanClaimed | HumanReleased | HumanOverdue | HumanEscalated | TaskCompleted
+Changing = HumanClaimed | HumanReleased | HumanCommented | HumanOverdue | HumanEscalated | TaskCompleted
 
 
 def created(payload: HumanCreated, *, step: str, step_run_id: str, at: float) -> OpenHumanTask:
@@ -23,6 +24,8 @@ def created(payload: HumanCreated, *, step: str, step_run_id: str, at: float) ->
         step=step,
         step_run_id=step_run_id,
         title=payload.title,
+        description=payload.description,
+        data=payload.data,
         role=payload.role,
         user=payload.user,
         form=tuple(msgspec.to_builtins(field) for field in payload.form),
@@ -56,7 +59,25 @@ def changed(task: OpenHumanTask, payload: Changing, at: float) -> OpenHumanTask:
                 "result": payload.result,
                 "ended_at": at,
             }
-    return msgspec.structs.replace(task, version=task.version + 1, **fields)
+        case HumanCommented():
+            pass  # the history below tells it
+    # Comments are bounded where they are made, and what else happens to a task happens a few times.
+    history = (*task.history, _entry(payload, at))
+    return msgspec.structs.replace(task, version=task.version + 1, history=history, **fields)
+
+
+def _entry(payload: Changing, at: float) -> TaskEntry:
+    what = payload.event_type.rpartition(".")[2]
+    return TaskEntry(
+        at=at,
+        what=what,
+        actor=getattr(payload, "actor", None),
+        text=getattr(payload, "text", "") or _new_owner(payload),
+    )
+
+
+def _new_owner(payload: Changing) -> str:
+    return (payload.role or payload.user or "") if isinstance(payload, HumanEscalated) else ""
 
 
 def withdrawn(task: OpenHumanTask, at: float) -> OpenHumanTask:

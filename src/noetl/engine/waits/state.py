@@ -38,6 +38,15 @@ class HumanTaskState(StrEnum):
     WITHDRAWN = "withdrawn"  # its step is over without it
 
 
+class TaskEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What happened to a human task: claimed, released, commented, overdue, escalated (`text`: to whom), completed."""
+
+    at: float
+    what: str
+    actor: str | None = None
+    text: str = ""
+
+
 class OpenHumanTask(msgspec.Struct, frozen=True, kw_only=True):
     """One task of a person, open or over, with the names and values that the work list has. `form` is plain data;
     `escalate_to_role` or `escalate_to_user` has it after `escalate_at`."""
@@ -48,6 +57,9 @@ class OpenHumanTask(msgspec.Struct, frozen=True, kw_only=True):
     state: HumanTaskState = HumanTaskState.OPEN
     version: int = 1
     title: str
+    description: str = ""
+    data: Any = None  # what the person decides by
+    history: tuple[TaskEntry, ...] = ()
     role: str | None = None
     user: str | None = None
     form: tuple[dict[str, Any], ...] = ()

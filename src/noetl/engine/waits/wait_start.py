@@ -24,6 +24,7 @@ from noetl.events.waits import (
     MAX_BYTES,
     MAX_KEYS,
     MAX_NAME,
+    MAX_TASK_DATA,
     HumanCreated,
     MessageAwaited,
     RenderedField,
@@ -128,6 +129,8 @@ def _human(task: net.HumanTask, task_id: str, step: str, scope: Scope, at: float
     return HumanCreated(
         task_id=task_id,
         title=_text("human_task.title", task.title, scope, at) if task.title is not None else step,
+        description=_optional("human_task.description", task.description, scope, at) or "",
+        data=_decided_by(task, scope, at),
         role=_optional("human_task.assignee.role", task.role, scope, at),
         user=_optional("human_task.assignee.user", task.user, scope, at),
         form=tuple(_field(field, scope, at) for field in task.form),
@@ -137,6 +140,16 @@ def _human(task: net.HumanTask, task_id: str, step: str, scope: Scope, at: float
         escalate_to_user=_optional("human_task.escalation.to_user", task.escalate_to_user, scope, at),
         escalation_mode=task.escalation_mode,
     )
+
+
+def _decided_by(task: net.HumanTask, scope: Scope, at: float) -> Any:
+    """It is kept in the event and in the work list, and a person reads it: a part of a large result is enough."""
+    if task.data is None:
+        return None
+    value = render(task.data, scope, now=at)
+    if len(correlated(value)) > MAX_TASK_DATA:
+        raise TemplateError(f"human_task.data is over {MAX_TASK_DATA} bytes; give the part that a person reads")
+    return value
 
 
 def _field(field: net.FormField, scope: Scope, at: float) -> RenderedField:

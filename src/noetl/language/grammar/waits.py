@@ -79,6 +79,8 @@ HUMAN_TASK = Construct(
     "a human task",
     (
         Key("title", TEXT, "What is asked.", rendered=_OF_A_PERSON),
+        Key("description", TEXT, "What the person should know before they answer.", rendered=_OF_A_PERSON),
+        Key("data", ANYTHING, "Data to decide by, shown beside the form.", rendered=_OF_A_PERSON),
         Key("assignee", ASSIGNEE),
         Key("form", FORM_FIELD, "The answer's fields.", items=True),
         Key(

@@ -101,6 +101,6 @@ def _waits(step: Transition) -> Iterator[ReadSite]:
         parts["signal"] = (step.signal.name,)
     if step.human_task is not None:
         task = step.human_task
-        parts["human_task"] = (task.title, task.role, task.user, task.due_date)
+        parts["human_task"] = (task.title, task.description, task.data, task.role, task.user, task.due_date)
     for part, values in parts.items():
         yield ReadSite(step.name, part_address(step.name, part), AFTER, references(*values))

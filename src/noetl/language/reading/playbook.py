@@ -184,6 +184,8 @@ class FormFieldSyntax(_Part, frozen=True, kw_only=True):
 
 class HumanTaskSyntax(_Part, frozen=True, kw_only=True):
     title: Node | None = None
+    description: Node | None = None
+    data: Node | None = None
     role: Node | None = None
     user: Node | None = None
     form: tuple[FormFieldSyntax, ...] = ()

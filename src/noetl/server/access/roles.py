@@ -190,6 +190,7 @@ RULES: dict[tuple[str, str], AccessRule] = {
     ("GET", "/api/tasks/{task_id}"): VIEWER,
     ("POST", "/api/tasks/{task_id}/claim"): TASKS,
     ("POST", "/api/tasks/{task_id}/release"): TASKS,
+    ("POST", "/api/tasks/{task_id}/comment"): TASKS,
     ("POST", "/api/tasks/{task_id}/complete"): TASKS,
     # credentials: values go in, names and fingerprints come out
     ("GET", "/api/credentials"): AUTHOR,

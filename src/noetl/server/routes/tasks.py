@@ -24,6 +24,10 @@ class Acting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     version: int | None = None
 
 
+class Commenting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    text: str
+
+
 class Completing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`values` by field of the form."""
 
@@ -71,6 +75,14 @@ async def release(request: Request, task_id: str) -> Response:
     asked, (actor, roles) = await read_optional(request, Acting), _subject_and_roles(request)
     inbox = services_of(request).control.background_jobs.inbox
     return Json(task_view(await inbox.release(task_id, actor=actor, roles=roles, version=asked.version)))
+
+
+@router.post("/api/tasks/{task_id}/comment", **shows(TaskView, reads=Commenting, summary="Comment on a task"))
+async def comment(request: Request, task_id: str) -> Response:
+    """Only for those whom it is for. It stands in the task's history, and in the log."""
+    asked, (actor, roles) = await read(request, Commenting), _subject_and_roles(request)
+    inbox = services_of(request).control.background_jobs.inbox
+    return Json(task_view(await inbox.comment(task_id, asked.text, actor=actor, roles=roles)))
 
 
 @router.post("/api/tasks/{task_id}/complete", **shows(TaskView, reads=Completing, summary="Complete a task"))

@@ -15,7 +15,7 @@ import msgspec
 from noetl.base.errors import BackendError, ToolError
 from noetl.control.views.token_views import loop_of
 from noetl.engine.evolve import replayed
-from noetl.engine.execution import Execution
+from noetl.engine.execution import Execution, StepRun
 from noetl.events.envelope import Event, with_stored_values
 from noetl.events.large_values import Load
 from noetl.server.problem_details import ProblemDetails
@@ -104,16 +104,16 @@ def shown_state(execution: Execution) -> StateView:
     )
 
 
-def _run(run: Any) -> dict[str, Any]:
+def _run(run: StepRun) -> dict[str, Any]:
     position = run.position
     return {
         "step_run_id": run.step_run_id,
         "token_id": run.token_id,
         "step": run.step,
         "args": run.args,
-        "order_id": run.order_id,
-        "worker_id": run.worker_id,
-        "lease_epoch": run.lease_epoch,
+        "order_id": run.lease.order_id,
+        "worker_id": run.lease.worker_id,
+        "lease_epoch": run.lease.lease_epoch,
         "task": position.task,
         "visit": position.visit,
         "attempt": position.attempt,

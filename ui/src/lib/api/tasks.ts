@@ -3,7 +3,8 @@
 import { get, send } from "./client";
 import type { HumanTask, TaskPage } from "./shapes";
 
-export const listTasks = (query: { state?: string; mine?: boolean; limit?: number }) => get<TaskPage>("tasks", query);
+export const listTasks = (query: { state?: string; mine?: boolean; limit?: number; execution_id?: string }) =>
+  get<TaskPage>("tasks", query);
 export const getTask = (id: string) => get<HumanTask>(`tasks/${id}`);
 export const act = (task: HumanTask, action: "claim" | "release" | "complete", values?: Record<string, unknown>) =>
   send<HumanTask>(
@@ -11,3 +12,4 @@ export const act = (task: HumanTask, action: "claim" | "release" | "complete", v
     `tasks/${task.task_id}/${action}`,
     action === "complete" ? { values: values ?? {}, version: task.version } : { version: task.version },
   );
+export const comment = (id: string, text: string) => send<HumanTask>("POST", `tasks/${id}/comment`, { text });

@@ -1443,6 +1443,51 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/results/{checksum}/rows": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Rows of a stored table
+         * @description A page of rows as JSON, in the order in which they were stored.
+         */
+        get: operations["rows_api_results__checksum__rows_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/results/{checksum}/table": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * A stored table
+         * @description The file, in Parquet.
+         */
+        get: operations["stored_api_results__checksum__table_get"];
+        /**
+         * Store a table
+         * @description A worker stores rows as Parquet, before the report that names them. Secrets that the execution has read are
+         *     masked; the answer names what was stored.
+         */
+        put: operations["store_api_results__checksum__table_put"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/schedules": {
         parameters: {
             query?: never;
@@ -1777,6 +1822,26 @@ export interface paths {
          * @description Only for holders of its role, or the user it is for.
          */
         post: operations["claim_api_tasks__task_id__claim_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/tasks/{task_id}/comment": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Comment on a task
+         * @description Only for those whom it is for. It stands in the task's history, and in the log.
+         */
+        post: operations["comment_api_tasks__task_id__comment_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2640,6 +2705,10 @@ export interface components {
             action: number;
             event: components["schemas"]["OwnEvent"];
             rule: number;
+        };
+        /** Commenting */
+        Commenting: {
+            text: string;
         };
         /**
          * Completing
@@ -3677,6 +3746,14 @@ export interface components {
             wait: boolean;
         };
         /**
+         * PageColumn
+         * @description A column of a table; `type` is DuckDB's name of it.
+         */
+        PageColumn: {
+            name: string;
+            type: string;
+        };
+        /**
          * Phase
          * @description What comes next once no rule is being run (O-29).
          * @enum {unknown}
@@ -4636,6 +4713,16 @@ export interface components {
             next: string | null;
         };
         /**
+         * TablePage
+         * @description Some rows of a stored table, from row `offset` on. `row_count` counts all of them.
+         */
+        TablePage: {
+            columns: components["schemas"]["PageColumn"][];
+            offset: number;
+            row_count: number;
+            rows: Record<string, unknown>[];
+        };
+        /**
          * Taken
          * @description One target of the transition, rendered when it is taken (V2C-25, V2C-26).
          */
@@ -4664,6 +4751,16 @@ export interface components {
             /** @default running */
             status: string;
             task: string;
+        };
+        /**
+         * TaskHistoryEntry
+         * @description What happened to a task: claimed, released, commented, overdue, escalated (`text`: to whom), completed.
+         */
+        TaskHistoryEntry: {
+            actor: string | null;
+            at: string;
+            text: string;
+            what: string;
         };
         /** TaskOutline */
         TaskOutline: {
@@ -4782,17 +4879,21 @@ export interface components {
         TaskState: "open" | "claimed" | "completed" | "withdrawn";
         /**
          * TaskView
-         * @description `form` are the fields to be filled in; `version` is what to give back when you act on what you saw.
+         * @description `form` are the fields to be filled in, `data` what to decide by, `history` what happened to it, the oldest first;
+         *         `version` is what to give back when you act on what you saw.
          */
         TaskView: {
             claimed_by: string | null;
             completed_by: string | null;
             created_at: string;
+            data: unknown;
+            description: string;
             due_at: string | null;
             ended_at: string | null;
             escalated: boolean;
             execution_id: string;
             form: Record<string, unknown>[];
+            history: components["schemas"]["TaskHistoryEntry"][];
             overdue: boolean;
             result: Record<string, unknown> | null;
             role: string | null;
@@ -7830,6 +7931,104 @@ export interface operations {
             };
         };
     };
+    rows_api_results__checksum__rows_get: {
+        parameters: {
+            query?: {
+                offset?: number;
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                checksum: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TablePage"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    stored_api_results__checksum__table_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                checksum: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.apache.parquet": string;
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    store_api_results__checksum__table_put: {
+        parameters: {
+            query: {
+                execution_id: string;
+            };
+            header?: never;
+            path: {
+                checksum: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Reference"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
     schedules_api_schedules_get: {
         parameters: {
             query?: never;
@@ -8446,6 +8645,41 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": components["schemas"]["Acting"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskView"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    comment_api_tasks__task_id__comment_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                task_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Commenting"];
             };
         };
         responses: {

@@ -59,6 +59,8 @@ def _message(message: document.MessageSyntax) -> Message:
 def _human_task(task: document.HumanTaskSyntax) -> HumanTask:
     return HumanTask(
         title=authored(task.title),
+        description=authored(task.description),
+        data=authored(task.data),
         role=authored(task.role),
         user=authored(task.user),
         form=tuple(_form_field(field) for field in task.form),

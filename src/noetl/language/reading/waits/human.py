@@ -31,6 +31,8 @@ def read_human_task(reading: ReadContext, node: Node) -> HumanTaskSyntax | None:
     return HumanTaskSyntax(
         node=block,
         title=text(reading, block.get("title"), _CODE, "a human task's title"),
+        description=text(reading, block.get("description"), _CODE, "a human task's description"),
+        data=block.get("data"),
         role=role,
         user=user,
         form=_form(reading, block.get("form")),
