@@ -127,14 +127,14 @@ class SimulatedServer:
             stopping=False,
             dispatch=MemoryWakeups(),
             settings=SimpleNamespace(poll_s=1.0),
-            meters=SimpleNamespace(turns=SimpleNamespace(observe=lambda _: None)),
+            listeners=SimpleNamespace(meters=SimpleNamespace(turns=SimpleNamespace(observe=lambda _: None))),
         )
         store: Any = SimulatedStore(world)
         self._roster = self._stubs.roster = Roster(store.key_values, world.clock)
         self._stubs.store = store
         leases = HeldLeases(world.clock, world.loop.time)
         self._handle = WorkerHandle(name, self._stubs.dispatch.notify_workers, leases)
-        self.executions, self.for_workers, background_jobs, *_ = assemble(
+        control = self._stubs.control = assemble(
             store,
             world.results,
             self._stubs.dispatch,
@@ -142,8 +142,8 @@ class SimulatedServer:
             sharing=SharedExecutions(),
             listeners=Listeners(stop=self._handle.stop),
         )
-        self._stubs.executions, self._stubs.for_workers = self.executions, self.for_workers
-        world.run(self.node, background_jobs.sweeper.serve())
+        self.executions, self.for_workers = control.executions, control.for_workers
+        world.run(self.node, control.background_jobs.sweeper.serve())
         if works:
             self._work(name)
         address.node, address.handle = self.node, self.handle
@@ -175,6 +175,9 @@ class SimulatedServer:
             return Reply(503, str(problem), {}, b"{}")
         except ProblemDetails as problem:
             return Reply(problem.status, problem.detail, {}, bytes(written(problem, target).body))
+        except Exception as problem:  # a defect of the server or of this stand-in: to its peers it looks like silence
+            self._world.broken = self._world.broken or AssertionError(f"{target} broke {self.node.name}: {problem!r}")
+            raise
         told = {"noetl-asked": f"{came_at:.6f}", "noetl-now": f"{self._world.clock.now():.6f}"}
         return Reply(200, "OK", told, answer)
 
@@ -309,8 +312,9 @@ class World:
             await asyncio.sleep(self.dice.uniform(1.0, 20.0) + (40.0 if self.faults.freezes else 0.0))
 
     def _crash(self) -> None:
-        if self.dice.random() < 0.5:
-            server = self.dice.choice([one for one in self._servers if not one.node.is_dead])
+        servers = [one for one in self._servers if not one.node.is_dead]
+        if self.dice.random() < 0.5 and servers:
+            server = self.dice.choice(servers)
             server.node.is_dead, server.address.node = True, None
             self.network.cut(server.address)
             self.loop.call_later(self.dice.uniform(0.1, 3.0), self._serve, server.address)
