@@ -1,6 +1,6 @@
 # Every verb of this project. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-ui test-deep soak check format bench golden conformance docs docs-site client ui lock sbom audit clean
+.PHONY: help setup demo test test-groups test-modules test-ui test-deep soak check format bench golden conformance docs docs-site client ui lock sbom audit clean
 
 PY := .venv/bin/python
 READY := .venv/.ready
@@ -49,15 +49,20 @@ demo: $(READY) ## check, draw, prove and run an example, from nothing
 $(UI): $(READY) $(shell find ui -path ui/node_modules -prune -o -path ui/test-results -prune -o -type f -print 2>/dev/null)
 	@sh tools/ui.sh || echo "make: THE WEB UI WAS NOT BUILT; no browser test can run" >&2
 
-# The browser's driver keeps a loop of its own running in its process, so its tests have one to themselves. They wait for
-# pages most of the time, and run beside the others; what they say is shown at the end.
-test: $(READY) $(QUANTUM) $(DOCS) $(DEPLOY) $(UI) ## what CI runs: style, types and the tests
-	@$(MAKE) --no-print-directory -j 2 --output-sync check test-ui
-	@.venv/bin/pytest -m "not deep" tests/browser > .venv/browser.log 2>&1 & browser=$$!; \
-	trap 'kill $$browser' INT TERM; \
-	.venv/bin/pytest -n 3 --dist worksteal -m "not deep" --ignore tests/browser; others=$$?; \
-	wait $$browser; browser=$$?; cat .venv/browser.log; exit $$((browser > others ? browser : others))
+test: $(READY) ## what CI runs: style, types and the tests
+	@$(MAKE) --no-print-directory -j 3 --output-sync $(UI) test-groups test-modules
+	@.venv/bin/ruff format --check --quiet . && .venv/bin/ruff check --quiet .
+	@sh tools/test.sh
 	@$(PY) -m tools.conformance --quiet
+
+# One after another: they install into one environment.
+test-groups: $(READY)
+	@MAKEFLAGS= $(MAKE) --no-print-directory $(QUANTUM) $(DOCS) $(DEPLOY)
+
+# pytest rewrites the assertions of every module it meets for the first time, and each of its processes would do so anew.
+# Here it is done once, while others wait for what they fetch.
+test-modules: $(READY)
+	@[ -e .venv/.modules ] || .venv/bin/pytest -q --collect-only > .venv/modules.log 2>&1 && touch .venv/.modules
 
 test-ui: $(UI)
 	@if [ -d ui/node_modules ] && command -v npm >/dev/null; then cd ui && npm run --silent check && npm test --silent; fi

@@ -1,0 +1,29 @@
+#!/bin/sh
+# What `make test` runs, all at once. Types and the UI's own tests take one core each, and not for long; tests in the
+# browser wait for pages most of the time; the other tests wait too, now and then. Side by side they fill two cores. What
+# runs beside the tests writes to .venv/NAME.log, and is shown at the end: of what went well only the last line.
+set -u
+cd "$(dirname "$0")/.."
+worst=0
+
+# The browser's driver keeps a loop of its own running in its process, so its tests have one to themselves.
+.venv/bin/pytest -m "not deep" tests/browser >.venv/browser.log 2>&1 & browser=$!
+make --no-print-directory check >.venv/check.log 2>&1 & check=$!
+make --no-print-directory test-ui >.venv/ui.log 2>&1 & ui=$!
+trap 'kill $browser $check $ui 2>/dev/null' INT TERM
+
+.venv/bin/pytest -n 3 --dist worksteal -m "not deep" --ignore tests/browser || worst=$?
+
+ended() { # NAME PROCESS
+    code=0
+    wait "$2" || code=$?
+    if [ "$code" -eq 0 ]; then tail -n 1 ".venv/$1.log"; else
+        echo "make: $1 failed" >&2
+        cat ".venv/$1.log"
+    fi
+    [ "$code" -le "$worst" ] || worst=$code
+}
+ended check "$check"
+ended ui "$ui"
+ended browser "$browser"
+exit "$worst"
