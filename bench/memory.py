@@ -18,7 +18,8 @@ from pathlib import Path
 
 import httpx2
 
-CALLERS = 16
+CALLERS = {"long-loop": 2}  # how many start executions at once; each of these holds some megabytes while it is open
+USUAL_CALLERS = 16
 HEAD = "apiVersion: noetl.io/v10\nkind: Playbook\nmetadata: {name: memory, path: bench/memory}\n"
 SHAPES = {
     "small": """
@@ -38,6 +39,12 @@ workflow:
     loop: {in: "{{ range(100) | list }}", iterator: item, spec: {mode: parallel, max_in_flight: 10}}
     tool: [{name: work, kind: noop, args: {item: "{{ iter.item }}"}}]
 """,
+    "long-loop": """
+workflow:
+  - step: start
+    loop: {in: "{{ range(6000) | list }}", iterator: item, spec: {mode: parallel, max_in_flight: 10}}
+    tool: [{name: work, kind: noop, args: {item: "{{ iter.item }}"}}]
+""",
 }
 
 
@@ -48,7 +55,7 @@ def resident_mib(pid: int) -> float:
     return int(found[1]) / 1024
 
 
-async def run(url: str, token: str, number: int, payload: dict[str, str]) -> None:
+async def run(url: str, token: str, number: int, payload: dict[str, str], callers: int) -> None:
     """Start so many and wait for the end of each."""
     headers = {"authorization": f"Bearer {token}"}
     numbers = iter(range(number))
@@ -59,9 +66,13 @@ async def run(url: str, token: str, number: int, payload: dict[str, str]) -> Non
                 body = {"path": "bench/memory", "payload": payload, "wait": 60}
                 while (answer := await client.post("/api/executions", json=body)).status_code == 429:
                     await asyncio.sleep(1)
-                assert answer.json()["status"] == "completed", answer.text
+                told = answer.json()
+                while told["status"] == "running":  # longer than a start waits
+                    await asyncio.sleep(1)
+                    told = (await client.get(f"/api/executions/{told['execution_id']}")).json()
+                assert told["status"] == "completed", told
 
-        await asyncio.gather(*(call() for _ in range(CALLERS)))
+        await asyncio.gather(*(call() for _ in range(callers)))
 
 
 async def measure(shape: str, counts: list[int]) -> None:
@@ -87,7 +98,7 @@ async def measure(shape: str, counts: list[int]) -> None:
             print(f"{shape}: {resident_mib(process.pid):.0f} MiB at start", flush=True)
             first_mib, done = 0.0, 0
             for count in counts:
-                await run(url, token, count - done, payload)
+                await run(url, token, count - done, payload, CALLERS.get(shape, USUAL_CALLERS))
                 done, now_mib = count, resident_mib(process.pid)
                 first_mib = first_mib or now_mib
                 print(f"{shape}: {now_mib:.0f} MiB after {count}: {now_mib / first_mib:.2f} times", flush=True)
