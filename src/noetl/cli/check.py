@@ -19,7 +19,7 @@ FAILED = 1  # as linters do (design.md §6)
 @click.command("check")
 @click.argument("files", nargs=-1, required=True, metavar="FILE|FOLDER|-...")
 @click.option(
-    "-o", "--output", type=click.Choice(["text", "json", "github", "sarif"]), default="text", help="Form of the report."
+    "-o", "--output", type=click.Choice(["text", "json", "github", "sarif"]), default="text", help="Report format."
 )
 @click.option("--strict", is_flag=True, help="Refuse warnings too; unknown keys are errors under noetl.io/v2 as well.")
 @click.option(

@@ -20,7 +20,7 @@ def command() -> None:
 
 @command.command("show")
 @click.option("--origin", is_flag=True, help="And where each value was found.")
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="Form of the output.")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="Output format.")
 def show_command(origin: bool, output: str) -> None:
     """Show every setting. What is secret is not shown."""
     import msgspec

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 Asked = TypeVar("Asked")
 Answered = TypeVar("Answered")
-_HELP = "Talk to this server, or to that of a context, instead of a store file."
+_HELP = "Use this server, or the server of this context, instead of a store."
 SERVER = "noetl.server"
 
 server_option = click.option("--server", metavar="URL|NAME", type=CONTEXT, help=_HELP)

@@ -25,7 +25,7 @@ def context_command() -> None:
 
 
 @context_command.command("list")
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="Form of the output.")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="Output format.")
 def list_command(output: str) -> None:
     """List contexts; the one in use is marked."""
     from noetl.cli.contexts import load_contexts

@@ -23,7 +23,7 @@ _SAME = {
     "compensate": "was cancelled already",
 }
 
-reason_option = click.option("--reason", metavar="TEXT", help="Why; it is recorded with the event.")
+reason_option = click.option("--reason", metavar="TEXT", help="Reason, recorded with the event.")
 
 
 def steer(given: str, action: str, *, reason: str | None, db: str | None) -> None:
@@ -55,7 +55,7 @@ def steer(given: str, action: str, *, reason: str | None, db: str | None) -> Non
 @place_options
 @color_option
 def pause_command(given: str, reason: str | None, db: str | None) -> None:
-    """Pause an execution: what runs may end, and nothing new is begun until it is resumed."""
+    """Pause an execution: running tasks may finish, and nothing new begins until you resume it."""
     steer(given, "pause", reason=reason, db=db)
 
 
@@ -65,16 +65,16 @@ def pause_command(given: str, reason: str | None, db: str | None) -> None:
 @place_options
 @color_option
 def resume_command(given: str, reason: str | None, db: str | None) -> None:
-    """Go on with a paused execution. An interrupted one is taken up with noetl run --resume."""
+    """Resume a paused execution. For an interrupted run, use noetl run --resume."""
     steer(given, "resume", reason=reason, db=db)
 
 
 @click.command("cancel", epilog=ID_HELP)
 @id_argument
 @reason_option
-@click.option("--compensate", is_flag=True, help="Undo first what its steps have done, in reverse.")
+@click.option("--compensate", is_flag=True, help="First undo what its steps have done, in reverse order.")
 @place_options
 @color_option
 def cancel_command(given: str, reason: str | None, compensate: bool, db: str | None) -> None:
-    """Cancel an execution: what runs is stopped, and it ends as cancelled, with its children."""
+    """Cancel an execution and its children: running tasks are stopped."""
     steer(given, "compensate" if compensate else "cancel", reason=reason, db=db)

@@ -21,7 +21,7 @@ _SHOWN = 20  # flaws on a terminal; JSON has all of them
 _MEMORY = ":memory:"
 
 output_option = click.option(
-    "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Form of the output."
+    "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format."
 )
 
 

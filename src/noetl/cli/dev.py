@@ -35,9 +35,9 @@ CONTEXT = "dev"
 
 @click.command("dev")
 @click.option("--db", metavar="PATH|URL", help="Store; without it, the file that `noetl run` uses.")
-@click.option("--port", type=click.IntRange(0, 65535), metavar="N", help="0 takes any that is free.  [default: 8082]")
+@click.option("--port", type=click.IntRange(0, 65535), metavar="N", help="Port; 0 takes any free one.  [default: 8082]")
 @click.option("--no-open", is_flag=True, help="Do not open the browser.")
-@click.option("--cluster", is_flag=True, help="PostgreSQL, NATS, two servers and two workers instead.")
+@click.option("--cluster", is_flag=True, help="Run PostgreSQL, NATS, two servers and two workers instead.")
 @kinds_option
 @deny_option
 @sandbox_option

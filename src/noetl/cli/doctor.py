@@ -32,7 +32,7 @@ _COLORS = {"ok": "green", "note": None, "warning": "yellow", "bad": "red"}
 @click.command("doctor")
 @db_option
 @server_option
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="Form of the output.")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="Output format.")
 @color_option
 @click.pass_context
 def command(ctx: click.Context, db: str | None, server: str | None, output: str) -> None:

@@ -22,19 +22,17 @@ _NAME, _STEP, _WORDS = 28, 16, 120
 
 @click.command("events", epilog=ID_HELP)
 @id_argument
-@click.option("--follow", "-f", is_flag=True, help="Go on with what is recorded from now on, until it has ended.")
+@click.option("--follow", "-f", is_flag=True, help="Also print new events, until the execution ends.")
 @click.option("--step", metavar="STEP", type=STEP, help="Only events of this step.")
-@click.option("--type", "types", multiple=True, metavar="TYPE", help="Only of this type; * stands for any text.")
+@click.option("--type", "types", multiple=True, metavar="TYPE", help="Only events of this type; * stands for any text.")
 @click.option("--after", type=click.IntRange(0), default=0, metavar="SEQ", help="Only events past this number.")
 @click.option(
     "--names",
     type=click.Choice(["dotted", "legacy"]),
     default="dotted",
-    help="Names as stored, or the older CamelCase.",
+    help="Event names as stored, or the older CamelCase names.",
 )
-@click.option(
-    "-o", "--output", type=click.Choice(["text", "json", "jsonl"]), default="text", help="Form of the output."
-)
+@click.option("-o", "--output", type=click.Choice(["text", "json", "jsonl"]), default="text", help="Output format.")
 @place_options
 @color_option
 def command(

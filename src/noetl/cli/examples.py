@@ -34,7 +34,7 @@ def examples_command() -> None:
 
 
 @examples_command.command("list")
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Format.")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format.")
 def list_examples(output: str) -> None:
     """List the examples, with what each one shows."""
     found = example_files()
@@ -58,7 +58,7 @@ def show(name: str) -> None:
 @examples_command.command("copy")
 @click.argument("name")
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path), default=Path())
-@click.option("--force", is_flag=True, help="Replace files that are there.")
+@click.option("--force", is_flag=True, help="Replace existing files.")
 def copy(name: str, folder: Path, force: bool) -> None:
     """Copy an example into FOLDER, with the playbooks it calls."""
     texts = {folder / file: text for file, text in example_texts(name, "playbooks")}
@@ -137,7 +137,7 @@ pytest
 @click.command("init")
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path), default=Path())
 @click.option("--template", default="hello", metavar="NAME", help="An example (`noetl examples list`), or plugin.")
-@click.option("--force", is_flag=True, help="Replace files that are there.")
+@click.option("--force", is_flag=True, help="Replace existing files.")
 def init_command(folder: Path, template: str, force: bool) -> None:
     """Make a project: a playbook that runs, its test, settings, a schema for editors, a check for CI.
 

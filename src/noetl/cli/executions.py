@@ -21,10 +21,10 @@ _COLORS = {"completed": "green", "failed": "red", "cancelled": "yellow", "paused
 
 
 @click.command("executions")
-@click.option("--status", type=click.Choice(STATUSES), help="Only those in this state.")
-@click.option("--path", metavar="PATH", type=PLAYBOOK, help="Only of this playbook; * stands for any text.")
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="At most so many.")
-@click.option("--beyond", metavar="ID", type=EXECUTION, help="Those listed after this one, for the next page.")
+@click.option("--status", type=click.Choice(STATUSES), help="Only executions in this state.")
+@click.option("--path", metavar="PATH", type=PLAYBOOK, help="Only executions of this playbook; * stands for any text.")
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="Most rows to list.")
+@click.option("--beyond", metavar="ID", type=EXECUTION, help="List the executions after this one, for the next page.")
 @list_output
 @place_options
 @color_option

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _RATE = re.compile(r"(\d+)/(.+)")
 _EPILOG = 'An execution is meant by its id, the beginning of it, or "last" for the newest; a playbook by its path.'
-step_option = click.option("--step", metavar="STEP", help="The step of an execution that is meant.")
+step_option = click.option("--step", metavar="STEP", help="Step of the execution.")
 
 
 @click.group("limit")
@@ -83,8 +83,10 @@ def _rate(_: click.Context, __: click.Parameter, given: str | None) -> tuple[int
 @command.command("set", epilog=_EPILOG)
 @click.argument("given", metavar="PLAYBOOK|EXECUTION")
 @step_option
-@click.option("--limit", metavar="N", callback=_limit, help="So many at once.")
-@click.option("--rate", metavar="N/TIME", callback=_rate, help="So many runs begun in a time, such as 10/s or 100/5m.")
+@click.option("--limit", metavar="N", callback=_limit, help="Most at once.")
+@click.option(
+    "--rate", metavar="N/TIME", callback=_rate, help="Most runs that begin in a time, such as 10/s or 100/5m."
+)
 @reason_option
 @place_options
 def set_command(
@@ -95,7 +97,7 @@ def set_command(
     reason: str | None,
     db: str | None,
 ) -> None:
-    """Change a limit from now on, whatever the playbook says.
+    """Change a limit from now on; it overrides the playbook.
 
     Of a playbook: how many of its executions run at once. With --step, of one execution: how many runs of that step go
     on at once, or begin in a time. Whoever waits is let in at once where there is room; nothing that runs is stopped.

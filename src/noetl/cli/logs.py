@@ -30,13 +30,16 @@ if TYPE_CHECKING:
 
 @click.command("logs", epilog=ID_HELP)
 @id_argument
-@click.option("--step", metavar="STEP", type=STEP, help="Only of this step.")
-@click.option("--task", metavar="TASK", help="Only of this task.")
-@click.option("--level", type=click.Choice(LEVELS), help="Only lines of this level or a graver one, and errors.")
+@click.option("--step", metavar="STEP", type=STEP, help="Only this step.")
+@click.option("--task", metavar="TASK", help="Only this task.")
+@click.option("--level", type=click.Choice(LEVELS), help="Only lines of this level or a higher one, and errors.")
 @click.option(
-    "--follow", "-f", is_flag=True, help="Go on until it has ended; with a server, show lines as tasks print."
+    "--follow",
+    "-f",
+    is_flag=True,
+    help="Follow until the execution ends; with a server, show lines as tasks print them.",
 )
-@click.option("-o", "--output", type=click.Choice(["text", "jsonl"]), default="text", help="Form of the output.")
+@click.option("-o", "--output", type=click.Choice(["text", "jsonl"]), default="text", help="Output format.")
 @place_options
 @color_option
 def command(

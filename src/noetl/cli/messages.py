@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @click.group("message")
 @color_option
 def message_command() -> None:
-    """Send messages to executions that wait for them, and look after those that nobody has taken yet."""
+    """Send messages to executions that wait for them; list and delete those that nobody has received yet."""
 
 
 @message_command.command("send")
@@ -36,11 +36,11 @@ def message_command() -> None:
     "-c",
     multiple=True,
     metavar="KEY=VALUE",
-    help="What tells its receiver from others; JSON values are taken as such.",
+    help="Which receiver is meant; a value that is JSON is read as JSON.",
 )
-@click.option("--payload", metavar="JSON|@FILE|@-", help="What the message says.")
-@click.option("--id", "message_id", metavar="ID", help="Sent again under the same id, it counts once.")
-@click.option("--ttl", metavar="DURATION", default="24h", show_default=True, help="How long it is kept for a receiver.")
+@click.option("--payload", metavar="JSON|@FILE|@-", help="Payload of the message.")
+@click.option("--id", "message_id", metavar="ID", help="Id of the message; a second one with the same id is ignored.")
+@click.option("--ttl", metavar="DURATION", default="24h", show_default=True, help="How long it waits for a receiver.")
 @record_output
 @place_options
 def send_message(
@@ -52,7 +52,7 @@ def send_message(
     output: str,
     db: str | None,
 ) -> None:
-    """Send a message. It is stored first; the step that has waited for it longest gets it, now or when there is one.
+    """Send a message. It is stored, and delivered to the step that has waited for it longest, now or later.
 
     \b
     noetl message send approval_received -c order_id=7 --payload '{"approved": true}'
@@ -85,7 +85,7 @@ _PAGE = 1_000  # messages a server gives at once
 
 @message_command.command("list")
 @click.option("--name", metavar="NAME", help="Only messages of this name.")
-@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many.")
+@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="Most rows to list.")
 @list_output
 @place_options
 def list_command(name: str | None, limit: int, output: str, db: str | None) -> None:
@@ -136,8 +136,8 @@ def _correlation(keys: dict[str, Any]) -> str:
 
 @message_command.command("delete")
 @click.argument("ids", metavar="[ID]...", nargs=-1)
-@click.option("--name", metavar="NAME", help="All of this name, instead of single ones.")
-@click.option("--yes", is_flag=True, help="With --name: do not ask first.")
+@click.option("--name", metavar="NAME", help="Delete all messages of this name.")
+@click.option("--yes", is_flag=True, help="With --name: do not ask for confirmation.")
 @place_options
 def delete_command(ids: tuple[str, ...], name: str | None, yes: bool, db: str | None) -> None:
     """Delete messages that nobody has taken yet, by their ids or all of a name. Nobody will receive them.
@@ -188,17 +188,16 @@ async def _delete(it: Operations, ids: tuple[str, ...]) -> bool:
 @click.group("signal")
 @color_option
 def signal_command() -> None:
-    """Send signals to executions that listen for them."""
+    """Send signals to executions that wait for them."""
 
 
 @signal_command.command("send", epilog=ID_HELP)
 @click.argument("name")
-@click.option("--execution", metavar="ID", type=EXECUTION, help="Only to this one; without it, to all.")
-@click.option("--data", metavar="JSON|@FILE|@-", help="What the signal says.")
+@click.option("--execution", metavar="ID", type=EXECUTION, help="Send to this execution only. [default: to all]")
+@click.option("--data", metavar="JSON|@FILE|@-", help="Data of the signal.")
 @place_options
 def send_signal(name: str, execution: str | None, data: str | None, db: str | None) -> None:
-    """Broadcast a signal: every step that waits for it goes on, and rules that listen see it. It is not kept for
-    later.
+    """Send a signal to every step that waits for it now, and to rules that listen for it. It is not stored.
 
     \b
     noetl signal send maintenance --data '{"until": "18:00"}'
@@ -221,19 +220,19 @@ def send_signal(name: str, execution: str | None, data: str | None, db: str | No
 @click.group("event")
 @color_option
 def event_command() -> None:
-    """Put events into executions. To read those they have, see `noetl events`."""
+    """Send events to executions. To read the events of an execution, see `noetl events`."""
 
 
 @event_command.command("send", epilog=ID_HELP)
 @id_argument
 @click.argument("name")
-@click.option("--data", metavar="JSON|@FILE|@-", help="What the event says, read as event.data.")
-@click.option("--key", metavar="KEY", help="Sent again under the same key, it counts once.")
+@click.option("--data", metavar="JSON|@FILE|@-", help="Data of the event, read as event.data.")
+@click.option("--key", metavar="KEY", help="Key of the event; a second one with the same key is ignored.")
 @place_options
 def send_event(given: str, name: str, data: str | None, key: str | None, db: str | None) -> None:
-    """Put an event into an execution: its rules that listen, and its handlers, see it.
+    """Send an event to an execution: its event handlers and the rules that listen for it receive it.
 
-    NAME is any word that is no event of the system, or one of message.received, signal.received, timer.fired.
+    NAME is a name of your own, or one of message.received, signal.received, timer.fired.
 
     \b
     noetl event send last order.changed --data '{"sum": 12}' --key change-7

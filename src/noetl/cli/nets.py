@@ -41,7 +41,7 @@ def checked_file(name: str, *, dialect: str | None = None, proofs: bool = False)
 @click.command("compile")
 @click.argument("file")
 @click.option("--debug-map", is_flag=True, help="Add where each compiled element was written.")
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Form of the net.")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format.")
 @click.option(
     "--dialect", type=click.Choice(["v10", "v10-io", "v2-eval", "v2-case"]), help="Read the file as this dialect."
 )
@@ -95,7 +95,7 @@ _COLORS = {"sound": "green", "unsound": "red", "not decided": "yellow"}
 
 @click.command("analyze")
 @click.argument("file")
-@click.option("-o", "--output", type=click.Choice(["text", "json", "dot"]), default="text", help="Form of the answer.")
+@click.option("-o", "--output", type=click.Choice(["text", "json", "dot"]), default="text", help="Output format.")
 @click.option(
     "--dialect", type=click.Choice(["v10", "v10-io", "v2-eval", "v2-case"]), help="Read the file as this dialect."
 )
@@ -173,7 +173,7 @@ def _size(certificate: Certificate) -> str:
     "--output",
     type=click.Choice(["text", "mermaid", "dot", "svg"]),
     default="text",
-    help="Form of the drawing.",
+    help="Drawing format.",
 )
 @click.option(
     "--dialect", type=click.Choice(["v10", "v10-io", "v2-eval", "v2-case"]), help="Read the file as this dialect."

@@ -27,7 +27,7 @@ def command() -> None:
 @click.option("--state", "states", multiple=True, type=click.Choice(_STATES), help="Only these; dead: dead letters.")
 @click.option("--execution", "execution_id", metavar="ID", help="Only those about this execution.")
 @click.option(
-    "--limit", type=click.IntRange(1, 500), default=50, show_default=True, metavar="N", help="At most so many."
+    "--limit", type=click.IntRange(1, 500), default=50, show_default=True, metavar="N", help="Most rows to list."
 )
 @list_output
 @place_options

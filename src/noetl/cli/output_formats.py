@@ -16,8 +16,8 @@ from noetl.cli.terminal import visible, width
 LISTS = ["table", "json", "jsonl", "yaml", "id"]
 RECORDS = ["text", "json", "yaml"]
 
-list_output = click.option("-o", "--output", type=click.Choice(LISTS), default="table", help="Form of the output.")
-record_output = click.option("-o", "--output", type=click.Choice(RECORDS), default="text", help="Form of the output.")
+list_output = click.option("-o", "--output", type=click.Choice(LISTS), default="table", help="Output format.")
+record_output = click.option("-o", "--output", type=click.Choice(RECORDS), default="text", help="Output format.")
 
 
 def print_list(rows: Sequence[Any], output: str, *, key: str, table: Callable[[], Iterable[str]]) -> None:

@@ -227,7 +227,7 @@ def add_process_commands(
             click.echo(f"stopped {kind} {record.name} ({record.pid})")
 
     @group.command("status", help=f"Show the {kind}s that were started here. Exits with 0 when there is one, else 4.")
-    @click.option("-o", "--output", type=_FORMS, default="table", help="Form of the output.")
+    @click.option("-o", "--output", type=_FORMS, default="table", help="Output format.")
     @color_option
     @click.pass_context
     def status_command(ctx: click.Context, output: str) -> None:

@@ -52,7 +52,7 @@ db_option = click.option(
     metavar="STORE",
     default=_configured_db,
     callback=_checked_db,
-    help="Store: a file, or postgresql://…; without it, the file in your data folder.",
+    help="Store: a file or postgresql://… [default: the file in your data folder]",
 )
 id_argument = click.argument("given", metavar="ID", type=EXECUTION)
 LOOKED_FOR = ": run a playbook first, or name another file with --db"

@@ -22,24 +22,22 @@ if TYPE_CHECKING:
 @click.command("rerun", epilog=ID_HELP)
 @id_argument
 @click.option(
-    "--from", "step", metavar="STEP", type=STEP, help="Begin at this step, with what was there when it last began."
+    "--from", "step", metavar="STEP", type=STEP, help="Begin at this step, with the data it had when it last began."
 )
 @click.option(
-    "--failed-items", is_flag=True, help="Of the loop only the items that were not done; the other results are kept."
+    "--failed-items", is_flag=True, help="Run only the items of the loop that are not done; keep the other results."
 )
-@click.option("--version", metavar="VERSION", help="Another version of the playbook: its number or its label.")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="One input over those it had.")
-@click.option("--payload", metavar="JSON|@FILE|@-", help="Other inputs, instead of those it had.")
-@click.option("--approve", is_flag=True, help="Approve again what people approved before STEP for other inputs.")
+@click.option("--version", metavar="VERSION", help="Run another version of the playbook: its number or label.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change one input.")
+@click.option("--payload", metavar="JSON|@FILE|@-", help="Replace all inputs.")
+@click.option("--approve", is_flag=True, help="Approve again what was approved before STEP with other inputs.")
 @actor_option
 @role_option
-@click.option(
-    "-o", "--output", type=click.Choice(["text", "json", "jsonl"]), default="text", help="Form of the output."
-)
+@click.option("-o", "--output", type=click.Choice(["text", "json", "jsonl"]), default="text", help="Output format.")
 @kinds_option
 @deny_option
 @sandbox_option
-@click.option("--quiet", "-q", is_flag=True, help="Only the result, not how it came about.")
+@click.option("--quiet", "-q", is_flag=True, help="Print only the result, no progress.")
 @click.option("--detach", is_flag=True, help="On a server: print the new execution's id and do not wait.")
 @place_options
 @color_option
@@ -63,14 +61,14 @@ def command(
     detach: bool,
     db: str | None,
 ) -> None:
-    """Run again what an execution ran: the same version and inputs, unless others are given. It is a new execution.
+    """Run an execution again, as a new execution, with the same version and inputs unless you give others.
 
-    With --from one token goes to that step, with its arguments, the variables and the results of other steps as they
-    were when the step last began. What else was under way then is not taken along. Human tasks that were completed
-    before STEP hold for the same version and inputs; with others, whom they are for says --approve.
+    With --from, the run begins at that step with one token. Arguments, variables and results of other steps are as they
+    were when the step last began; other tokens of that time are not restored. Human tasks completed before STEP count
+    again if version and inputs are the same. If not, whoever they were assigned to says --approve.
 
-    With --failed-items the loop of the step runs again, but only the items that failed, or had not run; without --from
-    it is the step whose loop has failed items.
+    With --failed-items, the loop of the step runs again for the items that failed or had not run. Without --from, it is
+    the only step whose loop has failed items.
     """
     if step is None and not failed_items and (approve or actor is not None or roles):
         raise click.UsageError("--approve, --as and --role are about tasks before a step: name it with --from")

@@ -29,28 +29,28 @@ class RunOptions(NamedTuple):
 @click.command("run")
 @click.argument("file", required=False, metavar="FILE|PATH|-", type=RUNNABLE)
 @db_option
-@click.option("--memory", is_flag=True, help="Keep nothing: the run cannot be resumed or read later.")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="One input; JSON values are taken as such.")
-@click.option("--payload", metavar="JSON|@FILE|@-", help="Inputs laid over the playbook's workload.")
+@click.option("--memory", is_flag=True, help="Store nothing: the run cannot be resumed or read later.")
 @click.option(
-    "-o", "--output", type=click.Choice(["text", "json", "jsonl"]), default="text", help="Form of the output."
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set one input; a value that is JSON is read as JSON."
 )
+@click.option("--payload", metavar="JSON|@FILE|@-", help="Inputs, merged over the workload of the playbook.")
+@click.option("-o", "--output", type=click.Choice(["text", "json", "jsonl"]), default="text", help="Output format.")
 @click.option(
     "--resume",
     "resume_id",
     metavar="ID",
     type=EXECUTION,
-    help='Take up an interrupted run of this store; "last" is one too.',
+    help='Resume an interrupted run of this store; ID may be "last".',
 )
 @kinds_option
 @accepting_options
 @deny_option
 @sandbox_option
-@click.option("--version", metavar="VERSION", help="Of a registered playbook: its number or its label.")
-@click.option("--quiet", "-q", is_flag=True, help="Only the result, not how it came about.")
+@click.option("--version", metavar="VERSION", help="Version of a registered playbook: its number or label.")
+@click.option("--quiet", "-q", is_flag=True, help="Print only the result, no progress.")
 @server_option
 @click.option("--detach", is_flag=True, help="On a server: print the execution's id and do not wait.")
-@click.option("--local", is_flag=True, help="Run here, even where a server is configured.")
+@click.option("--local", is_flag=True, help="Run in this process, even if a server is configured.")
 @color_option
 @click.pass_context
 def command(
@@ -73,16 +73,15 @@ def command(
     detach: bool,
     local: bool,
 ) -> None:
-    """Run a playbook and print its result: a file here, in this process; a registered one on the server, where one is
-    configured; with --server either of them there.
+    """Run a playbook and print its result on standard output. Progress goes to standard error.
 
-    Here, the path of a playbook that was registered or run before in this store will do as well.
+    A file runs in this process. The path of a registered playbook runs on the server, if one is configured, and
+    otherwise in this process. With --server, both run there.
 
-    On a terminal the run is shown as it goes; piped, as plain lines on standard error. Ctrl-C records what is done and
-    says how to go on later; a second one stops at once. Warnings about a file are always shown, on standard error.
+    Ctrl-C records what is done and prints how to resume the run; a second Ctrl-C stops at once. Warnings about a file
+    are always shown.
 
-    Exits with 0 when it is done, 1 when it failed, 3 when the playbook has errors, 4 when it cannot be run here,
-    5 when it was cancelled, 130 when it was interrupted.
+    Exit codes: 0 completed, 1 failed, 3 the playbook has errors, 4 it cannot run here, 5 cancelled, 130 interrupted.
     """
     if (file is None) == (resume_id is None):
         raise click.UsageError("name a playbook, or an execution with --resume ID")

@@ -27,7 +27,7 @@ path_argument = click.argument("path", metavar="PATH", type=PLAYBOOK)
 @click.group("schedule")
 @color_option
 def command() -> None:
-    """Look at schedules, pause them, make up for missed times.
+    """List, pause, resume and backfill schedules.
 
     A playbook with a trigger is scheduled when it is registered. PATH is its path in the catalogue. A server on the
     same store starts it: noetl dev.
@@ -46,7 +46,7 @@ def list_command(output: str, db: str | None) -> None:
 @command.command("next")
 @path_argument
 @click.option("--count", "-n", type=click.IntRange(1, 1000), default=5, show_default=True, help="How many times.")
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="Form of the output.")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="Output format.")
 @place_options
 def next_command(path: str, count: int, output: str, db: str | None) -> None:
     """Show the times that come next."""
@@ -69,7 +69,7 @@ def next_command(path: str, count: int, output: str, db: str | None) -> None:
 @path_argument
 @place_options
 def pause(path: str, db: str | None) -> None:
-    """Start nothing at its times until it is resumed."""
+    """Pause a schedule: nothing starts until you resume it."""
     ask(db, lambda it: it.pause_schedule(path))
     click.echo(f"paused the schedule of {visible(path)}")
 
@@ -78,17 +78,17 @@ def pause(path: str, db: str | None) -> None:
 @path_argument
 @place_options
 def resume(path: str, db: str | None) -> None:
-    """Go on with a paused schedule from now on; times that passed can be backfilled."""
+    """Resume a paused schedule from now on. To run the missed times, use backfill."""
     ask(db, lambda it: it.resume_schedule(path))
     click.echo(f"resumed the schedule of {visible(path)}")
 
 
 @command.command("backfill")
 @path_argument
-@click.option("--from", "start", required=True, metavar="TIME", help="The first time: 2025-01-01 or 2025-01-01T06:00.")
-@click.option("--to", "end", metavar="TIME", help="The last time; now when left out.")
-@click.option("--limit", type=click.IntRange(1), default=5, show_default=True, help="At most so many at once.")
-@click.option("--dry-run", is_flag=True, help="Only say which times would be run.")
+@click.option("--from", "start", required=True, metavar="TIME", help="First time: 2025-01-01 or 2025-01-01T06:00.")
+@click.option("--to", "end", metavar="TIME", help="Last time. [default: now]")
+@click.option("--limit", type=click.IntRange(1), default=5, show_default=True, help="Most executions at once.")
+@click.option("--dry-run", is_flag=True, help="Only list the times that would run.")
 @place_options
 def backfill(path: str, start: str, end: str | None, limit: int, dry_run: bool, db: str | None) -> None:
     """Run a playbook for times of its schedule that have passed; what has run for a time is not run again.

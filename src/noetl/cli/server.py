@@ -25,7 +25,7 @@ def command() -> None:
 
 @command.command("start")
 @click.option("--host", metavar="ADDRESS", help="Where to listen.  [default: 127.0.0.1]")
-@click.option("--port", type=click.IntRange(0, 65535), metavar="N", help="0 takes any that is free.  [default: 8082]")
+@click.option("--port", type=click.IntRange(0, 65535), metavar="N", help="Port; 0 takes any free one.  [default: 8082]")
 @click.option(
     "--db", metavar="PATH|URL", help="Store: a file, or postgresql://…; without it, the one in your data folder."
 )
@@ -66,7 +66,7 @@ def command() -> None:
 @click.option("--detach", is_flag=True, help="Run it in the background.")
 @color_option
 def start_command(detach: bool, context: str | None, **flags: Any) -> None:
-    """Serve the API until told to stop.
+    """Start a server and serve the API until it is stopped.
 
     The first start on a store makes a token for an administrator, and a master key for credentials where there is none.
     Listening on anything but this machine's own address

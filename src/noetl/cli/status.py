@@ -158,7 +158,7 @@ def _step(view: StepRunView) -> dict[str, Any]:
 
 @click.command("explain", epilog=ID_HELP)
 @id_argument
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Form of the output.")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format.")
 @place_options
 @color_option
 def explain_command(given: str, output: str, db: str | None) -> None:
@@ -184,7 +184,7 @@ async def _explained(operations: Operations, given: str, db: str | None) -> dict
 @click.command("replay", epilog=ID_HELP)
 @id_argument
 @click.option("--until", type=click.IntRange(min=1), metavar="SEQ", help="Stop after this event.")
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Form of the output.")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format.")
 @place_options
 @color_option
 def replay_command(given: str, until: int | None, output: str, db: str | None) -> None:

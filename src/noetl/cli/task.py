@@ -23,12 +23,12 @@ _PAGE = 500  # tasks a server gives at once
 _AMONG = 1_000  # tasks that the beginning of an id is looked for in
 
 task_argument = click.argument("given", metavar="TASK", type=TASK)
-actor_option = click.option("--as", "actor", metavar="USER", help="Who acts; your user name when left out.")
+actor_option = click.option("--as", "actor", metavar="USER", help="User who acts. [default: your user name]")
 role_option = click.option(
     "--role", "roles", multiple=True, metavar="ROLE", help="A role that you act in; may be repeated."
 )
 version_option = click.option(
-    "--seen", "version", type=int, metavar="VERSION", help="Refuse when the task is past the version you saw."
+    "--seen", "version", type=int, metavar="VERSION", help="Refuse if the task has changed since this version."
 )
 
 
@@ -41,9 +41,9 @@ def command() -> None:
 @command.command("list")
 @click.option("--role", metavar="ROLE", help="Only of this role.")
 @click.option("--user", metavar="USER", help="Only of this user, or claimed by them.")
-@click.option("--state", type=click.Choice(_STATES), help="Only in this state; open and claimed when left out.")
+@click.option("--state", type=click.Choice(_STATES), help="Only tasks in this state. [default: open and claimed]")
 @click.option("--execution", metavar="ID", type=EXECUTION, help="Only of this execution.")
-@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many.")
+@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="Most rows to list.")
 @list_output
 @place_options
 def list_command(
@@ -114,7 +114,7 @@ def claim(given: str, actor: str | None, roles: tuple[str, ...], version: int | 
 @version_option
 @place_options
 def release(given: str, actor: str | None, roles: tuple[str, ...], version: int | None, db: str | None) -> None:
-    """Give a claimed task back to those it is for."""
+    """Release a claimed task, so that others can claim it."""
     _act(given, "release", actor, roles, version, {}, db)
 
 

@@ -40,7 +40,7 @@ def list_command(given: str | None, output: str, db: str | None) -> None:
 @command.command("cancel", epilog=ID_HELP)
 @id_argument
 @click.argument("timer")
-@click.option("--as", "actor", metavar="USER", help="Who cancels it; your user name when left out.")
+@click.option("--as", "actor", metavar="USER", help="User who cancels it. [default: your user name]")
 @place_options
 def cancel(given: str, timer: str, actor: str | None, db: str | None) -> None:
     """Cancel a timer of an execution; its step goes on with timer.cancelled.

@@ -24,7 +24,7 @@ kinds_option = click.option(
     multiple=True,
     callback=_kinds,
     metavar="KIND,…",
-    help="Turn on what runs programs of this machine: shell, script, container, and mcp servers that are programs.",
+    help="Allow tool kinds that run programs on this machine: shell, script, container, mcp.",
 )
 
 deny_option = click.option(
@@ -32,10 +32,10 @@ deny_option = click.option(
     multiple=True,
     callback=lambda _, __, given: tuple(kind.strip() for text in given for kind in text.split(",") if kind.strip()),
     metavar="KIND,…",
-    help="Tool kinds that are not run, whatever else is allowed.",
+    help="Refuse these tool kinds, even if they are allowed elsewhere.",
 )
 sandbox_option = click.option(
-    "--sandbox", is_flag=True, help="Run code of playbooks in sandboxes only: python, shell, script."
+    "--sandbox", is_flag=True, help="Run the code of python, shell and script tasks only in sandboxes."
 )
 
 

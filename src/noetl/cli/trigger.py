@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from noetl.operations.administration_shapes import DeadLetterView, TriggerView
 
 name_argument = click.argument("name", metavar="NAME")
-item_option = click.option("--item", metavar="ID", help="One dead letter; all of them when left out.")
+item_option = click.option("--item", metavar="ID", help="One dead letter. [default: all]")
 
 
 @click.group("trigger")
@@ -37,8 +37,8 @@ def command() -> None:
 @click.option("--input", "inputs", multiple=True, metavar="KEY=VALUE", help="Input of the kind; give it once for each.")
 @click.option("--auth", metavar="NAME", help="Stored credential to look with.")
 @click.option("--interval", default="5s", show_default=True, help="Time between two looks that found nothing.")
-@click.option("--max-running", type=int, default=10, show_default=True, help="Most executions that go on at once.")
-@click.option("--skip-existing", is_flag=True, help="Start nothing for what is there already.")
+@click.option("--max-running", type=int, default=10, show_default=True, help="Most executions at once.")
+@click.option("--skip-existing", is_flag=True, help="Ignore items that exist already.")
 @record_output
 @place_options
 def create_command(output: str, db: str | None, inputs: tuple[str, ...], auth: str | None, **given: Any) -> None:
@@ -78,7 +78,7 @@ def show_command(name: str, output: str, db: str | None) -> None:
 @name_argument
 @place_options
 def pause_command(name: str, db: str | None) -> None:
-    """Read nothing until it is resumed; what arrives meanwhile is read then."""
+    """Pause a trigger. What arrives meanwhile is read when you resume it."""
     ask(db, lambda it: it.pause_trigger(name))
     click.echo(f"paused {visible(name)}")
 
@@ -87,7 +87,7 @@ def pause_command(name: str, db: str | None) -> None:
 @name_argument
 @place_options
 def resume_command(name: str, db: str | None) -> None:
-    """Go on with a paused trigger, from where it was."""
+    """Resume a paused trigger where it stopped."""
     ask(db, lambda it: it.resume_trigger(name))
     click.echo(f"resumed {visible(name)}")
 
@@ -116,7 +116,7 @@ def dead_letters_command(name: str, output: str, db: str | None) -> None:
 @item_option
 @place_options
 def retry_command(name: str, item: str | None, db: str | None) -> None:
-    """Have dead letters tried again; a server does it at its next look."""
+    """Retry dead letters; a server does it at its next poll."""
     count = ask(db, lambda it: it.retry_dead_letters(name, item))
     click.echo(f"{count} dead letter{'' if count == 1 else 's'} of {visible(name)} will be tried again")
 
@@ -126,7 +126,7 @@ def retry_command(name: str, item: str | None, db: str | None) -> None:
 @item_option
 @place_options
 def discard_command(name: str, item: str | None, db: str | None) -> None:
-    """Remove dead letters for ever."""
+    """Delete dead letters."""
     count = ask(db, lambda it: it.discard_dead_letters(name, item))
     click.echo(f"discarded {count} dead letter{'' if count == 1 else 's'} of {visible(name)}")
 

@@ -161,19 +161,22 @@ def _duration(_: click.Context, __: click.Parameter, given: str | None) -> float
 
 @click.command("watch", epilog=ID_HELP)
 @id_argument
-@click.option("--timeout", callback=_duration, metavar="DURATION", help="Let go after this long, such as 10m.")
 @click.option(
-    "-o", "--output", type=click.Choice(["text", "json", "jsonl"]), default="text", help="Form of the output."
+    "--timeout",
+    callback=_duration,
+    metavar="DURATION",
+    help="Stop watching after this long, such as 10m; the execution goes on.",
 )
-@click.option("--quiet", "-q", is_flag=True, help="Only the result, not how it came about.")
+@click.option("-o", "--output", type=click.Choice(["text", "json", "jsonl"]), default="text", help="Output format.")
+@click.option("--quiet", "-q", is_flag=True, help="Print only the result, no progress.")
 @place_options
 @color_option
 @click.pass_context
 def command(ctx: click.Context, given: str, timeout: float | None, output: str, quiet: bool, db: str | None) -> None:
-    """Follow an execution from its beginning until it has ended, and print its result, as `noetl run` does.
+    """Follow an execution until it ends, and print its result, as `noetl run` does.
 
-    Exits with 0 when it is done, 1 when it failed, 5 when it was cancelled or the timeout came first, 130 when
-    interrupted; the execution goes on then.
+    Exit codes: 0 completed, 1 failed, 5 cancelled or timed out, 130 interrupted. After a timeout or an interruption the
+    execution goes on.
 
     \b
     noetl watch last --timeout 10m && echo done

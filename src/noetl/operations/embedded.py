@@ -193,6 +193,7 @@ class Driver:
     ) -> str:
         """Begin an execution; once this gives its id, it is durable. Starts that come together are stored together."""
         net = playbook if isinstance(playbook, Net) else await self._read(playbook)
+        # By identity: a crowd of starts of one net is checked once.
         if net is not self._runnable:
             check_runnable(net, self._tools)
             self._runnable = net
@@ -207,6 +208,7 @@ class Driver:
         """How an execution ended, once it has."""
         ended = await self._executions.ended_execution(execution_id)
         told = await self._executions.values.read(lambda load: _run_result(ended, load))
+        # It has been read: nothing of it needs to stay in memory.
         self._executions.release(execution_id)
         self._tools.release(execution_id)  # its end may have come from elsewhere
         return told
@@ -297,6 +299,7 @@ async def driving(
         mask_of=for_workers.mask,
     )
     try:
+        # A task group, so that a worker that breaks ends whoever waits inside the block instead of leaving it waiting.
         async with asyncio.TaskGroup() as group:
             shared_as = own_worker_id() if str(db) != MEMORY else None  # others may ask for something in the same file
             beside = [group.create_task(one) for one in (worker.serve(), *background_jobs.own(shared_as=shared_as))]

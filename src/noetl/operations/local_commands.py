@@ -39,12 +39,15 @@ class LocalCommands:
         """Each execution is told what is for it. All are asked before anybody is waited for."""
         if not await is_anybody_there(self._store.key_values, now=self._clock.now()):
             return [request_result(await self._executions().submit(*one)) for one in commands]
+        # Ask first, then wait: each driver looks every half second, so waiting in turn would add up.
         asked = [
             await self._store.requests.ask(
                 execution_id, action_of(command), reason=encoded_command(command), at=self._clock.now()
             )
             for execution_id, command in commands
         ]
+        # Somebody is there, but maybe not the driver of these executions: nobody answers for those, and they are
+        # decided here after a while.
         until = time.monotonic() + PATIENCE_S
         found: list[RequestResult] = []
         for request_id, (execution_id, command) in zip(asked, commands, strict=True):
@@ -62,6 +65,7 @@ class LocalCommands:
         """Pause, resume, cancel or compensate. SettledError for an execution that is over."""
         if row.finished_at is not None:
             raise SettledError(f"execution {row.execution_id} has ended: it is {row.status}")
+        # Stored before looking for a driver: one that starts in between finds the request.
         request_id = await self._store.requests.ask(row.execution_id, action, reason=reason, at=self._clock.now())
         if not await is_abandoned(self._store, row) and await self._is_driven(row):
             request = await self._answered(request_id, time.monotonic() + PATIENCE_S)

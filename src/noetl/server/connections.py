@@ -83,9 +83,12 @@ class ClientConnections:
         return True
 
     def _close_idle(self, among: OrderedDict[BoundedProtocol, None]) -> bool:
+        # In the order in which they came: the oldest idle connection makes room.
         idle = next((one for one in among if one.is_idle), None)
         if idle is None:
             return False
+        # Counted out at once. `connection_lost` comes a turn of the loop later, and until then the place would be taken
+        # twice.
         self._drop(idle)
         idle.abort()
         return True
@@ -98,6 +101,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().__init__(*arguments, **named)
         self._all, self._limits = connections, connections.limits
         self.network = ""
+        # Stays true once a token has come: whoever has shown one may keep the connection.
         self._is_known = False
         self._in_head, self._in_body = True, False
         self._head_bytes = self._head_fields = self._found_bytes = self._body_bytes = 0
@@ -140,6 +144,8 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._refusal is not None or self.transport.is_closing():
             return
         self._unset_keepalive_if_required()
+        # What arrives before the parser has seen the end of the head counts as head. The parser reports fields only
+        # when they are complete, so a field without an end would never be counted by `_count`.
         if self._in_head:
             self._head_bytes += len(data)
             if self._timer is None:
@@ -219,6 +225,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._timer = None
         if not self._in_body:
             return
+        # A slow but steady upload earns time with every byte; one that stalls runs out of it.
         earned_s = self._body_bytes / self._limits.body_bytes_per_s
         left_s = self._body_since + self._limits.body_s + earned_s - self.loop.time()
         if left_s > 0 or self.flow.read_paused:  # where we do not read, we are the slow ones
@@ -239,6 +246,7 @@ class BoundedProtocol(HttpToolsProtocol):
         head += ["cache-control: no-store", f"content-length: {len(body)}"]
         if status == HTTPStatus.SERVICE_UNAVAILABLE:
             head.append(f"retry-after: {RETRY_AFTER_S}")
+        # In the middle of an answer a second one would become part of its body, so the connection is only closed.
         if self.cycle is None or not self.cycle.response_started or self.cycle.response_complete:
             self.transport.write("\r\n".join([*head, "", ""]).encode("latin-1") + body)
         self.transport.close()

@@ -53,15 +53,21 @@ class Hub:
 
     def _note(self, execution_id: str, seq: int) -> bool:
         """Tell those who listen, if this is news."""
+        # A poll of the store finds our own commits again, and may find them before `stored` is called.
+        # The position says whether it is news.
         if self._seqs.get(execution_id, 0) >= seq:
             return False
         self._seqs[execution_id] = seq
+        # Whoever committed this may be another server, so the row that was stored here is out of date.
+        # `stored` puts the new one back.
         self._rows.pop(execution_id, None)
         self.number += 1
+        # A dict keeps the order of insertion: taking the entry out first moves it to the end, as the latest change.
         self._changed.pop(execution_id, None)
         self._changed[execution_id] = self.number
         while len(self._changed) > _REMEMBERED:
             oldest = next(iter(self._changed))
+            # Every number up to this one is incomplete from now on: a reader that resumes there is told to start over.
             self._forgotten = self._changed.pop(oldest)
             self._seqs.pop(oldest, None)
             self._rows.pop(oldest, None)
@@ -123,11 +129,14 @@ class Hub:
         with self.listen(execution_id) as heard:
             known = self._rows.get(execution_id)  # whoever has just stored it need not ask the store
             while True:
+                # Clear before looking: a change between the look and the wait would be lost otherwise.
                 heard.clear()
                 row = known or await self._store.execution(execution_id)
                 left = until - loop.time()
                 if row is None or row.finished_at is not None or left <= 0:
                     return row
+                # Another server may end it without this process hearing of it at once, so the store is asked again
+                # after `poll_s` even if nothing was heard.
                 is_ours = await heard_within(heard, min(left, self._poll_s))
                 known = self._rows.get(execution_id) if is_ours else None
 
@@ -155,6 +164,7 @@ class Hub:
 
     async def note_moved(self) -> None:
         """Note what others have moved since the last look. While nobody listens, only from where to go on is noted."""
+        # Asking for positions costs the store a scan of what moved. While nobody listens, only the cursor is kept.
         is_heard = bool(self._listeners)
         moved = await self._store.moved(self._cursor if is_heard else None)
         if self._cursor is None:  # the first look: what was being listened to before it may have moved

@@ -40,6 +40,8 @@ class IdempotencyKeys:
         """What is kept under a key, and whether it was there before. Problem 422 when it was for something else."""
         fresh = StoredAnswer(request=request, created=created)
         body = msgspec.json.encode(fresh)
+        # `over=0` stores the key only if there is none. Of two requests at the same moment, also on two servers, one
+        # stores it and the other finds it.
         while await self._key_values.put(KIND, name, body, over=0, at=self._clock.now()) is None:
             thing = await self._key_values.get(KIND, name)
             if thing is None:
@@ -52,6 +54,7 @@ class IdempotencyKeys:
 
     async def store_answer(self, name: str, answer: bytes) -> None:
         """Keep the answer; the first one stands."""
+        # A lost answer is no loss: a repeated request finds what was created, and the answer is made again from it.
         thing = await self._key_values.get(KIND, name)
         if thing is None or len(answer) > _ANSWER_BYTES or (kept := _opened(thing)).answer is not None:
             return

@@ -80,6 +80,7 @@ class Usage:
         self._turn_periods()
         usage = self.subjects.setdefault(subject, SubjectUsage())
         usage.is_busy = True
+        # The common case takes no lock and asks no store: a claim covers many starts.
         if not self._is_claimed(usage):
             async with self._claiming:
                 while not self._is_claimed(usage):
@@ -95,6 +96,7 @@ class Usage:
         self._starting.add(execution_id)
         try:
             yield
+        # It may have been stored and have ended all the same; then `count_commits` has closed it already.
         except BaseException:
             if execution_id in self._owners:
                 self._close(execution_id, subject)
@@ -170,9 +172,12 @@ class Usage:
         most_starts = usage.starts + _part(quotas.starts_per_minute - before.starts - usage.starts)
         row = self._row()
         row.subjects[subject] = Claimed(open=most_open, starts=most_starts, stored=usage.stored)
+        # Write first, then read what others claim: of two servers that claim at the same moment, at least one sees the
+        # other, so that together they never exceed the quota.
         await self._shared.write(row)
         after = self._used_elsewhere(subject, await self._shared.others())
         self._turn_periods()
+        # A claim that was made for the minute before covers nothing now.
         if minute == self._minute:
             usage.open_claimed = max(usage.open, min(most_open, quotas.open_executions - after.open))
             usage.starts_claimed = max(usage.starts, min(most_starts, quotas.starts_per_minute - after.starts))
@@ -183,6 +188,7 @@ class Usage:
 
     def _give_back(self, usage: SubjectUsage) -> None:
         """Keep claims only where they are being used up, and a part of the quota at most."""
+        # A spare claim saves the next start a round trip to the store, but what is claimed here is missing elsewhere.
         spare_open = self._quotas.open_executions // _PART if usage.is_busy else 0
         spare_starts = self._quotas.starts_per_minute // _PART if usage.is_busy else 0
         usage.open_claimed = min(usage.open_claimed, usage.open + spare_open)
@@ -215,6 +221,7 @@ class Usage:
         return ServerUsage(minute=self._minute, day=self._day, subjects=subjects)
 
     async def _close_ended(self, store: Store) -> None:
+        # One that is being started is not stored yet. The store would call it unknown, and it would be taken for ended.
         stored = [one for one in self._owners if one not in self._starting]
         for first in range(0, len(stored), _ASKED_AT_ONCE):
             some = stored[first : first + _ASKED_AT_ONCE]

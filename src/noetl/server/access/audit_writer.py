@@ -56,12 +56,15 @@ class AuditDesk:
         many came after it is one row more, so that strangers cannot fill the log."""
         now, network = self._clock.now(), network_of(address_of(scope))
         key = (network, reason, str(status))
+        # An attacker can come from any number of networks, and memory must not grow with them.
         if key not in self._folded and len(self._folded) >= _MOST_FOLDED:
             key = (_ELSEWHERE, reason, str(status))
         folded = self._folded.get(key)
         if folded is not None and now - folded.since < FOLDED_S:
             folded.count, folded.last = folded.count + 1, action
             return
+        # A new period begins before anything is awaited: another request of this network that comes meanwhile is
+        # counted instead of getting a row, too.
         self._folded[key] = _Folded(since=now)
         if folded is not None:
             await self._append_folded(key, folded)
@@ -105,6 +108,7 @@ class AuditDesk:
         except Exception as failure:
             problem = failure
         for _, written in waiting:
+            # The request was cancelled while it waited: nobody is left to be told.
             if written.done():
                 continue
             if problem is None:

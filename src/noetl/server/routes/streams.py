@@ -47,18 +47,22 @@ class EventStream(Response):
 
     def __init__(self, parts: AsyncIterator[bytes | None], *, patience_s: float, counted: Callable[[int], Any]) -> None:
         super().__init__(None, headers={"cache-control": "no-store", "x-accel-buffering": "no"})
+        # A body of unknown length: the header would end the stream at once.
         del self.headers["content-length"]
         self._parts, self._patience_s, self._counted = parts, patience_s, counted
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._counted(1)
         writing = asyncio.ensure_future(self._write(send))
+        # A reader that leaves while nothing happens is noticed only here: writing would notice it with the
+        # next event or heartbeat.
         leaving = asyncio.ensure_future(_wait_for_disconnect(receive))
         try:
             await asyncio.wait({writing, leaving}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in (writing, leaving):
                 task.cancel()
+            # Wait until both have stopped, so that `parts` is closed before the stream is counted out.
             await asyncio.wait({writing, leaving})
             self._counted(-1)
         if not writing.cancelled() and (problem := writing.exception()) is not None:
@@ -114,6 +118,8 @@ async def _events(services: Services, execution_id: str, after: int, names: Name
     with services.listeners.hub.listen(execution_id) as heard:
         yield None  # so that the reader knows at once that it is connected
         while not services.listeners.hub.is_closed:
+            # Clear before reading: an event that is stored while the log is read sets it again, and the loop reads once
+            # more.
             heard.clear()
             while page := await services.store.events(execution_id, after=after, only=SingleRow(limit=_PAGE)):
                 after, last = page[-1].seq, page[-1].payload
@@ -122,6 +128,8 @@ async def _events(services: Services, execution_id: str, after: int, names: Name
                 if isinstance(last, PlaybookProcessed):
                     yield event_bytes({"status": last.status.value}, at=str(after), name="end")
                     return
+            # An execution may be over without `PlaybookProcessed` past `after`: the reader resumed behind its last
+            # event. Or it was deleted meanwhile.
             row = await services.store.execution(execution_id)
             if row is None or (row.finished_at is not None and row.last_seq <= after):
                 yield event_bytes({"status": row.status if row is not None else "gone"}, name="end")
@@ -142,6 +150,7 @@ async def everything(request: Request) -> Response:
 
 async def _rows(services: Services, given: str | None) -> AsyncIterator[bytes | None]:
     hub = services.listeners.hub
+    # Numbers of changes begin anew with each process. The era tells numbers of an earlier one apart.
     era, _, number = (given or "").partition(".")
     at = int(number) if era == hub.era and number.isdecimal() and len(number) < 18 else None
     output_at = hub.output_number
@@ -166,6 +175,7 @@ async def _rows(services: Services, given: str | None) -> AsyncIterator[bytes | 
             printed, output_at = hub.printed_since(output_at), hub.output_number
             for execution_id in printed:
                 yield event_bytes({"execution_id": execution_id}, name="output")
+            # Gather: an execution that commits a hundred times a second is one row here, not a hundred.
             if changes or printed:
                 await asyncio.sleep(_GATHER_S if changes else _OUTPUT_S)
             elif not await heard_within(heard, services.settings.stream_heartbeat_s):
