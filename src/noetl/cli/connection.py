@@ -293,6 +293,7 @@ async def is_left_alone(operations: Operations, execution_id: str) -> bool:
 
 def server_meant(server: str | None, db: str | None = None) -> ServerPlace | None:
     """The server that is meant, None for a store. The settings and the context in use count."""
+    # A store that the settings name does not count: then a server that is named or in use comes first.
     if db is not None and _is_given("db"):
         if server is not None:
             raise click.UsageError("--server and --db exclude each other")
@@ -304,6 +305,7 @@ def server_meant(server: str | None, db: str | None = None) -> ServerPlace | Non
 def _is_given(option: str) -> bool:
     """Whether an option stands on the command line: then it comes before all that is configured."""
     ctx = click.get_current_context(silent=True)
+    # Outside of a command, as in a test, whoever passes `db` means it.
     source = ctx.get_parameter_source(option) if ctx is not None else None
     return source in (None, click.core.ParameterSource.COMMANDLINE)
 
@@ -334,6 +336,7 @@ def find_server(server: str | None, token_file: str | None = None, ca: str | Non
         raise no_context(named, contexts)
     url = context.server if context is not None else address(named)
     ca = settings.ca or (context.ca if context is not None else ca_for(url))
+    # A token of the settings or the environment comes before one that was saved for the address.
     if settings.token is not None:
         return ServerPlace(url, settings.token, ca)
     file = settings.token_file or (context.token_file if context is not None else None)

@@ -79,6 +79,7 @@ def remove(name: str) -> None:
     contexts = load_contexts()
     if (context := contexts.known.get(name)) is None:
         raise RefusedError(f'there is no context "{name}"')
+    # Only a file that we made: one that the user named with --token-file stays.
     if context.token_file is not None and Path(context.token_file).parent == _tokens():
         Path(context.token_file).unlink(missing_ok=True)
     known = {one: value for one, value in contexts.known.items() if one != name}

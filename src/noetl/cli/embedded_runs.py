@@ -168,6 +168,7 @@ class EmbeddedRuns:
         from noetl.events.projection.projection import Projection
         from noetl.operations.embedded import run_net
 
+        # Chosen here, so that an interruption can name the execution even if nothing of it was stored yet.
         execution_id = uuid7(SystemClock().now())
         view = self._view(Projection())
         running = run_net(
@@ -201,6 +202,7 @@ class EmbeddedRuns:
         from noetl.cli.live import print_line, run_with_view
         from noetl.cli.own_process import protect
 
+        # Before any task runs: code of a playbook could read the memory and environment of this process.
         protect()
 
         def stopping() -> None:

@@ -100,6 +100,7 @@ class Screen:
             case TaskProcessed():
                 self._task(event, payload)
             case StepDone() | StepFailed() | LoopDone():
+                # Held back until the arcs have fired, so that one line says how the step ended and where it leads.
                 if view is not None:
                     self._ended[event.step_run_id or ""] = _ended(event, payload, view)
             case NextSelected():
@@ -165,6 +166,7 @@ class Screen:
             for view in self._progress.side_runs.values()
         ]
         lines += [Text.assemble(("    " + log, "dim")) for log in self._logs]
+        # A frame higher than the terminal would scroll, and the part that scrolled could not be drawn over.
         room = max(1, height - 3)
         if len(lines) > room:
             hidden = len(lines) - room + 1

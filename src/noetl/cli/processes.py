@@ -56,6 +56,7 @@ def leave(record: Record) -> Path:
     """Leave word of this process; only its user can read it."""
     place = _place(record.kind, record.pid)
     place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    # Written beside it and renamed: `detached` polls for the file and must not read half of it.
     part = place.with_suffix(".part")
     part.write_bytes(msgspec.json.encode(record))
     part.chmod(0o600)
@@ -120,6 +121,7 @@ def detached(arguments: Sequence[str], kind: str, *, within_s: float, ready: Cal
     log = folder / f"{kind}-{int(time.time() * 1000)}.log"
     with log.open("wb") as output:
         log.chmod(0o600)
+        # In a session of its own: Ctrl-C in this terminal must not reach a process in the background.
         child = subprocess.Popen(  # noqa: S603  ourselves, with our own arguments
             [sys.executable, "-m", "noetl.cli.main", *arguments],
             stdin=subprocess.DEVNULL,
@@ -170,6 +172,7 @@ def _wait_until_ended(record: Record, within_s: float) -> bool:
         if time.monotonic() > until:
             return False
         time.sleep(_POLL_S)
+    # A killed process leaves its record behind.
     _place(record.kind, record.pid).unlink(missing_ok=True)
     return True
 

@@ -90,6 +90,7 @@ class ServerRuns:
                 started = client.start(playbook.name, inputs, version=playbook.version)
             else:
                 registered = client.register(playbook.checked, schedule=False)
+                # By the version just registered: another one may be registered in between.
                 started = client.start(registered.path, inputs, version=registered.version)
         if playbook.checked is None:
             _print_warnings(started)

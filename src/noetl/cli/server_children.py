@@ -86,8 +86,10 @@ class ChildServers:
 
         died = self._children[place]
         log.warning("a process of this server has died and is replaced", pid=died.pid, code=died.returncode)
+        # Its end of the pipe is gone, but ours stays open until it is closed.
         _close(died)
         forget_process(died.pid)
+        # A child that dies at its start would otherwise be replaced in a busy loop.
         await asyncio.sleep(_PAUSE_S)
         self._children[place] = self._started(order)
 
@@ -107,6 +109,7 @@ class ChildServers:
         return child
 
     async def _end(self, within_s: float) -> None:
+        # The end of its standard input tells a child to stop; it also ends when this process dies without a word.
         for child in self._children:
             _close(child)
         waiting = [asyncio.to_thread(child.wait, within_s) for child in self._children]

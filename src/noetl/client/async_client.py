@@ -131,6 +131,8 @@ class AsyncClient(AsyncCalls):
             after = page.next
 
     async def _followed(self, execution_id: str, after: int) -> AsyncIterator[Event]:
+        # A stream ends without `end` when a server stops or a proxy cuts it. It is opened again after the last event
+        # that arrived, so that none is lost and none comes twice.
         failures = 0
         while True:
             try:
