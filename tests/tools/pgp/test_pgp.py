@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -136,3 +137,36 @@ async def test_wrong_inputs_are_told(tool: PgpTool, folder: Path, op: str, input
     assert outcome.error.kind == kind, outcome.error
     assert os.listdir(folder) == ["plain"]
     assert (folder / "plain").read_bytes() == CONTENT
+
+
+async def test_a_key_with_a_passphrase_signs_and_opens_with_it_only(tool: PgpTool, folder: Path) -> None:
+    """Made by GnuPG, as most keys are; its passphrase is "correct horse"."""
+    text = (Path(__file__).parent / "guarded_key.asc").read_text()
+    guarded, key = {"private_key": text, "passphrase": "correct horse"}, pysequoia.Tsk.from_bytes(text.encode())
+
+    closed = await ran(tool, folder, "encrypt", recipients=[public(key)], auth=guarded)
+    opened = await ran(tool, folder, "decrypt", auth=guarded, signers=public(key))
+    wrong = await ran(tool, folder, "decrypt", auth={**guarded, "passphrase": "wrong horse"}, target="other")
+    without = await ran(tool, folder, "decrypt", auth={"private_key": text}, target="other")
+
+    assert (closed.error, opened.error) == (None, None)
+    assert (folder / "back").read_bytes() == CONTENT
+    assert opened.result["signed_by"] == [key.extract_certificate().fingerprint]
+    for refused in (wrong, without):
+        assert refused.error is not None
+        assert (refused.error.kind, "horse" in str(refused)) == ("pgp.denied", False)
+    assert sorted(os.listdir(folder)) == ["back", "closed", "plain"]
+
+
+async def test_a_cancelled_task_leaves_nothing_of_its_target(tool: PgpTool, folder: Path) -> None:
+    with (folder / "plain").open("r+b") as file:
+        file.truncate(1 << 30)
+    running = asyncio.create_task(ran(tool, folder, "encrypt", recipients=[public(PARTNER)]))
+    while not list(folder.glob(".closed.*.part")):
+        assert not running.done(), running.result()
+        await asyncio.sleep(0.01)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+    assert os.listdir(folder) == ["plain"]
