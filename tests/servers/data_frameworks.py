@@ -1,12 +1,17 @@
-"""Interpreters with dbt, dlt and dask, in an environment of their own: they are large, and pin what others need."""
+"""Interpreters with dbt, dlt, dask and ray, in environments of their own: they are large, and pin what others need."""
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
+from contextlib import suppress
 from functools import cache
+from pathlib import Path
 
 from tests.servers.environments import python_environment
-from tests.servers.programs import PORT, ServedProgram
+from tests.servers.ports import free_port
+from tests.servers.programs import FOLDER, PORT, ServedProgram
 
 _PACKAGES = ("dbt-core==1.11.16", "dbt-duckdb==1.11.1", "duckdb==2.0.0", "dlt==1.31.0", "distributed==2026.8.0")
 
@@ -40,3 +45,40 @@ class DaskCluster(ServedProgram):
 @cache
 def dask_cluster() -> DaskCluster:
     return DaskCluster()
+
+
+class RayCluster(ServedProgram):
+    """The head of a cluster, with its client server, without dashboard. It takes a minute on a busy machine, some ten
+    processes, and the address of this machine's interface even where it is told loopback: for `make test-deep` only."""
+
+    def __init__(self) -> None:
+        head, first = free_port(), 20_000  # ports of its workers, below those that the system gives out
+        command = [
+            *(str(Path(ray_python()).with_name("ray")), "start", "--head", "--block", "--port", str(head)),
+            *("--node-ip-address", "127.0.0.1", "--ray-client-server-port", PORT, "--include-dashboard", "false"),
+            *("--min-worker-port", str(first), "--max-worker-port", str(first + 200)),
+            *("--num-cpus", "2", "--object-store-memory", "100000000", "--temp-dir", FOLDER, "--disable-usage-stats"),
+        ]
+        patient = {**os.environ, "RAY_raylet_start_wait_time_s": "300"}
+        super().__init__(command, environment=patient, own_session=True)
+
+    @property
+    def auth(self) -> str:
+        return f"ray://127.0.0.1:{self.port}"
+
+    def stop(self) -> None:
+        """Every process of its session: the cluster's own stay in it, whoever their parent is by then."""
+        for place in Path("/proc").iterdir():
+            with suppress(OSError):
+                if place.name.isdecimal() and os.getsid(int(place.name)) == self.process.pid:
+                    os.kill(int(place.name), signal.SIGKILL)
+        super().stop()
+
+
+def ray_python() -> str:
+    return str(python_environment("ray", "ray[client]==2.60.0") / "python")
+
+
+@cache
+def ray_cluster() -> RayCluster:
+    return RayCluster()

@@ -21,7 +21,12 @@ class ServedProgram:
     """A program with a free port and a folder of its own; `{port}` and `{folder}` stand for them in its command."""
 
     def __init__(
-        self, command: Sequence[str], *, environment: Mapping[str, str] | None = None, stdin: int | None = None
+        self,
+        command: Sequence[str],
+        *,
+        environment: Mapping[str, str] | None = None,
+        stdin: int | None = None,
+        own_session: bool = False,
     ) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="noetl-test-server-"))
         self.port = free_port()
@@ -29,7 +34,13 @@ class ServedProgram:
         self.prepare()
         self._log = (self.folder / "server.log").open("wb")
         self.process = subprocess.Popen(
-            filled, stdin=stdin, stdout=self._log, stderr=subprocess.STDOUT, cwd=self.folder, env=environment
+            filled,
+            stdin=stdin,
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+            cwd=self.folder,
+            env=environment,
+            start_new_session=own_session,
         )
         atexit.register(self.stop)
         self._wait()

@@ -13,9 +13,9 @@ import pytest
 from noetl.net.kinds import Input, ToolKind
 from noetl.testing.tool_conformance import ToolConformance
 from noetl.tools.amqp.tool import AmqpTool
+from noetl.tools.clusters.tool import DaskTool, RayTool
 from noetl.tools.container.tool import ContainerTool
 from noetl.tools.contract import ToolContext, ToolResult
-from noetl.tools.dask.tool import DaskTool
 from noetl.tools.dbt.tool import DbtTool
 from noetl.tools.dlt.tool import DltTool
 from noetl.tools.email.tool import EmailTool
@@ -61,6 +61,13 @@ class TestDask(ToolConformance):
 
     def wrong(self) -> list[dict[str, Any]]:
         return [{"code": ""}, {"code": "result = 1", "auth": "nowhere"}, {"code": "result = 1", "args": [1]}]
+
+
+class TestRay(ToolConformance):
+    tool, kind, drivers = RayTool, KINDS["ray"], ("ray",)
+
+    def wrong(self) -> list[dict[str, Any]]:
+        return [{"code": ""}, {"code": "result = 1", "auth": "nowhere"}, {"code": "result = 1", "needs": "all"}]
 
 
 class TestDbt(ToolConformance):

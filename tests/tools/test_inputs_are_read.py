@@ -18,7 +18,9 @@ SRC = Path(noetl.__path__[0]).parent
 # What holds for every kind is read where tasks are run, not by their tools.
 RUNNING = ("worker", "engine", "events")
 # Limits of processes are read by the tools that start some, and documented as hints elsewhere.
-OF_SOME_TOOLS = {"resources": {"python", "shell", "script", "duckdb", "convert", "container", "dbt", "dlt", "dask"}}
+OF_SOME_TOOLS = {
+    "resources": {"python", "shell", "script", "duckdb", "convert", "container", "dbt", "dlt", "dask", "ray"}
+}
 # Decided where steps without tools are; `log` writes whatever it is given, by name.
 READ_ELSEWHERE = {"noop": {"args", "place"}, "log": {"args", "level"}}
 

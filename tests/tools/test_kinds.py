@@ -16,7 +16,7 @@ BUILT_IN = [
     *("http", "postgres", "duckdb", "python", "noop", "log", "secrets", "playbook", "workbook"),
     *("quantum", "artifact", "storage", "gcs", "nats", "transfer", "shell", "script"),
     *("sql", "snowflake", "redis", "mqtt", "amqp", "kafka", "email", "slack", "teams", "ssh", "sftp", "llm", "mcp"),
-    *("convert", "archive", "pgp", "container", "dbt", "dlt", "dask"),
+    *("convert", "archive", "pgp", "container", "dbt", "dlt", "dask", "ray"),
 ]
 KNOWN_ONLY = ["ducklake"]
 

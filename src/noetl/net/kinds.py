@@ -161,8 +161,8 @@ COMMON_SPEC: tuple[Input, ...] = (
         name="resources",
         schema={"type": "object"},
         doc="Limits of its process: {memory, cpu_time, file_size, open_files, processes}, of python, shell, script, "
-        "dbt, dlt and dask; memory, of duckdb and convert, too; {memory, cpus, processes}, of container. Further keys, "
-        "and those of other kinds, are hints that nothing acts on.",
+        "dbt, dlt, dask and ray; memory, of duckdb and convert, too; {memory, cpus, processes}, of container. Further "
+        "keys, and those of other kinds, are hints that nothing acts on.",
     ),
     Input(name="async", schema={"type": "boolean"}, doc="Report success once accepted, go on, and await it later."),
     Input(

@@ -21,7 +21,7 @@ BUILT_IN = {
     "artifact": "noetl.tools.artifact.tool:ArtifactTool",
     "container": "noetl.tools.container.tool:ContainerTool",
     "convert": "noetl.tools.convert.tool:ConvertTool",
-    "dask": "noetl.tools.dask.tool:DaskTool",
+    "dask": "noetl.tools.clusters.tool:DaskTool",
     "dbt": "noetl.tools.dbt.tool:DbtTool",
     "dlt": "noetl.tools.dlt.tool:DltTool",
     "duckdb": "noetl.tools.duckdb.tool:DuckdbTool",
@@ -40,6 +40,7 @@ BUILT_IN = {
     "postgres": "noetl.tools.postgres.tool:PostgresTool",
     "python": "noetl.tools.python.tool:PythonTool",
     "quantum": "noetl.tools.quantum.tool:QuantumTool",
+    "ray": "noetl.tools.clusters.tool:RayTool",
     "redis": "noetl.tools.messaging.tool:RedisTool",
     "secrets": "noetl.tools.secrets:SecretsTool",
     "script": "noetl.tools.script.tool:ScriptTool",
@@ -70,6 +71,7 @@ _CALLED_ALIKE = (
         "nats",
         "pgp",
         "postgres",
+        "ray",
         "redis",
         "snowflake",
         "sql",
@@ -78,7 +80,9 @@ _CALLED_ALIKE = (
     ),
 )
 EXTRAS = {**{name: name for name in _CALLED_ALIKE}, "gcs": "storage", "sftp": "ssh"}
-OF_INTERPRETERS = frozenset({"dask", "dbt", "dlt"})  # extras that may be installed elsewhere (`tools.interpreters`)
+OF_INTERPRETERS = frozenset(
+    {"dask", "dbt", "dlt", "ray"}
+)  # extras that may be installed elsewhere (`tools.interpreters`)
 GROUP = "noetl.tools"
 _ALWAYS = frozenset(path for kind, path in BUILT_IN.items() if kind not in EXTRAS)
 _DRIVERS = {  # the module of an extra that is not called as the extra

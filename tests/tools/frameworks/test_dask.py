@@ -14,7 +14,7 @@ import pytest
 from noetl.base.addresses.guard import AddressGuard
 from noetl.base.addresses.policy import CLOSED
 from noetl.events.outcomes import Outcome
-from noetl.tools.dask.tool import DaskTool
+from noetl.tools.clusters.tool import DaskTool
 from tests.servers.data_frameworks import dask_cluster, frameworks_python
 from tests.servers.ports import free_port
 from tests.tools.sql_tasks import outcome_of
@@ -81,7 +81,7 @@ async def test_the_cluster_tries_again_itself(tmp_path: Path) -> None:
 @pytest.mark.deep
 @pytest.mark.usefixtures("real")
 async def test_a_scheduler_that_is_not_there_is_worth_another_try(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl.tools.dask.tool._CONNECT_S", 1)
+    monkeypatch.setattr("noetl.tools.clusters.tool._CONNECT_S", 1)
 
     failed = error(await ran("result = 1", auth=f"tcp://127.0.0.1:{free_port()}"))
 
@@ -136,7 +136,7 @@ async def test_no_secret_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         ({"args": [1]}, "dask.input", "args is a mapping"),
         ({"needs": {"GPU": "one"}}, "dask.input", "needs is a mapping"),
         ({"retries": -1}, "dask.input", "is not a number from 0 to 100"),
-        ({"auth": "http://127.0.0.1:1"}, "keychain.unresolved", "where the scheduler is"),
+        ({"auth": "http://127.0.0.1:1"}, "keychain.unresolved", "where the cluster is"),
     ],
 )
 async def test_inputs_that_are_wrong_are_told(inputs: dict[str, Any], kind: str, said: str) -> None:

@@ -57,19 +57,29 @@ DLT = ToolKind(
     defaults={"timeout": 3600},
 )
 
+_CLUSTER_INPUTS = (
+    Input(name="code", schema=TEXT, doc="The program, taken as it is written: never a template.", verbatim=True),
+    Input(name="function", schema=TEXT, doc="The function of it that is called; main when left out."),
+    Input(name="args", schema=OBJECT, doc="Arguments of the function, by name."),
+    Input(name="needs", schema=OBJECT, doc="What the worker of the cluster must have, such as {GPU: 1}."),
+    Input(name="retries", schema=INTEGER, doc="How often the cluster tries again itself; 0 when left out."),
+    AUTH,
+)
+
 DASK = ToolKind(
     name="dask",
     error_kinds=("dask.error", "dask.failed", "dask.input", "dask.missing"),
     doc="Runs Python on an existing Dask cluster. What `main` returns, or the value of `result`, is the result.",
-    inputs=(
-        Input(name="code", schema=TEXT, doc="The program, taken as it is written: never a template.", verbatim=True),
-        Input(name="function", schema=TEXT, doc="The function of it that is called; main when left out."),
-        Input(name="args", schema=OBJECT, doc="Arguments of the function, by name."),
-        Input(name="needs", schema=OBJECT, doc="Resources that the worker must have, such as {GPU: 1}."),
-        Input(name="retries", schema=INTEGER, doc="How often the cluster tries again itself; 0 when left out."),
-        AUTH,
-    ),
+    inputs=_CLUSTER_INPUTS,
     defaults={"timeout": 3600},
 )
 
-KINDS = (DBT, DLT, DASK)
+RAY = ToolKind(
+    name="ray",
+    error_kinds=("ray.error", "ray.failed", "ray.input", "ray.missing"),
+    doc="Runs Python on an existing Ray cluster. What `main` returns, or the value of `result`, is the result.",
+    inputs=_CLUSTER_INPUTS,
+    defaults={"timeout": 3600},
+)
+
+KINDS = (DBT, DLT, DASK, RAY)

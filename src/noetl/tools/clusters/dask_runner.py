@@ -64,7 +64,7 @@ def _result(client: Any, request: dict[str, Any]) -> dict[str, Any]:
         key=request["key"],
         pure=False,
         retries=request["retries"],
-        resources=request["resources"] or None,
+        resources=request["needs"] or None,
     )
     try:
         text = future.result()

@@ -1,0 +1,92 @@
+"""`dask` and `ray`: one call of Python code on an existing cluster. Its result comes back as JSON, by value."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+from urllib.parse import urlsplit
+
+from noetl.base.errors import ToolError
+from noetl.tools.auth_shapes import UNRESOLVED, connection_fields
+from noetl.tools.contract import ToolContext, ToolResult
+from noetl.tools.interpreters import answered_by
+
+MAX_BYTES = 16 << 20
+_CONNECT_S = 30
+_TLS = {"ca": "ca_file", "cert": "client_cert", "key": "client_key"}
+
+
+class _ClusterTool:
+    """What the two have in common: a request, a client elsewhere, an answer."""
+
+    kind_name: ClassVar[str]
+    address_shape: ClassVar[str]  # of the credential's url
+    schemes: ClassVar[tuple[str, ...]]
+
+    async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        request = {**_call(inputs, context, f"{self.kind_name}.input"), **await self._cluster(inputs, context)}
+        runner = Path(__file__).with_name(f"{self.kind_name}_runner.py")
+        answer = await answered_by(self.kind_name, runner, request, context)
+        if "result" not in answer.fields:
+            raise ToolError(f"{self.kind_name}.error", "the client did not tell what the task gave")
+        return ToolResult(result=answer.fields["result"], stdout=answer.ended.stdout)
+
+    async def _cluster(self, inputs: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
+        """Where the cluster is: at the address that the policy has judged, not looked up again by the client."""
+        fields = connection_fields(inputs.get("auth"), context, kind=self.kind_name, address="url")
+        parts = urlsplit(str(fields.get("url") or ""))
+        try:
+            port = parts.port
+        except ValueError:
+            port = None
+        if parts.scheme not in self.schemes or not parts.hostname or port is None:
+            raise ToolError(UNRESOLVED, f'"auth" does not say where the cluster is: "url" is {self.address_shape}')
+        host = await context.addresses.address("the cluster", parts.hostname, port)
+        tls = {_TLS[name]: str(fields[name]) for name in _TLS if fields.get(name)} if parts.scheme == "tls" else None
+        shown = f"[{host}]" if ":" in host else host
+        return {"address": f"{parts.scheme}://{shown}:{port}", "tls": tls, "connect_s": _CONNECT_S}
+
+    async def close(self) -> None:
+        """Nothing is open between tasks."""
+
+    def helpers(self) -> dict[str, dict[str, Any]]:
+        return {}
+
+
+class DaskTool(_ClusterTool):
+    kind_name, schemes, address_shape = "dask", ("tcp", "tls"), "tcp://host:8786 or tls://host:8786"
+
+
+class RayTool(_ClusterTool):
+    kind_name, schemes, address_shape = "ray", ("ray",), "ray://host:10001"
+
+
+def _call(inputs: Mapping[str, Any], context: ToolContext, wrong: str) -> dict[str, Any]:
+    code, args, needs = inputs.get("code"), inputs.get("args") or {}, inputs.get("needs") or {}
+    if not isinstance(code, str) or not code.strip():
+        raise ToolError(wrong, '"code" is missing')
+    if not isinstance(args, Mapping) or not all(str(name).isidentifier() for name in args):
+        raise ToolError(wrong, "args is a mapping of names to values")
+    numbers = needs.values() if isinstance(needs, Mapping) else [needs]
+    if any(isinstance(one, bool) or not isinstance(one, int | float) for one in numbers):
+        raise ToolError(wrong, "needs is a mapping of a worker's resources to numbers, such as {GPU: 1}")
+    return {
+        "code": code,
+        "function": str(inputs.get("function") or "main"),
+        "args": dict(args),
+        "needs": dict(needs),
+        "retries": _retries(inputs.get("retries"), wrong),
+        # The same for every attempt: one that comes while the cluster still runs the lost one waits for that.
+        "key": f"noetl-{hashlib.sha256(context.idempotency_key.encode()).hexdigest()[:32]}",
+        "max_bytes": MAX_BYTES,
+    }
+
+
+def _retries(written: Any, wrong: str) -> int:
+    if written is None:
+        return 0
+    if isinstance(written, bool) or not isinstance(written, int) or not 0 <= written <= 100:
+        raise ToolError(wrong, f'retries "{str(written)[:50]}" is not a number from 0 to 100')
+    return written

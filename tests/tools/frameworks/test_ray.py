@@ -1,0 +1,68 @@
+"""`ray` on a real cluster, in an environment of its own. What it shares with `dask` is tested there."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+import pytest
+
+from noetl.base.addresses.guard import AddressGuard
+from noetl.base.addresses.policy import CLOSED
+from noetl.events.outcomes import Outcome
+from noetl.tools.clusters.tool import RayTool
+from tests.servers.data_frameworks import ray_cluster, ray_python
+from tests.servers.ports import free_port
+from tests.tools.sql_tasks import outcome_of
+
+pytestmark = [pytest.mark.timeout(900)]
+
+
+async def ran(code: str, auth: str, /, **inputs: Any) -> Outcome:
+    more = {"key": secrets.token_hex(8), **inputs.pop("more", {})}
+    return await outcome_of(RayTool(), {"code": code, "auth": auth, **inputs}, **more)
+
+
+def error(outcome: Outcome) -> Any:
+    assert outcome.error is not None, outcome.result
+    return outcome.error
+
+
+@pytest.mark.deep
+async def test_code_runs_on_the_cluster_and_what_it_gives_or_raises_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOETL_INTERPRETERS", f"ray={ray_python()}")
+    cluster, printed = ray_cluster().auth, bytearray()
+    code = "def main(n):\n    print('counting to', n)\n    return {'sum': sum(range(n)), 'by': __name__}"
+    more = {"printed": lambda data, _: printed.extend(data)}
+
+    done = await ran(code, cluster, args={"n": 10}, needs={"CPU": 1}, more=more)
+    raised = error(await ran("def main():\n    raise ValueError('not today')", cluster))
+
+    assert done.error is None, done.error
+    assert done.result == {"sum": 45, "by": "noetl_task"}
+    assert b"counting to 10" in printed
+    assert (raised.kind, raised.code, raised.message) == ("ray.failed", "ValueError", "ValueError: not today")
+
+
+@pytest.mark.deep
+async def test_a_cluster_that_is_not_there_is_worth_another_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOETL_INTERPRETERS", f"ray={ray_python()}")
+
+    failed = error(await ran("result = 1", f"ray://127.0.0.1:{free_port()}"))
+
+    assert (failed.kind, failed.code, failed.retryable) == ("ray.error", "connection", True)
+
+
+async def test_an_address_that_the_policy_closes_is_not_reached() -> None:
+    closed = await ran("result = 1", "ray://127.0.0.1:1", more={"addresses": AddressGuard(CLOSED)})
+
+    assert error(closed).kind == "tool.not_allowed"
+
+
+@pytest.mark.parametrize(
+    ("inputs", "kind"),
+    [({"args": [1]}, "ray.input"), ({"needs": {"GPU": True}}, "ray.input"), ({"retries": "x"}, "ray.input")],
+)
+async def test_inputs_that_are_wrong_are_told(inputs: dict[str, Any], kind: str) -> None:
+    assert error(await ran("result = 1", "ray://127.0.0.1:1", **inputs)).kind == kind
+    assert error(await ran("result = 1", "tcp://127.0.0.1:1")).kind == "keychain.unresolved"
