@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from uuid import uuid4
@@ -17,6 +16,7 @@ import pytest
 
 from tests.cli.processes_here import Here
 from tests.deploy.commands import parsed_command
+from tests.forked import run_line
 from tests.servers import nats, postgres
 from tests.servers.certificates import make_certificates
 
@@ -41,9 +41,7 @@ def test_every_command_of_a_section_does_what_it_should(name: str, text: str, tm
     environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
     try:
         for command in re.findall(r"^\$ (.*)$", text, re.M):
-            done = subprocess.run(
-                command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=500
-            )
+            done = run_line(command, folder=tmp_path, environment=environment, timeout=500)
             assert done.returncode == 0, f"$ {command}\n{done.stdout}{done.stderr}"
         assert list((tmp_path / "home" / "run").glob("*.json")) == [], "everything has ended"
     finally:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from noetl.base.source import Source
 from noetl.language.checking import check
 from noetl.tools.kinds import KINDS
 from tests.docs.pages import FENCE, ROOT, pattern, whole
+from tests.forked import run_line
 
 # The specification's fixtures have tests of their own, and checks.md shows mistakes on purpose (it is generated).
 PAGES = [
@@ -83,9 +83,7 @@ def test_every_console_example_prints_what_it_says(form: str, text: str, tmp_pat
 
     for example in re.split(r"^\$ ", text, flags=re.M)[1:]:
         command, _, expected = example.partition("\n")
-        done = subprocess.run(
-            command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=500
-        )
+        done = run_line(command, folder=tmp_path, environment=environment, timeout=500)
         printed = done.stdout + done.stderr
 
         assert re.fullmatch(pattern(expected), printed.rstrip() + "\n"), f"$ {command}\n{printed}"

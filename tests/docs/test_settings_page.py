@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from noetl.base.settings import DESCRIPTIONS, Settings
 SRC = Path(__file__).parents[2] / "src" / "noetl"
 
 
+@cache
 def read_settings() -> set[str]:
     """The attributes that the command line, embedded runs and tools read of `settings`."""
     found = set()

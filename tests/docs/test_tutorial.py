@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.docs.pages import pattern
+from tests.forked import run_line
 from tools.demo_api import DemoApi
 
 ROOT = Path(__file__).parents[2]
@@ -46,9 +46,7 @@ def test_every_command_prints_what_the_page_says(page: str, tmp_path: Path) -> N
 
 
 def output_of(command: str, folder: Path, environment: dict[str, str]) -> str:
-    done = subprocess.run(
-        command, shell=True, cwd=folder, env=environment, capture_output=True, text=True, timeout=500, check=False
-    )
+    done = run_line(command, folder=folder, environment=environment, timeout=500)
     return done.stdout + done.stderr
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import atexit
 import functools
 import os
+import re
 import select
+import shlex
 import socket
 import subprocess
 import sys
@@ -18,6 +20,7 @@ from tests.forked.messages import Request, send
 NOETL = (sys.executable, "-m", "noetl.cli.main")
 ROOT = Path(__file__).parents[2]
 EXECUTES = "NOETL_TESTS_EXECUTE"
+_PLAIN = re.compile(r"[^|&;<>$`*?()~#\\\n]*\Z")  # nothing in it that a shell would read otherwise
 # What the interpreter, or a module while it is imported, reads from the environment: with another value than the
 # template was started with a process is executed.
 READ_AT_START = ("PYTHON", "LC_", "LANG", "LD_", "NOETL_CRASH_")
@@ -141,3 +144,14 @@ def run(
     if check:
         done.check_returncode()
     return done
+
+
+def run_line(
+    line: str, *, folder: Path, environment: dict[str, str], timeout: float
+) -> subprocess.CompletedProcess[str]:
+    """A line as a reader types it: a plain `noetl` is forked, everything else is left to the shell."""
+    words = shlex.split(line) if _PLAIN.match(line) else []
+    how: dict[str, Any] = {"cwd": folder, "env": environment, "capture_output": True, "text": True, "timeout": timeout}
+    if words[:1] == ["noetl"]:
+        return run([*NOETL, *words[1:]], **how)
+    return subprocess.run(line, shell=True, check=False, **how)

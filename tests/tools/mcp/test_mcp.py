@@ -7,6 +7,7 @@ import secrets
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,8 @@ from tests.servers.http import HttpServer, Reply, Request, reply
 from tests.servers.ports import free_port
 from tests.tools.sql_tasks import context, outcome_of
 
-pytest.importorskip("mcp", reason="NO MCP: the extra mcp is not installed, and its tool was not tested")
+if find_spec("mcp") is None:  # looked for, not imported: that takes a second in each process that collects tests
+    pytest.skip("NO MCP: the extra mcp is not installed, and its tool was not tested", allow_module_level=True)
 
 from noetl.tools.mcp.tool import McpTool
 
