@@ -31,7 +31,7 @@ def retention_of(services: Services) -> Retention:
     settings = services.settings
     days = None if settings.local else settings.retention_days
     default_s = None if days is None else days * _DAY_S
-    return Retention(services.store, services.results, services.clock, default_s=default_s)
+    return Retention(services.store, services.results, services.clock, default_s=default_s, is_patient=True)
 
 
 async def housekeeping(services: Services) -> None:

@@ -274,6 +274,15 @@ class RetentionStore(Protocol):
     async def retire(self, execution_ids: Collection[str]) -> int:
         """Remove these with everything that is theirs, in one transaction, and give how many; an open one stays."""
 
+    @property
+    def patience_s(self) -> float:
+        """How long executions that may go wait for those that began beside them, so that they go together; 0 where
+        each goes by itself."""
+
+    async def retire_spans(self, before: Mapping[str, float]) -> dict[str, str]:
+        """Remove, at once, what began in the same span of time, where all of it ended before the moment of its net, by
+        hash. Gives the nets of the executions that have gone, by execution; nothing where each goes by itself."""
+
     async def checksums(self) -> set[str]:
         """Those of all results that events and messages of this store name."""
 

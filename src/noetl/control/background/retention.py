@@ -8,6 +8,7 @@ one goes only when nothing that is left names it, and nobody has put it for a da
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
@@ -61,9 +62,12 @@ class Retention:
         *,
         default_s: float | None,
         grace_s: float = GRACE_S,
+        is_patient: bool = False,
     ) -> None:
+        """`is_patient`: what may go waits for a while where it can go together with others, which is far less work for
+        the store."""
         self._store, self._results, self._clock = store, results, clock
-        self._default_s, self._grace_s = default_s, grace_s
+        self._default_s, self._grace_s, self._is_patient = default_s, grace_s, is_patient
 
     async def planned(self) -> RetentionCount:
         """What `run` would remove now, but for results that only these executions name. Of very many executions of one
@@ -78,10 +82,13 @@ class Retention:
         return found
 
     async def run(self) -> RetentionCount:
-        """Remove it, a little at a time."""
+        """Remove it: what lies together at once, the rest a little at a time."""
         removed = RetentionCount()
-        async for one, net_hash in self._policies():
-            before = self._clock.now() - one.kept_s
+        policies = [each async for each in self._policies()]
+        together = await self._retire_spans(policies)
+        for one, net_hash in policies:
+            one.executions = together[net_hash]
+            before = self._clock.now() - one.kept_s - self._patience(one.kept_s)
             while batch := await self._store.outlived(net_hash, before=before, limit=BATCH):
                 gone = await self._store.retire(batch)
                 await forget_secrets(self._store, batch)
@@ -94,6 +101,17 @@ class Retention:
                 removed.executions.append(one)
         removed.results = await self._collect()
         return removed
+
+    async def _retire_spans(self, policies: Iterable[tuple[ExpiredExecutions, str]]) -> Counter[str]:
+        """How many executions of each net have gone with all that lay beside them."""
+        now = self._clock.now()
+        gone = await self._store.retire_spans({net_hash: now - one.kept_s for one, net_hash in policies})
+        await forget_secrets(self._store, gone)
+        return Counter(gone.values())
+
+    def _patience(self, kept_s: float) -> float:
+        """A tenth of the time that is asked for at most: who keeps executions for an hour does not mean a week."""
+        return min(self._store.patience_s, kept_s / 10) if self._is_patient else 0.0
 
     async def _policies(self) -> AsyncIterator[tuple[ExpiredExecutions, str]]:
         """Each version that has executions which are over, and how long these are kept."""

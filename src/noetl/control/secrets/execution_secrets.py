@@ -36,6 +36,7 @@ from noetl.tools.registry import CALL_NOTHING, credential_inputs
 KIND = "execution_secret"  # of the records on the key-value table; their names begin with the root execution
 _MOST_FAMILIES = 1_000
 _MOST_ROOTS = 10_000
+_MANY = 100  # executions that are forgotten at once
 _MOST_RECORDS = 1_000  # of one family: each distinct secret is one
 
 _log = logging.getLogger(__name__)
@@ -184,9 +185,17 @@ class ExecutionSecrets:
 
 async def forget_secrets(store: Store, execution_ids: Collection[str]) -> None:
     """Remove what was recorded for executions that are no longer kept."""
-    for execution_id in execution_ids:
-        for thing in await store.key_values.list(KIND, prefix=f"{execution_id}/", limit=_MOST_RECORDS):
-            await store.key_values.delete(KIND, thing.name)
+    # A week of executions may be a million, most without a secret: looking through all records is then far less.
+    prefixes = [""] if len(execution_ids) > _MANY else [f"{one}/" for one in execution_ids]
+    gone = frozenset(execution_ids)
+    for prefix in prefixes:
+        beyond: str | None = ""
+        while beyond is not None:
+            page = await store.key_values.list(KIND, prefix=prefix, limit=_MOST_RECORDS, beyond=beyond)
+            for thing in page:
+                if thing.name.partition("/")[0] in gone:
+                    await store.key_values.delete(KIND, thing.name)
+            beyond = page[-1].name if len(page) == _MOST_RECORDS else None
 
 
 def _digest(read: ReadSecret) -> str:

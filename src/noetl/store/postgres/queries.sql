@@ -232,6 +232,57 @@ WITH e AS (DELETE FROM unpacked_event WHERE execution_id = ANY ($1::text[])),
      r AS (DELETE FROM request WHERE execution_id = ANY ($1::text[]))
 DELETE FROM task WHERE execution_id = ANY ($1::text[]);
 
+-- name: select_spans
+SELECT suffix FROM history_span;
+
+-- name: lock_spans
+SELECT pg_advisory_xact_lock(hashtext('noetl spans'), hashtext(current_schema()));
+
+-- name: add_span
+SELECT add_span($1, $2, $3);
+
+-- name: select_outlived_spans
+-- That are over, and in which everything ended before the moment of its net ($1, $2).
+SELECT s.suffix FROM history_span AS s
+WHERE s.high <= $3 AND NOT EXISTS (
+    SELECT 1 FROM execution AS x
+    LEFT JOIN unnest($1::text[], $2::float8[]) AS k (net_hash, before) ON k.net_hash = x.net_hash
+    WHERE x.execution_id >= s.low AND x.execution_id < s.high
+      AND (x.finished_at IS NULL OR k.before IS NULL OR x.finished_at >= k.before
+           OR EXISTS (SELECT 1 FROM execution AS p
+                      WHERE p.execution_id = x.parent_execution_id AND p.finished_at IS NULL)))
+ORDER BY s.low;
+
+-- name: retire_span
+DELETE FROM execution AS x
+USING history_span AS s, unnest($2::text[], $3::float8[]) AS k (net_hash, before)
+WHERE s.suffix = $1 AND x.execution_id >= s.low AND x.execution_id < s.high
+  AND x.net_hash = k.net_hash AND x.finished_at < k.before
+RETURNING x.execution_id, x.net_hash;
+
+-- name: retire_rest_of_span
+-- An execution of that time may have begun before its history was partitioned.
+WITH u AS (DELETE FROM unpacked_event AS t USING history_span AS s
+           WHERE s.suffix = $1 AND t.execution_id >= s.low AND t.execution_id < s.high),
+     b AS (DELETE FROM earlier_batch AS t USING history_span AS s
+           WHERE s.suffix = $1 AND t.execution_id >= s.low AND t.execution_id < s.high RETURNING t.execution_id),
+     k AS (DELETE FROM earlier_key WHERE execution IN (SELECT hashtextextended(b.execution_id, 0) FROM b)),
+     i AS (DELETE FROM timer AS t USING history_span AS s
+           WHERE s.suffix = $1 AND t.execution_id >= s.low AND t.execution_id < s.high),
+     o AS (DELETE FROM orders AS t USING history_span AS s
+           WHERE s.suffix = $1 AND t.execution_id >= s.low AND t.execution_id < s.high),
+     w AS (DELETE FROM wait AS t USING history_span AS s
+           WHERE s.suffix = $1 AND t.execution_id >= s.low AND t.execution_id < s.high),
+     n AS (DELETE FROM notice AS t USING history_span AS s
+           WHERE s.suffix = $1 AND t.execution_id >= s.low AND t.execution_id < s.high),
+     r AS (DELETE FROM request AS t USING history_span AS s
+           WHERE s.suffix = $1 AND t.execution_id >= s.low AND t.execution_id < s.high)
+DELETE FROM task AS t USING history_span AS s
+WHERE s.suffix = $1 AND t.execution_id >= s.low AND t.execution_id < s.high;
+
+-- name: drop_span
+SELECT drop_span($1);
+
 -- name: select_checksums
 SELECT DISTINCT (regexp_matches(payloads, '"checksum":"([0-9a-f]{64})"', 'g'))[1]
 FROM batch WHERE payloads LIKE '%"checksum":"%'

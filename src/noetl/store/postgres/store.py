@@ -6,7 +6,7 @@ finds its own events in the log. So a lost connection or a restarted server is n
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from noetl.base.crash_points import crash_point
@@ -34,6 +34,7 @@ from noetl.store.postgres.notices import PostgresNotices
 from noetl.store.postgres.packing import pack
 from noetl.store.postgres.queries import QUERIES
 from noetl.store.postgres.requests import PostgresRequests
+from noetl.store.postgres.spans import SPAN_S, add_spans, retire_spans
 from noetl.store.postgres.waits import PostgresWaits
 from noetl.store.rebuild import Derived, derived_rows
 from noetl.store.requests import Requests
@@ -54,6 +55,8 @@ MOVES_KEPT = 50_000  # transactions whose moves are remembered; servers look eve
 class PostgresStore(PostgresHistory):
     """Open with `PostgresStore.open`; migrations run then."""
 
+    patience_s = SPAN_S + 86_400.0  # a day, for what began last in a span and took its time
+
     def __init__(self, database: Database, *, has_rows: bool = False) -> None:
         super().__init__(database, has_rows=has_rows)
         self.credentials: CredentialRows = PostgresCredentials(database)
@@ -73,6 +76,7 @@ class PostgresStore(PostgresHistory):
             has_rows = not await pack(database)
             # The table of moves only serves servers that look every second; without this it would grow for ever.
             await database.assign("forget_moved", MOVES_KEPT)
+            await add_spans(database)
         except BaseException:
             await database.close()
             raise
@@ -152,6 +156,9 @@ class PostgresStore(PostgresHistory):
             return len(rows)
 
         return await self._db.run_in_transaction(retired)
+
+    async def retire_spans(self, before: Mapping[str, float]) -> dict[str, str]:
+        return await retire_spans(self._db, before)
 
     async def checksums(self) -> set[str]:
         return {row[0] for row in await self._db.rows("select_checksums")}
