@@ -20,7 +20,7 @@ from bench.scaling import recorded  # noqa: E402
 from noetl.base.clock import ManualClock  # noqa: E402
 from noetl.control.background.retention import Retention  # noqa: E402
 from noetl.store.event_batches import batch_values  # noqa: E402
-from noetl.store.postgres.spans import SPAN_S, Span, span_at  # noqa: E402
+from noetl.store.postgres.spans import SPAN_S, HistorySpan, span_at  # noqa: E402
 from noetl.store.postgres.store import PostgresStore  # noqa: E402
 from noetl.store.results.files import MemoryResults  # noqa: E402
 
@@ -56,7 +56,7 @@ async def modelled(database: str) -> tuple[str, int]:
         await store.close()
 
 
-def fill(made: Cluster, span: Span, began: float, model: str, count: int) -> None:
+def fill(made: Cluster, span: HistorySpan, began: float, model: str, count: int) -> None:
     made.sql(f"SELECT noetl.add_span('{span.suffix}', '{span.low}', '{span.high}')")
     made.sql(_FILL.format(low=span.low, began=began, model=model, count=count))
 

@@ -26,7 +26,7 @@ _LONG_S = 3_600.0  # a span may have a million executions
 _log = logging.getLogger(__name__)
 
 
-class Span(msgspec.Struct, frozen=True):
+class HistorySpan(msgspec.Struct, frozen=True):
     """The executions whose ids are from `low` up to `high`."""
 
     suffix: str  # of the names of its tables
@@ -34,10 +34,10 @@ class Span(msgspec.Struct, frozen=True):
     high: str
 
 
-def span_at(moment: float) -> Span:
+def span_at(moment: float) -> HistorySpan:
     number = int(moment // SPAN_S)
     begin, end = number * SPAN_S, (number + 1) * SPAN_S
-    return Span(f"{datetime.fromtimestamp(begin, UTC):%Y%m%d}", first_id(begin), first_id(end))
+    return HistorySpan(f"{datetime.fromtimestamp(begin, UTC):%Y%m%d}", first_id(begin), first_id(end))
 
 
 def first_id(moment: float) -> str:
@@ -56,7 +56,7 @@ async def add_spans(database: Database) -> None:
 
 
 class _Adding:
-    def __init__(self, span: Span) -> None:
+    def __init__(self, span: HistorySpan) -> None:
         self._span = span
 
     async def add(self, connection: Any) -> None:
