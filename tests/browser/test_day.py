@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -248,3 +250,70 @@ def test_a_new_playbook_begins_with_a_template_and_keys_say_what_they_are_for(pa
     page.locator(".editor .cm-line", has_text="workload:").first.hover(position={"x": 20, "y": 8})
     expect(page.locator(".cm-documentation")).to_contain_text("workload")
     picture(page, "editor-hover")
+
+
+REPORT = """apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: day_report, path: day/report }
+workflow:
+  - step: start
+    tool:
+      kind: python
+      code: |
+        dot = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+        picture = f"data:image/png;base64,{dot}"
+        result = {"page": "<h1>Sales of yesterday</h1><p>All is well.</p>", "chart": picture}
+"""
+
+
+def test_pages_and_pictures_are_shown_in_a_frame_that_runs_nothing(open_at: Open, here: Site, picture: Picture) -> None:
+    here.register(REPORT)
+    execution_id = here.start("day/report")
+    here.ended(execution_id)
+    page = open_at(f"/executions/{execution_id}?tab=data")
+    part = page.get_by_role("region", name="Result", exact=True)
+    part.get_by_label("Show as").select_option("page")
+    expect(part.locator("iframe")).to_have_attribute("sandbox", "")
+    expect(part.frame_locator("iframe").get_by_role("heading", name="Sales of yesterday")).to_be_visible()
+    picture(page, "data-page")
+    part.get_by_label("Show as").select_option("chart")
+    page.wait_for_function("document.querySelector('main section img')?.naturalWidth === 1")
+    assert findings(page) == []
+
+
+def test_times_are_shown_in_the_zone_one_chooses_and_pages_print_without_the_menu(
+    page: Page, here: Site, orders: tuple[str, str]
+) -> None:
+    page.goto(f"{here.url}/settings")
+    page.get_by_label("Time zone").select_option("Asia/Tokyo")
+    expect(page.get_by_role("link", name="Times in Asia/Tokyo")).to_be_visible()
+    page.goto(f"{here.url}/executions/{orders[0]}")
+    created = datetime.fromisoformat(here.api.get(f"executions/{orders[0]}").json()["created_at"])
+    expect(page.locator(".facts")).to_contain_text(created.astimezone(ZoneInfo("Asia/Tokyo")).strftime("%H:%M:%S"))
+    page.emulate_media(media="print")
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    expect(page.get_by_label("Main")).to_be_hidden()
+    expect(page.get_by_role("button", name="Compare")).to_be_hidden()
+
+
+def test_a_trigger_is_made_paused_and_deleted(open_at: Open, here: Site, picture: Picture) -> None:
+    page = open_at("/triggers")
+    page.get_by_role("button", name="New trigger").click()
+    page.get_by_label("Name").fill("arrivals")
+    page.get_by_label("Playbook").fill("tests/chain")
+    page.get_by_label("Source").fill("nowhere")
+    page.get_by_role("button", name="Create").click()
+    expect(page.get_by_role("alert")).to_contain_text("nowhere")
+    page.get_by_label("Source").fill("nats")
+    page.get_by_label("Inputs").fill('{"stream": "orders", "auth": "orders_nats"}')
+    page.get_by_role("button", name="Create").click()
+    row = page.get_by_role("row", name="arrivals")
+    expect(row).to_contain_text("tests/chain")
+    with presses(page, 3):
+        row.get_by_role("button", name="Pause").click()
+        expect(row.get_by_role("button", name="Resume")).to_be_visible()
+        picture(page, "trigger-list")
+        assert findings(page) == []
+        row.get_by_role("button", name="Delete").click()
+        page.get_by_role("button", name="Delete trigger").click()
+        is_told(page, "The trigger arrivals is deleted")

@@ -67,6 +67,7 @@ SCREENS = {
     "tasks": ("/tasks?tab=open", "Tasks"),
     "task": ("/tasks/{task}", "Approve 1200?"),
     "schedules": ("/schedules", "Schedules"),
+    "triggers": ("/triggers", "Triggers"),
     "messages": ("/messages", "Messages and signals"),
     "workers": ("/workers", "Workers and pools"),
     "credentials": ("/credentials", "Credentials"),

@@ -1,18 +1,36 @@
 // How moments, spans, counts and ids are written, everywhere the same.
 
-const TIME = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
-const DAY = new Intl.DateTimeFormat(undefined, { year: "numeric", month: "short", day: "2-digit" });
+import { ownZone, shownZone } from "./state/zone.svelte";
+
+const formats = new Map<string, { time: Intl.DateTimeFormat; day: Intl.DateTimeFormat; hour: Intl.DateTimeFormat }>();
+/** The formats of a zone, made once: making one costs more than using it a hundred times. */
+function formatsOf(timeZone: string): {
+  time: Intl.DateTimeFormat;
+  day: Intl.DateTimeFormat;
+  hour: Intl.DateTimeFormat;
+} {
+  const known = formats.get(timeZone);
+  if (known) return known;
+  const made = {
+    time: new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", timeZone }),
+    day: new Intl.DateTimeFormat(undefined, { year: "numeric", month: "short", day: "2-digit", timeZone }),
+    hour: new Intl.DateTimeFormat(undefined, { hour: "2-digit", timeZone }),
+  };
+  formats.set(timeZone, made);
+  return made;
+}
 const COUNT = new Intl.NumberFormat();
 
 function moment(value: string | number): Date {
   return new Date(typeof value === "number" ? value * 1000 : value);
 }
 
-/** Local time; the day too when it is not today. */
+/** By the clock of the zone that is shown; the day too when it is not today. */
 export function when(value: string | number | null | undefined, now = new Date()): string {
   if (value === null || value === undefined || value === "") return "–";
   const at = moment(value);
-  return at.toDateString() === now.toDateString() ? TIME.format(at) : `${DAY.format(at)} ${TIME.format(at)}`;
+  const { time, day } = formatsOf(shownZone());
+  return day.format(at) === day.format(now) ? time.format(at) : `${day.format(at)} ${time.format(at)}`;
 }
 
 /** A moment in a zone, by the clock on the wall there: "17 Nov, 02:30". */
@@ -25,8 +43,10 @@ export function wallTime(value: string, timeZone: string): string {
   }
 }
 
-/** The zone in which this browser shows times. */
-export const ownZone = (): string => Intl.DateTimeFormat().resolvedOptions().timeZone;
+/** The hour of a moment, for an axis. */
+export const hourOf = (value: string): string => formatsOf(shownZone()).hour.format(moment(value));
+
+export { ownZone, shownZone };
 
 /** The same moment in UTC, for the title of a place that shows it. */
 export function utc(value: string | number | null | undefined): string {
