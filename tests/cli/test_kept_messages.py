@@ -74,7 +74,7 @@ def test_more_messages_than_a_server_gives_at_once_are_listed(
     both: tuple[tuple[str, str], tuple[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there, here = both
-    monkeypatch.setattr("noetl.cli.kept_messages._PAGE", 2)
+    monkeypatch.setattr("noetl.cli.messages._PAGE", 2)
     for number in range(5):
         assert call("message", "send", "many", "--id", f"n{number}", *there)[0] == 0
 
@@ -123,7 +123,7 @@ def test_all_of_a_name_are_deleted_only_when_that_is_meant(db: str, monkeypatch:
 
     assert "say --yes" in call(*every)[2]
     assert call(*every)[0] == 2
-    monkeypatch.setattr("noetl.cli.kept_messages._is_at_a_terminal", lambda: True)
+    monkeypatch.setattr("noetl.cli.messages._is_at_a_terminal", lambda: True)
     code, out, err = call(*every, stdin="n\n")
     assert (code, out, "nothing was deleted" in err) == (4, "", True)
     assert told(db, "message", "list") != []
