@@ -7,8 +7,7 @@ import time
 
 import pytest
 
-from noetl.base.errors import BackendError, StoreUnreachableError
-from noetl.base.outages import Outage, log_failure
+from noetl.base.errors import BackendError, Outage, StoreUnreachableError, log_failure
 
 LOG = logging.getLogger("noetl.test")
 

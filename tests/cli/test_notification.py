@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from noetl.control.notifications.notices import NoticeBody
-from noetl.net.notifications import Destination
+from noetl.net.net import Destination
 from noetl.store.notices import NoticeRow, NoticeState
 from noetl.store.sqlite.store import SqliteStore
 from tests.cli.running import call

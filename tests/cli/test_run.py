@@ -244,7 +244,7 @@ def test_a_name_that_is_neither_file_nor_playbook_is_told(tmp_path: Path) -> Non
 def test_a_run_loads_nothing_that_its_playbook_does_not_use(file: Path) -> None:
     code = (
         "import sys; from noetl.cli.main import run; code = run(sys.argv[1:]);"
-        "unused = ('jinja2', 'rich', 'html', 'noetl.language.proving', 'noetl.language.reading.v2_case',"
+        "unused = ('jinja2', 'rich', 'html', 'noetl.language.proving', 'noetl.language.v2_case.reader',"
         " 'noetl.templates.sql.lexer');"
         "print(code, [module for module in unused if module in sys.modules])"
     )

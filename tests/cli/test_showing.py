@@ -9,7 +9,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from noetl.net.encoding import content_hash, from_json
+from noetl.net.net import content_hash, from_json
 from tests import quick_yaml
 from tests.cli.running import FIXTURES, call
 

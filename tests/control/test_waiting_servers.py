@@ -13,7 +13,7 @@ from noetl.base.errors import SettledError
 from noetl.control.schedule.schedule_store import ScheduleStore
 from noetl.control.schedule.schedules import Schedules
 from noetl.events.waits import MessageReceived
-from noetl.net.encoding import content_hash, to_json
+from noetl.net.net import content_hash, to_json
 from noetl.store.catalog import Registration
 from noetl.store.postgres.store import PostgresStore
 from noetl.store.waits import MessageRow

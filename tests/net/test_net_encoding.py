@@ -11,8 +11,7 @@ from noetl.base.source import Source
 from noetl.language.compiling.compiler import compile_playbook
 from noetl.language.reading.reader import read_playbook
 from noetl.net.dump import dump
-from noetl.net.encoding import content_hash, from_json, to_json
-from noetl.net.net import Net
+from noetl.net.net import Net, content_hash, from_json, to_json
 from noetl.tools.kinds import KINDS
 
 FIXTURES = sorted((Path(__file__).parent.parent / "fixtures").glob("*.yaml"))

@@ -7,7 +7,7 @@ import pytest
 from noetl.base.clock import ManualClock
 from noetl.base.errors import InvalidError, NotFoundError
 from noetl.control.schedule.schedule_store import ScheduleStore
-from noetl.net.encoding import content_hash, to_json
+from noetl.net.net import content_hash, to_json
 from noetl.operations.local import LocalOperations
 from noetl.store.catalog import Registration
 from noetl.store.memory import MemoryStore

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from noetl.base.source import Source
 from noetl.language.checking import check
 from noetl.language.formatting.formatter import format_text
-from noetl.net.encoding import content_hash
-from noetl.net.net import Net
+from noetl.net.net import Net, content_hash
 from noetl.tools.kinds import KINDS
 
 TESTS = Path(__file__).parents[1]

@@ -13,7 +13,7 @@ from noetl.base.source import Source
 from noetl.language.compiling.compiler import Compiled, compile_playbook
 from noetl.language.reading.reader import read_playbook
 from noetl.net.dump import dump
-from noetl.net.encoding import from_json, to_json
+from noetl.net.net import from_json, to_json
 from noetl.tools.kinds import KINDS
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"

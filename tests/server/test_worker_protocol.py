@@ -15,7 +15,7 @@ import pytest
 from noetl.engine.pipeline.progress import task_run_id
 from noetl.events.orders import ReportResult, Turn
 from noetl.events.references import PARQUET
-from noetl.net.encoding import from_json
+from noetl.net.net import from_json
 from noetl.operations.identity import Role
 from tests.server.talking import talking
 from tests.server.worker_turns import CHILD, WORK, begun, done, sent, turn

@@ -27,8 +27,7 @@ from noetl.control.commit.sharing import SharedExecutions
 from noetl.control.executions import Executions
 from noetl.events.orders import Turn, TurnAnswer
 from noetl.events.worker_protocol import read_turn
-from noetl.net.encoding import to_json
-from noetl.net.net import Net
+from noetl.net.net import Net, to_json
 from noetl.server.problem_details import ProblemDetails, written
 from noetl.server.routes import orders as routes
 from noetl.server.workers import Roster, WorkerRow, given_id

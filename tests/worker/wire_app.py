@@ -29,7 +29,7 @@ from noetl.events.references import Reference
 from noetl.events.secret_materials import Ask
 from noetl.events.tokens import TokenClaimed
 from noetl.events.worker_protocol import read_turn
-from noetl.net.encoding import to_json
+from noetl.net.net import to_json
 from noetl.operations.embedded import compiled
 from noetl.store.memory import MemoryStore
 from noetl.store.results.files import MemoryResults

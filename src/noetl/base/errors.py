@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+import time
+
 
 class NoetlError(Exception):
     """Base of everything this package raises on purpose."""
@@ -95,3 +98,42 @@ class UnfitError(BackendError):
 
 class UnreadableError(BackendError):
     """The store gives what it has, and one execution cannot be told from it; nothing is guessed. Others may well be."""
+
+
+# Outages in the log: one line when something we depend on is lost, and one when it is back.
+
+
+class Outage:
+    """The state of one thing. `lost` and `back` are what the log says when it changes."""
+
+    def __init__(self, log: logging.Logger, lost: str, back: str) -> None:
+        self._log, self._lost, self._back = log, lost, back
+        self._is_on = False
+        self._worked_at = float("-inf")
+
+    @property
+    def is_on(self) -> bool:
+        return self._is_on
+
+    def failed(self, problem: BaseException, *, began_at: float | None = None) -> None:
+        """Something could not be done. `began_at` is when it was begun (monotonic): what was begun before the last
+        success says nothing about now, and would be written as another outage."""
+        if self._is_on or isinstance(problem, StoreOutageError):
+            return
+        if began_at is not None and began_at < self._worked_at:
+            return
+        self._is_on = True
+        self._log.warning("%s: %s", self._lost, str(problem) or type(problem).__name__)
+
+    def worked(self) -> None:
+        """Something could be done."""
+        self._worked_at = time.monotonic()
+        if self._is_on:
+            self._is_on = False
+            self._log.warning("%s", self._back)  # as loud as the loss, so that both are seen or none
+
+
+def log_failure(log: logging.Logger, problem: BaseException, text: str, *values: object) -> None:
+    """Write what could not be done for one record, unless nothing can be done now: the store is in an outage."""
+    if not isinstance(problem, StoreOutageError):
+        log.warning(f"{text}: %s", *values, problem)

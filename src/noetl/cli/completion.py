@@ -59,7 +59,7 @@ async def _playbooks(ctx: click.Context, _: str) -> Words:
 async def _steps(ctx: click.Context, _: str) -> Words:
     """The steps of the execution that stands on the command line before."""
     from noetl.cli.queries import find_execution
-    from noetl.net.encoding import from_json
+    from noetl.net.net import from_json
 
     # an option without its value yet keeps click from giving arguments their names
     given = str(ctx.params.get("given") or next(iter(ctx.args), "last"))

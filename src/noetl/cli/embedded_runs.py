@@ -71,7 +71,7 @@ class EmbeddedRuns:
         return self._begin(net, inputs, origin=Path(playbook.name) if is_file else None)
 
     def rerun(self, again: RerunRequest) -> int:
-        from noetl.net.encoding import from_json
+        from noetl.net.net import from_json
 
         row, version = again.row, again.version
         if version is None:  # the very net that it ran, registered or not
@@ -104,7 +104,7 @@ class EmbeddedRuns:
         from noetl.control.nested.reruns import failed_loops, only_failed_loop, state_at_step
         from noetl.engine.approvals import ApprovedInputs, Consent
         from noetl.events.envelope import with_stored_values
-        from noetl.net.encoding import content_hash
+        from noetl.net.net import content_hash
         from noetl.operations.executions import event_pages
 
         row, step = again.row, again.step
@@ -124,7 +124,7 @@ class EmbeddedRuns:
         """The net of a playbook in the store's catalogue."""
 
         async def net_of(store: Store) -> Net | None:
-            from noetl.net.encoding import from_json
+            from noetl.net.net import from_json
 
             row = await store.catalog.find(path, version)
             return from_json(await store.net(row.net_hash)) if row is not None else None

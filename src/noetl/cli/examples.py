@@ -160,7 +160,7 @@ def init_command(folder: Path, template: str, force: bool) -> None:
 
 def project_files(folder: Path, template: str) -> dict[Path, str]:
     """Every file of a new project, with its text."""
-    from noetl.language.grammar.json_schema import playbook_schema
+    from noetl.language.grammar.root import playbook_schema
     from noetl.tools.kinds import load_kinds
 
     name = re.sub(r"[^a-z0-9_]+", "_", folder.resolve().name.lower()).strip("_") or "project"

@@ -54,7 +54,7 @@ def compile_command(file: str, debug_map: bool, output: str, dialect: str | None
 
 
 def _as_json(net: Net, debug: DebugMap | None) -> str:
-    from noetl.net.encoding import content_hash, to_json
+    from noetl.net.net import content_hash, to_json
 
     compiled: dict[str, Any] = {"dialect": net.dialect, "hash": content_hash(net), "net": json.loads(to_json(net))}
     if debug is not None:
@@ -190,11 +190,11 @@ def graph_command(file: str, output: str, dialect: str | None) -> None:
 def _drawing_as(drawing: Drawing, output: str) -> str:
     match output:
         case "mermaid":
-            from noetl.language.drawing.mermaid import mermaid
+            from noetl.language.drawing.graph_languages import mermaid
 
             return mermaid(drawing)
         case "dot":
-            from noetl.language.drawing.dot import dot
+            from noetl.language.drawing.graph_languages import dot
 
             return dot(drawing)
         case "svg":
@@ -218,7 +218,7 @@ def schema_command() -> None:
     """
     import json
 
-    from noetl.language.grammar.json_schema import playbook_schema
+    from noetl.language.grammar.root import playbook_schema
     from noetl.tools.kinds import load_kinds
 
     click.echo(json.dumps(playbook_schema(load_kinds()), indent=2, ensure_ascii=False))

@@ -131,7 +131,7 @@ async def _newest(history: History) -> ExecutionRow:
 
 async def refuse_unknown_step(history: Records, row: ExecutionRow, step: str) -> None:
     """Refused when the playbook of an execution has no such step; the nearest is named then."""
-    from noetl.net.encoding import from_json
+    from noetl.net.net import from_json
 
     names = [one.name for one in from_json(await history.net(row.net_hash)).transitions]
     if step not in names:

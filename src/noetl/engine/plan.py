@@ -13,9 +13,8 @@ from noetl.engine.pipeline.progress import MAX_TASK_RUNS
 from noetl.engine.side_runs.step_leftovers import leaves_side_runs
 from noetl.engine.v2_case.port import has_rules, outside_rules
 from noetl.events.references import Reference
-from noetl.net.encoding import content_hash, to_json
 from noetl.net.names import known_names
-from noetl.net.net import Net, Transition
+from noetl.net.net import Net, Transition, content_hash, to_json
 from noetl.net.secret_reads import keychain_reads
 from noetl.net.task import Directive, Task
 from noetl.templates.authored import Authored

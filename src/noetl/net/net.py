@@ -6,10 +6,13 @@ it was written.
 
 from __future__ import annotations
 
+import hashlib
+from functools import cache
 from typing import Any
 
+import msgspec
+
 from noetl.net.case import Case
-from noetl.net.notifications import Notification
 from noetl.net.routing import Admission, Join, Router
 from noetl.net.task import Task, _Data
 from noetl.net.waits import Compensation, Handlers, HumanTask, Message, Signal, Timeout, Timer
@@ -150,3 +153,60 @@ class Net(_Data, frozen=True, kw_only=True, omit_defaults=True):
     trigger: Trigger | None = None
     notifications: tuple[Notification, ...] = ()
     transitions: tuple[Transition, ...] = ()
+
+
+# Notifications: what a playbook tells people and other programs of its executions (NTF-01).
+
+EVENTS = ("failed", "completed", "cancelled", "late", "task_assigned", "task_overdue")
+# The options of each kind of destination; the first is the one it cannot do without.
+DESTINATIONS = {
+    "email": ("to", "auth", "cc", "bcc", "from", "reply_to"),
+    "webhook": ("url", "auth", "headers"),
+    "slack": ("auth",),
+    "teams": ("auth",),
+}
+
+
+class Destination(_Data, frozen=True, kw_only=True, omit_defaults=True):
+    """Where a notice goes. `auth` of its options is the name of a credential."""
+
+    kind: str
+    options: dict[str, Any] = {}
+
+
+class Notification(_Data, frozen=True, kw_only=True, omit_defaults=True):
+    """One event and where it is told. `after_s`: the expected duration of `late`. With `throttle_s`, repeats within
+    that time become one notice with their count."""
+
+    event: str
+    notify: tuple[Destination, ...] = ()
+    after_s: float | None = None
+    throttle_s: float = 0.0
+    subject: Authored | None = None
+    text: Authored | None = None
+
+
+# Nets as JSON text, and their content hash (the key of certificates and of the catalogue's versions).
+
+_encoder = msgspec.json.Encoder()
+_canonical = msgspec.json.Encoder(order="sorted")
+
+
+def to_json(net: Net) -> bytes:
+    """Mappings keep the order they were written in: a loop may run over one (LOOP-12)."""
+    return _encoder.encode(net)
+
+
+def from_json(text: bytes | str) -> Net:
+    return _decoder().decode(text)
+
+
+@cache
+def _decoder() -> msgspec.json.Decoder[Net]:
+    """Made when it is first used: that takes as long as importing the package, and a run that begins reads no net."""
+    return msgspec.json.Decoder(Net)
+
+
+def content_hash(net: Net) -> str:
+    """SHA-256 of the net with all keys sorted: equal for equal nets, whatever the text looked like."""
+    return hashlib.sha256(_canonical.encode(net)).hexdigest()

@@ -6,6 +6,7 @@ Asked before a task is prepared, so that only what it reads is fetched, and a pl
 from __future__ import annotations
 
 import re
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -13,7 +14,7 @@ import msgspec
 
 from noetl.base.errors import TemplateError
 from noetl.base.source import is_template
-from noetl.net.net import Net
+from noetl.net.net import Net, Transition
 from noetl.net.task import Task
 from noetl.net.tasks import tasks_of
 from noetl.templates.expression import parse
@@ -91,3 +92,27 @@ def texts_in(data: Any) -> Iterator[str]:
                 pending += [*value, *value.values()]
             case list() | tuple():
                 pending += value
+
+
+# A net's steps by name, so that nothing searches the list of them for every order.
+
+_KEPT = 64
+_recent: OrderedDict[int, NetIndex] = OrderedDict()
+
+
+class NetIndex:
+    def __init__(self, net: Net) -> None:
+        self.net = net
+        self.steps: dict[str, Transition] = {step.name: step for step in net.transitions}
+        self.names = frozenset(self.steps)
+        self.keychain_reads: dict[int, Reads] = {}  # by the id of a task, which lives as long as the net
+
+
+def index_of(net: Net) -> NetIndex:
+    """The index of exactly this net (told apart by identity: comparing two nets would cost more than an index)."""
+    found = _recent.get(id(net))
+    if found is None or found.net is not net:
+        found = _recent[id(net)] = NetIndex(net)
+        if len(_recent) > _KEPT:
+            _recent.popitem(last=False)
+    return found

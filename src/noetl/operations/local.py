@@ -348,7 +348,7 @@ class LocalOperations(LocalAdministration):
         return await limit_playbook(self.store, limits, path, limit, actor=self._actor, reason=reason)
 
     async def step_limits(self, execution_id: str) -> list[StepLimitView]:
-        from noetl.net.encoding import from_json
+        from noetl.net.net import from_json
         from noetl.operations.limits import step_limits
 
         row = await self._execution(execution_id)

@@ -17,7 +17,7 @@ from noetl.control.notifications.destinations import Destinations, NotSentError,
 from noetl.control.notifications.messages import message_of
 from noetl.control.notifications.notices import NoticeBody
 from noetl.control.notifications.rules import NotificationRule, NotificationRules, checked_rule
-from noetl.net.notifications import Destination
+from noetl.net.net import Destination
 from noetl.operations.administration_shapes import NoticePage, NoticeView, TriedDestination
 from noetl.store.notices import NoticeRow, Notices, NoticeState
 

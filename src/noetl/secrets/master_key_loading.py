@@ -10,12 +10,11 @@ from noetl.base.addresses.guard import UNGUARDED
 from noetl.base.clock import Clock
 from noetl.base.errors import RefusedError
 from noetl.secrets.contract import Sources
-from noetl.secrets.credential_store import CredentialStore
 from noetl.secrets.keychain import Keychain
 from noetl.secrets.master_keys import MasterKeys, load_master_keys
 from noetl.secrets.resolvers import Resolvers
 from noetl.secrets.token_requests import TokenRequests
-from noetl.secrets.vault import MAX_BYTES, Vault
+from noetl.secrets.vault import MAX_BYTES, CredentialStore, Vault
 
 
 def open_keychain(cabinet: CredentialStore, clock: Clock, *, resolvers: Resolvers | None = None) -> Keychain:

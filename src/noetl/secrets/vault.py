@@ -6,14 +6,13 @@ What people can read back is what a credential is called, of which type and vers
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from noetl.base.clock import Clock
 from noetl.base.errors import BackendError, RefusedError
 from noetl.events.credentials import SealedCredential
-from noetl.secrets.credential_store import CredentialStore
 from noetl.secrets.credential_types import Fields, shaped
 from noetl.secrets.encryption import opened, rewrapped, seal
 from noetl.secrets.master_keys import MasterKeys
@@ -112,3 +111,19 @@ class Vault:
 
 def _credential(row: SealedCredential) -> Credential:
     return Credential(**{field: getattr(row, field) for field in Credential.__struct_fields__})
+
+
+# Where sealed credentials lie. The vault asks this of a store and knows nothing else of it.
+
+
+class CredentialStore(Protocol):
+    async def get(self, name: str) -> SealedCredential | None: ...
+
+    async def list(self) -> list[SealedCredential]:
+        """All of them, by name."""
+
+    async def put(self, row: SealedCredential, *, over: SealedCredential | None) -> bool:
+        """Store a row in place of `over` (None: of none), durably. False when it was no longer what is there."""
+
+    async def delete(self, name: str) -> bool:
+        """False when there was none."""

@@ -20,8 +20,7 @@ from noetl.base.addresses.guard import AddressGuard
 from noetl.base.addresses.policy import AddressPolicy
 from noetl.base.addresses.proxies import outbound_proxies
 from noetl.base.clock import Clock, SystemClock
-from noetl.base.errors import BackendError, NoetlError, RefusedError
-from noetl.base.outages import Outage
+from noetl.base.errors import BackendError, NoetlError, Outage, RefusedError
 from noetl.server.configuration import ServerSettings
 from noetl.store.contract import Store
 from noetl.store.credentials import CredentialRows

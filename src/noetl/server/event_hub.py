@@ -15,8 +15,7 @@ from secrets import token_hex
 
 import msgspec
 
-from noetl.base.errors import BackendError
-from noetl.base.outages import Outage
+from noetl.base.errors import BackendError, Outage
 from noetl.store.contract import Commit, ExecutionRow, MovedExecution, Store
 
 _log = logging.getLogger(__name__)

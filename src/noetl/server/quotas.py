@@ -21,8 +21,7 @@ from pathlib import Path
 import msgspec
 
 from noetl.base.clock import Clock
-from noetl.base.errors import BackendError
-from noetl.base.outages import Outage
+from noetl.base.errors import BackendError, Outage
 from noetl.base.settings import default_db
 from noetl.server.configuration import MIB, Quotas
 from noetl.server.problem_details import ProblemDetails

@@ -21,8 +21,7 @@ import msgspec
 import uvicorn
 
 from noetl.base.distribution import own_version
-from noetl.base.errors import BackendError, RefusedError
-from noetl.base.outages import Outage
+from noetl.base.errors import BackendError, Outage, RefusedError
 from noetl.control.claiming.pools import EVERY
 from noetl.server.access.hosts import check_bind, trusted_proxies
 from noetl.server.app import build

@@ -16,8 +16,7 @@ from noetl.control.runnable import check_runnable
 from noetl.engine.approvals import ApprovedInputs, Consent
 from noetl.events.rerun_state import RerunState
 from noetl.events.traces import TraceParent
-from noetl.net.encoding import from_json
-from noetl.net.net import Net
+from noetl.net.net import Net, from_json
 from noetl.operations.catalog import catalog_id, registered_version
 from noetl.operations.results import execution_ending
 from noetl.server.idempotency import IdempotencyKeys, digest, named

@@ -7,8 +7,7 @@ from typing import Protocol
 
 import msgspec
 
-from noetl.net.encoding import content_hash, to_json
-from noetl.net.net import Net
+from noetl.net.net import Net, content_hash, to_json
 
 NEWEST = "latest"  # a version that people write for the newest one, as for none
 

@@ -13,7 +13,7 @@ from typing import Any
 from noetl.base.errors import TemplateError
 from noetl.templates import prices
 from noetl.templates.budget import MAX_INTEGER_BITS, Evaluation
-from noetl.templates.percent_format import percent_format
+from noetl.templates.text_output import percent_format
 from noetl.templates.undefined import Missing
 from noetl.templates.values import SEQUENCES, described, is_number, settled, undefined_error
 

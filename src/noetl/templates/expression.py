@@ -14,9 +14,8 @@ from noetl.base.errors import TemplateError
 from noetl.base.source import is_template
 from noetl.templates import paths
 from noetl.templates.budget import MAX_TEXT, Evaluation
-from noetl.templates.logic import Compare, Comparison, Const, GuardReference, Opaque, Shape
+from noetl.templates.logic import Compare, Comparison, Const, GuardReference, Opaque, Shape, truth
 from noetl.templates.output import leave
-from noetl.templates.truthiness import truth
 
 __all__ = ["Comparison", "GuardReference", "Template", "TemplateNames", "parse", "template_of"]
 

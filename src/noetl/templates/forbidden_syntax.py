@@ -15,7 +15,7 @@ from noetl.templates.filters.table import FILTERS
 from noetl.templates.functions import FUNCTIONS
 from noetl.templates.jinja_tests import PREDICATES
 from noetl.templates.syntax import CHILDREN, Tree, children, place_of
-from noetl.templates.unknown_names import unknown
+from noetl.templates.undefined import unknown
 from noetl.templates.values import dunder_error
 
 MAX_NODES = 2_000

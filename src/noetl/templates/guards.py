@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from noetl.templates.logic import And, Compare, Comparison, Const, Not, Opaque, Operator, Or, Shape
+from noetl.templates.logic import And, Compare, Comparison, Const, Not, Opaque, Operator, Or, Shape, truth
 from noetl.templates.references import chain
 from noetl.templates.syntax import Tree, children
-from noetl.templates.truthiness import truth
 
 UNKNOWN: Any = object()
 

@@ -9,8 +9,7 @@ from noetl.base.errors import TemplateError
 from noetl.templates import prices
 from noetl.templates.budget import Evaluation
 from noetl.templates.comparisons import contains, equal, ordered
-from noetl.templates.undefined import Missing
-from noetl.templates.unknown_names import unknown
+from noetl.templates.undefined import Missing, unknown
 from noetl.templates.values import described, is_number, undefined_error
 
 Predicate = Callable[..., bool]

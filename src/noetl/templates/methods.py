@@ -15,9 +15,9 @@ from noetl.base.errors import TemplateError
 from noetl.templates import prices, reverse_search
 from noetl.templates.budget import MAX_TEXT, Evaluation
 from noetl.templates.comparisons import equal
+from noetl.templates.functions import moment_text
 from noetl.templates.iteration import LoopVariable, elements
 from noetl.templates.text_output import written
-from noetl.templates.time_functions import moment_text
 from noetl.templates.undefined import Missing, clipped
 from noetl.templates.values import described, settled, undefined_error
 

@@ -11,8 +11,8 @@ from noetl.engine.pipeline.limits import max_payload_bytes
 from noetl.engine.pipeline.noop import KIND as NOOP
 from noetl.engine.pipeline.progress import MAX_TASK_RUNS
 from noetl.events.orders import Order, ReportResult
-from noetl.net.index import index_of
 from noetl.net.net import Net
+from noetl.net.secret_reads import index_of
 from noetl.net.task import Task
 from noetl.net.tasks import tasks_of
 from noetl.tools.registry import Registry

@@ -23,8 +23,7 @@ from noetl.events.live_output import OutputBatch
 from noetl.events.orders import Order, Report, ReportResult, Turn, TurnAnswer
 from noetl.events.references import Reference
 from noetl.events.secret_materials import Ask, Material
-from noetl.net.encoding import from_json
-from noetl.net.net import Net
+from noetl.net.net import Net, from_json
 from noetl.worker.attempt import Sleep
 from noetl.worker.http1 import Reply
 from noetl.worker.leases import HeldLeases

@@ -16,8 +16,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from noetl.base.errors import BackendError
-from noetl.base.outages import Outage
+from noetl.base.errors import BackendError, Outage
 from noetl.events.calls import PlaybookCall, PlaybookCallResult
 from noetl.events.orders import Turn, TurnAnswer
 from noetl.events.references import Reference

@@ -17,9 +17,8 @@ from noetl.base.redaction import Mask
 from noetl.engine.pipeline.pipeline_scope import KeychainView, PipelineScope
 from noetl.events.orders import Order
 from noetl.events.secret_materials import Ask, Material, secrets_in
-from noetl.net.index import index_of
 from noetl.net.net import Net
-from noetl.net.secret_reads import auths_in, credential_name, keychain_reads
+from noetl.net.secret_reads import auths_in, credential_name, index_of, keychain_reads
 from noetl.net.task import Task
 from noetl.worker.control_plane import ControlPlane
 

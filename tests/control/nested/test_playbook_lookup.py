@@ -9,8 +9,7 @@ import pytest
 from noetl.base.clock import ManualClock
 from noetl.base.errors import RefusedError
 from noetl.control.nested.playbook_lookup import StoreLibrary, candidates
-from noetl.net.encoding import content_hash
-from noetl.net.net import Net
+from noetl.net.net import Net, content_hash
 from noetl.operations.embedded import compiled
 from noetl.store.memory import MemoryStore
 

@@ -17,7 +17,7 @@ from noetl.control.schedule.schedule_store import ScheduleStore
 from noetl.control.schedule.schedules import Schedules, execution_id_of, jitter
 from noetl.events.executions import ExecutionRequested
 from noetl.events.schedules import Backfill, Schedule
-from noetl.net.encoding import content_hash, to_json
+from noetl.net.net import content_hash, to_json
 from noetl.store.catalog import Registration
 from noetl.store.contract import ExecutionRow
 from noetl.store.memory import MemoryStore

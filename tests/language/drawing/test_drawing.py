@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 
-from noetl.language.drawing.box_contents import lines_of, marks_of
-from noetl.language.drawing.drawing import BoxRole, draw
-from noetl.language.drawing.edges import UNKNOWN, Edge, Manner, ways_of
-from noetl.language.drawing.short_text import guard_words, words
+from noetl.language.drawing.drawing import BoxRole, draw, lines_of, marks_of
+from noetl.language.drawing.edges import UNKNOWN, Edge, Manner, guard_words, ways_of, words
 from noetl.net.case import Action, Case, CaseRule
 from noetl.net.net import Loop, Transition
 from noetl.net.routing import Admission, AdmitRule, Arc, Join, JoinMode, Mode

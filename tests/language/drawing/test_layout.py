@@ -7,11 +7,9 @@ from itertools import combinations, pairwise
 import pytest
 
 from noetl.language.drawing.drawing import draw
+from noetl.language.drawing.geometry import DrawingLayout, PlacedBox, PlacedWay, label_width
 from noetl.language.drawing.layout import lay_out
-from noetl.language.drawing.positions import DrawingLayout, PlacedBox, PlacedWay
-from noetl.language.drawing.ranks import back_edges, dominators, ranks
-from noetl.language.drawing.rows import crossings, ordered, placed
-from noetl.language.drawing.text_metrics import label_width
+from noetl.language.drawing.rows import back_edges, crossings, dominators, ordered, placed, ranks
 from tests.language.drawing.nets import grown, net, step
 
 SEEDS = range(12)

@@ -6,9 +6,8 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from noetl.language.drawing.dot import dot
 from noetl.language.drawing.drawing import draw
-from noetl.language.drawing.mermaid import mermaid
+from noetl.language.drawing.graph_languages import dot, mermaid
 from noetl.language.drawing.svg import svg
 from noetl.language.drawing.text_tree import ladder
 from noetl.net.net import Net

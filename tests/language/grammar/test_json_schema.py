@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from noetl.base.durations import seconds
-from noetl.language.grammar.json_schema import playbook_schema
+from noetl.language.grammar.root import playbook_schema
 from noetl.language.grammar.shapes import ref, templated
 from noetl.net.kinds import COMMON_SPEC
 from noetl.tools.kinds import KINDS

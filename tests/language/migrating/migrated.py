@@ -15,8 +15,7 @@ from noetl.language.migrating.migrator import MigratedPlaybook, migrate
 from noetl.language.reading.nodes import data
 from noetl.language.reading.playbook import Playbook
 from noetl.language.reading.reader import read_playbook
-from noetl.net.encoding import to_json
-from noetl.net.net import Net
+from noetl.net.net import Net, to_json
 from noetl.tools.kinds import load_kinds
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noetl.language.migrating.names import expression, paths, renamed, tokens
+from noetl.base.template_names import expression, paths, renamed, tokens
 from tests.language.migrating.migrated import HEAD, document, migrated
 
 

@@ -13,8 +13,7 @@ from noetl.language.proving.certificate import Certificate, analyse
 from noetl.language.proving.dot import dot
 from noetl.net.case import Action, Case, CaseRule
 from noetl.net.debug import Origin, step_address
-from noetl.net.encoding import content_hash
-from noetl.net.net import Net
+from noetl.net.net import Net, content_hash
 from noetl.templates.authored import Authored
 from noetl.templates.expression import parse
 from noetl.tools.kinds import KINDS

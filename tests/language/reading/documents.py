@@ -7,9 +7,8 @@ import textwrap
 from noetl.base.diagnostics import Diagnostic, Findings
 from noetl.base.source import Source
 from noetl.language.reading.playbook import Dialect, Playbook, StepSyntax
+from noetl.language.reading.reader import read_v2_eval, read_v10
 from noetl.language.reading.shared_checks import ReadContext
-from noetl.language.reading.v2_eval import read_v2_eval
-from noetl.language.reading.v10 import read_v10
 from noetl.language.reading.yaml import read_yaml
 from noetl.tools.kinds import KINDS
 

@@ -10,7 +10,7 @@ from noetl.language.checking import check
 from noetl.language.reading.notifications import read_notifications
 from noetl.language.reading.playbook import Dialect, NotificationSyntax
 from noetl.language.reading.shared_checks import ReadContext
-from noetl.net.encoding import from_json, to_json
+from noetl.net.net import from_json, to_json
 from noetl.tools.kinds import load_kinds
 from tests.engine_script import net_of, playbook
 from tests.language.v2_case.case_text import root_of

@@ -20,7 +20,7 @@ import pytest_asyncio
 from noetl.base.source import Source
 from noetl.events.executions import ExecutionRequested
 from noetl.language.checking import check
-from noetl.net.encoding import content_hash, to_json
+from noetl.net.net import content_hash, to_json
 from noetl.operations import webhooks
 from noetl.operations.administration_shapes import WebhookTarget
 from noetl.operations.identity import Role

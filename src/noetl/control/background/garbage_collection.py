@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import msgspec
 
 from noetl.base.clock import Clock
-from noetl.base.outages import Outage, log_failure
+from noetl.base.errors import Outage, log_failure
 from noetl.control.background.recovery import Recovery
 from noetl.control.commit.quarantine import Incident, Quarantine
 from noetl.control.executions import Executions

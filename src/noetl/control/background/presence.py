@@ -13,8 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from noetl.base.clock import Clock
-from noetl.base.errors import NoetlError
-from noetl.base.outages import Outage
+from noetl.base.errors import NoetlError, Outage
 from noetl.store.key_values import KeyValues
 from noetl.worker.identity import is_gone
 

@@ -10,9 +10,8 @@ from noetl.engine.plan import Plan
 from noetl.engine.side_runs.state import SideRun, SideRunKind
 from noetl.net.net import Transition
 from noetl.net.task import Task
-from noetl.net.tasks import pipeline_of, tasks_of, with_hooks
-from noetl.net.transfer_ends import ENDS
-from noetl.net.transfer_ends import KIND as TRANSFER
+from noetl.net.tasks import ENDS, pipeline_of, tasks_of, with_hooks
+from noetl.net.tasks import KIND as TRANSFER
 from noetl.tools.registry import BUILT_IN
 
 _known: WeakKeyDictionary[Plan, dict[tuple[str, str], frozenset[str]]] = WeakKeyDictionary()

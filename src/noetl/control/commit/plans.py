@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from noetl.control.results.result_cache import ResultCache
 from noetl.engine.plan import Plan
-from noetl.net.encoding import from_json
-from noetl.net.net import Net
+from noetl.net.net import Net, from_json
 from noetl.store.contract import Store
 
 MOST = 1_000  # nets kept ready; the store has all of them

@@ -17,8 +17,7 @@ from contextlib import suppress
 import msgspec
 
 from noetl.base.clock import Clock
-from noetl.base.errors import BackendError, NoetlError, TemplateError
-from noetl.base.outages import Outage, log_failure
+from noetl.base.errors import BackendError, NoetlError, Outage, TemplateError, log_failure
 from noetl.control.commit.group_commit import GroupCommit
 from noetl.control.limits.limit_groups import HELD as HELD
 from noetl.control.limits.limit_groups import KIND as KIND

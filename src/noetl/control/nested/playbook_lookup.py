@@ -14,8 +14,7 @@ from pathlib import Path
 
 from noetl.base.clock import Clock
 from noetl.base.errors import PlaybookError, RefusedError
-from noetl.net.encoding import from_json
-from noetl.net.net import Net
+from noetl.net.net import Net, from_json
 from noetl.store.catalog import NEWEST, CatalogRow, Registration
 from noetl.store.contract import Store
 

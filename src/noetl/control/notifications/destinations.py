@@ -19,7 +19,7 @@ from noetl.base.errors import NoetlError, ToolError
 from noetl.base.redaction import Mask
 from noetl.control.notifications.messages import NoticeMessage
 from noetl.events.secret_materials import Material, secrets_in
-from noetl.net.notifications import Destination
+from noetl.net.net import Destination
 from noetl.tools.contract import UNKNOWN, ToolContext
 from noetl.tools.registry import Registry
 

@@ -19,8 +19,7 @@ from noetl.events.events import Payload
 from noetl.events.executions import PlaybookLate, PlaybookProcessed
 from noetl.events.steps import StepFailed
 from noetl.events.waits import HumanCreated, HumanEscalated, HumanOverdue
-from noetl.net.net import Net
-from noetl.net.notifications import Destination, Notification
+from noetl.net.net import Destination, Net, Notification
 from noetl.store.notices import NoticeRow
 from noetl.templates.authored import Authored
 

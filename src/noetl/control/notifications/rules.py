@@ -17,10 +17,8 @@ import msgspec
 
 from noetl.base.clock import Clock
 from noetl.base.durations import seconds
-from noetl.base.errors import BackendError, InvalidError, NotFoundError
-from noetl.base.outages import Outage
-from noetl.net.net import Net
-from noetl.net.notifications import DESTINATIONS, EVENTS, Destination, Notification
+from noetl.base.errors import BackendError, InvalidError, NotFoundError, Outage
+from noetl.net.net import DESTINATIONS, EVENTS, Destination, Net, Notification
 from noetl.store.key_values import KeyValues
 from noetl.templates.authored import Authored
 

@@ -12,8 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import msgspec
 
 from noetl.base.clock import Clock
-from noetl.base.errors import BackendError
-from noetl.base.outages import Outage
+from noetl.base.errors import BackendError, Outage
 from noetl.control.notifications.destinations import TIMEOUT_S, Destinations, NotSentError
 from noetl.control.notifications.messages import message_of
 from noetl.control.notifications.notices import NoticeBody

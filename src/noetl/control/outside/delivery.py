@@ -15,9 +15,8 @@ from typing import Any
 import msgspec
 
 from noetl.base.clock import Clock
-from noetl.base.errors import InvalidError, NoetlError, RefusedError, SettledError
+from noetl.base.errors import InvalidError, NoetlError, RefusedError, SettledError, log_failure
 from noetl.base.ids import uuid7
-from noetl.base.outages import log_failure
 from noetl.control.outside.report_results import TakesCommands, check, request_result
 from noetl.control.outside.subscriptions import Subscriptions
 from noetl.engine.commands import CancelTimer, Command, DeliverMessage, DeliverSignal, InjectEvent

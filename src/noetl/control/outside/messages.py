@@ -11,8 +11,7 @@ import logging
 from collections.abc import Sequence
 
 from noetl.base.clock import Clock
-from noetl.base.errors import NoetlError
-from noetl.base.outages import Outage
+from noetl.base.errors import NoetlError, Outage
 from noetl.control.outside.delivery import MessageDelivery
 from noetl.engine.execution import Execution
 from noetl.store.contract import Commit, Store

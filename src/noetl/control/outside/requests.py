@@ -9,8 +9,7 @@ from collections.abc import Callable
 import msgspec
 
 from noetl.base.clock import Clock
-from noetl.base.errors import BackendError, RefusedError
-from noetl.base.outages import Outage
+from noetl.base.errors import BackendError, Outage, RefusedError
 from noetl.control.executions import Control, Executions
 from noetl.control.outside import requests_to_driver
 from noetl.control.outside.messages import MessageQueue

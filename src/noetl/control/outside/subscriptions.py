@@ -5,8 +5,7 @@ Who listens is known from the playbook alone, so of many open executions only th
 
 from __future__ import annotations
 
-from noetl.net.encoding import from_json
-from noetl.net.net import Net
+from noetl.net.net import Net, from_json
 from noetl.store.contract import Store
 from noetl.store.waits import SIGNAL
 

@@ -16,9 +16,8 @@ from uuid import UUID
 import msgspec
 
 from noetl.base.clock import Clock
-from noetl.base.errors import NoetlError
+from noetl.base.errors import NoetlError, Outage, log_failure
 from noetl.base.ids import derived
-from noetl.base.outages import Outage, log_failure
 from noetl.control.schedule.cron import as_written, newest_time, times
 from noetl.control.schedule.schedule_store import BACKFILL, SCHEDULE, ScheduleStore, backfill_of, schedule_of
 from noetl.events.schedules import Backfill, Missed, Overlap, Schedule

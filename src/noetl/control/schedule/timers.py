@@ -16,8 +16,7 @@ from typing import Any
 
 from noetl.base.clock import Clock
 from noetl.base.crash_points import crash_point
-from noetl.base.errors import NoetlError
-from noetl.base.outages import Outage, log_failure
+from noetl.base.errors import NoetlError, Outage, log_failure
 from noetl.control.executions import Executions
 from noetl.engine.commands import Wake
 from noetl.engine.execution import Execution

@@ -10,8 +10,7 @@ import logging
 from contextlib import suppress
 
 from noetl.base.clock import Clock
-from noetl.base.errors import NoetlError
-from noetl.base.outages import Outage, log_failure
+from noetl.base.errors import NoetlError, Outage, log_failure
 from noetl.control.triggers.trigger_store import TriggerStore
 from noetl.control.triggers.turns import TriggerReader, TriggerStarter, TriggerTurns
 from noetl.events.triggers import SourceTrigger

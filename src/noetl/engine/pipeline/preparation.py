@@ -14,8 +14,8 @@ from noetl.engine.pipeline.scopes import task_scope
 from noetl.events.position import Position
 from noetl.net.kinds import BoundInputs
 from noetl.net.task import Task
-from noetl.net.transfer_ends import KIND as TRANSFER
-from noetl.net.transfer_ends import ends_sql
+from noetl.net.tasks import KIND as TRANSFER
+from noetl.net.tasks import ends_sql
 from noetl.templates.authored import Authored
 from noetl.templates.render import render
 from noetl.templates.scope import Scope

@@ -10,33 +10,24 @@ import msgspec
 
 from noetl.base.diagnostics import Findings
 from noetl.language.compiling.accepted_errors import check_accepted_errors
-from noetl.language.compiling.accepted_failures import check_accepted_failures
+from noetl.language.compiling.accepted_failures import check_accepted_failures, check_exhausted_retries
 from noetl.language.compiling.control_flow import expand_sugar
 from noetl.language.compiling.credentials import check_credentials
 from noetl.language.compiling.error_kinds import check_error_kinds
 from noetl.language.compiling.event_names import check_event_names
-from noetl.language.compiling.exhausted_retries import check_exhausted_retries
-from noetl.language.compiling.generated_task_names import name_tasks
-from noetl.language.compiling.input_shapes import check_input_shapes
-from noetl.language.compiling.inputs import check_inputs
-from noetl.language.compiling.jumps import check_jumps
+from noetl.language.compiling.guards import check_shadows, check_unmatched
+from noetl.language.compiling.inputs import check_input_shapes, check_inputs
 from noetl.language.compiling.lowering.nets import lower_playbook
 from noetl.language.compiling.passes import Compilation, Pass
 from noetl.language.compiling.python_code import check_python_code
-from noetl.language.compiling.scope_names import check_scope_names
-from noetl.language.compiling.shadowed_arcs import check_shadows
-from noetl.language.compiling.spec_keys import check_spec_keys
 from noetl.language.compiling.sql_fragments import check_sql_fragments, has_sql
-from noetl.language.compiling.step_names import check_step_names
-from noetl.language.compiling.step_results import check_step_results
-from noetl.language.compiling.targets import check_targets
-from noetl.language.compiling.task_names import check_task_names
-from noetl.language.compiling.task_results import check_task_results
-from noetl.language.compiling.template_syntax import check_template_syntax
-from noetl.language.compiling.tool_kinds import check_tool_kinds
+from noetl.language.compiling.step_names import check_step_names, check_targets
+from noetl.language.compiling.task_names import check_jumps, check_task_names, name_tasks
+from noetl.language.compiling.task_results import check_step_results, check_task_results
+from noetl.language.compiling.template_sites import check_template_syntax
+from noetl.language.compiling.tool_kinds import check_spec_keys, check_tool_kinds
 from noetl.language.compiling.undefined_keys import check_undefined_keys
-from noetl.language.compiling.undefined_names import check_collected_names, check_undefined_names
-from noetl.language.compiling.unmatched_outcomes import check_unmatched
+from noetl.language.compiling.undefined_names import check_collected_names, check_scope_names, check_undefined_names
 from noetl.language.compiling.workbook import resolve_workbook
 from noetl.language.compiling.writes import check_writes
 from noetl.language.reading.playbook import Playbook

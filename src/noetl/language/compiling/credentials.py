@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from noetl.base.diagnostics import PositionedDiagnostic
 from noetl.base.source import is_template
-from noetl.language.compiling.parsed_templates import parsed
 from noetl.language.compiling.passes import Compilation
 from noetl.language.compiling.pipelines import every_task
 from noetl.language.compiling.template_sites import written_texts
-from noetl.language.compiling.text_positions import name_in
+from noetl.language.compiling.text_positions import name_in, parsed
 from noetl.language.grammar.root import KEYCHAIN_KINDS
 from noetl.language.reading.nodes import Scalar
 from noetl.language.reading.playbook import Dialect, KeychainEntrySyntax, Playbook

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from noetl.base.source import is_template
-from noetl.language.compiling.parsed_templates import parsed
 from noetl.language.compiling.passes import Compilation
 from noetl.language.compiling.pipelines import every_task
-from noetl.language.compiling.text_positions import name_in
+from noetl.language.compiling.text_positions import name_in, parsed
 from noetl.language.reading.nodes import Scalar
 from noetl.language.reading.playbook import Playbook, StepSyntax, TaskSyntax
 from noetl.language.reading.shared_checks import nearest

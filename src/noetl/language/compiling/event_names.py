@@ -7,10 +7,8 @@ from collections.abc import Iterator
 from noetl.base.diagnostics import PositionedDiagnostic
 from noetl.base.source import is_template
 from noetl.base.template_names import paths
-from noetl.language.compiling.boundary_events import ALIASES, boundary_events, meant_by
-from noetl.language.compiling.parsed_templates import parsed
 from noetl.language.compiling.passes import Compilation
-from noetl.language.compiling.text_positions import name_in
+from noetl.language.compiling.text_positions import name_in, parsed
 from noetl.language.reading.nodes import Mapping, Scalar, scalars
 from noetl.language.reading.playbook import CaseExit, CaseRuleSyntax, LoopSyntax, Playbook, StepSyntax, TaskSyntax
 from noetl.language.reading.shared_checks import nearest
@@ -114,3 +112,50 @@ def _check_case(
         message = f'step "{step.name}" never has the event "{name}": it has no {block} block'
         hint = f"add {block}, or spec.eval_mode: on_event to see the events of the whole execution"
         compilation.note("W_EVENT_NEVER", place, message, hint)
+
+
+# Boundary events: which ones a step can end with, and the other names they answer to (LOOP-09, TMR-02, design.md §5).
+
+FAILED = "step.failed"
+# Names of older playbooks for the boundary event, in every dialect's arcs.
+ALIASES = ("call.done", "call.error", "step.exit", "step.enter", "start")
+
+
+def boundary_events(step: StepSyntax) -> tuple[str, ...]:
+    """Every event on which the server evaluates this step's arcs, the usual one first."""
+    return (*_endings(step), FAILED, *(("step.interrupted",) if step.on_event and step.on_event.interrupting else ()))
+
+
+def _endings(step: StepSyntax) -> list[str]:
+    if step.loop is not None:
+        return ["loop.done"]
+    waits = []
+    if step.timer is not None:
+        waits += ["timer.fired", *(["timer.cancelled"] if step.timer.cancellable else [])]
+    if step.message is not None:
+        waits += ["message.received"]
+        if step.message.timeout is not None and step.message.timeout_action == "escalate":
+            waits += ["message.timeout"]
+    if step.signal is not None:
+        waits += ["signal.received"]
+    if step.human_task is not None:
+        waits += ["task.completed"]
+    return waits or ["step.done"]
+
+
+def meant_by(alias: str, step: StepSyntax) -> tuple[str, ...]:
+    """The boundary events of this step that an alias stands for."""
+    events = boundary_events(step)
+    match alias:
+        case "call.done":
+            return tuple(event for event in events if event in ("step.done", "loop.done"))
+        case "call.error":
+            return (FAILED,)
+        case "step.exit":
+            return events
+    return ()
+
+
+def names_of(event: str, step: StepSyntax) -> frozenset[object]:
+    """Every name that compares equal to this event."""
+    return frozenset({event, *(alias for alias in ALIASES if event in meant_by(alias, step))})

@@ -10,8 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 
 from noetl.base.source import is_template
-from noetl.language.compiling.parsed_templates import parsed
+from noetl.language.compiling.event_names import FAILED, names_of
+from noetl.language.compiling.lowering.values import inner, word
+from noetl.language.compiling.passes import Compilation, head, key_place
+from noetl.language.compiling.pipelines import every_task
+from noetl.language.compiling.text_positions import parsed
 from noetl.language.reading.nodes import Scalar
+from noetl.language.reading.playbook import Admit, ArcSyntax, Dialect, Playbook, PolicySyntax, StepSyntax
 from noetl.templates.logic import And, Compare, Const, Not, Opaque, Or, Path, Shape
 
 Facts = Mapping[tuple[str, Path], frozenset[object]]
@@ -100,3 +105,85 @@ def tests_of(shape: Shape) -> Iterator[Compare | Opaque]:
             yield from tests_of(shape.part)
         case Compare() | Opaque():
             yield shape
+
+
+# Shadows: arcs of an exclusive router that an earlier one always takes first (VAL-20, ROUTE-03, ROUTE-05, C-09).
+
+
+def check_shadows(playbook: Playbook, compilation: Compilation) -> Playbook:
+    """W_ARC_SHADOWED."""
+    spec = playbook.executor.spec if playbook.executor else None
+    everywhere = word(inner(spec, "unguarded"), "") == "always"
+    for step in playbook.steps:
+        if step.router is not None and step.router.mode == "exclusive":
+            always = everywhere or word(inner(step.router.spec, "unguarded"), "") == "always"
+            _check(step, step.router.arcs, always, playbook.dialect.rules, compilation)
+    return playbook
+
+
+def _check(
+    step: StepSyntax, arcs: tuple[ArcSyntax, ...], always: bool, dialect: Dialect, compilation: Compilation
+) -> None:
+    """An unguarded arc takes every event but a failure; a guard that is always true takes that as well."""
+    earlier: ArcSyntax | None = None
+    for arc in arcs:
+        if earlier is not None:
+            takes_failures = always or earlier.when is not None
+            if takes_failures or not _asks_for_failure(arc, step):
+                _note(arc, earlier, dialect, compilation)
+        elif arc.when is None or shape_of(arc.when) == Const(True):
+            earlier = arc
+
+
+def _asks_for_failure(arc: ArcSyntax, step: StepSyntax) -> bool:
+    """Whether a guard reads the event and can hold for a failure."""
+    template = parsed(str(arc.when.value)) if arc.when is not None and is_template(str(arc.when.value)) else None
+    if template is None or not any(read.root == "event" for read in template.references):
+        return False
+    return decided(template.shape, {("event", ("name",)): names_of(FAILED, step)}) is not False
+
+
+def _note(arc: ArcSyntax, earlier: ArcSyntax, dialect: Dialect, compilation: Compilation) -> None:
+    inclusive = "next.spec.mode: inclusive" if dialect is Dialect.V10 else "spec.next_mode: inclusive"
+    message = f'the arc to "{earlier.target.value}" (line {earlier.target.span.line}) always comes first'
+    hint = f"move this arc before it, give that one a when, or write {inclusive} to take both"
+    compilation.note("W_ARC_SHADOWED", arc.target, message, hint)
+
+
+# Unmatched: outcomes and tokens that no rule takes, where that is probably not meant (VAL-20, POL-02, ADM-04).
+
+
+def check_unmatched(playbook: Playbook, compilation: Compilation) -> Playbook:
+    """W_ERROR_UNMATCHED and W_ADMIT_NO_ELSE."""
+    spec = playbook.executor.spec if playbook.executor else None
+    default = word(inner(spec, "policy", "defaults", "on_unmatched"), "continue")
+    for task, pipeline in every_task(playbook):
+        policy = task.policy
+        if policy is None or policy.strict or task.generated or task.kind == "noop" or pipeline.is_hook:
+            continue  # a noop has no errors
+        if (policy.on_unmatched or default) == "continue":
+            _check_errors(policy, compilation)
+    for step in playbook.steps:
+        if step.admit is not None:
+            _check_admission(step.admit, compilation)
+    return playbook
+
+
+def _check_errors(policy: PolicySyntax, compilation: Compilation) -> None:
+    if not cover((shape_of(rule.when) for rule in policy.rules), ERROR_OUTCOME):
+        compilation.note(
+            "W_ERROR_UNMATCHED",
+            key_place(policy.node, "rules", head(policy)),
+            "an error that none of these rules takes lets the pipeline go on",
+            "add {when: \"{{ outcome.status == 'error' }}\", then: {do: fail}}, or on_unmatched: fail",
+        )
+
+
+def _check_admission(admit: Admit, compilation: Compilation) -> None:
+    if admit.rules and not any(shape_of(rule.when) == Const(True) for rule in admit.rules):
+        compilation.note(
+            "W_ADMIT_NO_ELSE",
+            key_place(admit.node, "rules", head(admit)),
+            "a token that matches none of these rules is denied",
+            "add - else: {then: {allow: false}} to say so, or allow: true to let it in",
+        )

@@ -15,8 +15,8 @@ from noetl.base.diagnostics import DiagnosticPosition, PositionedDiagnostic
 from noetl.base.source import Source, Span, is_template
 from noetl.language.compiling.passes import Compilation
 from noetl.language.compiling.pipelines import every_task
-from noetl.language.compiling.scope_names import given_names
 from noetl.language.compiling.text_positions import place_in
+from noetl.language.compiling.undefined_names import given_names
 from noetl.language.reading.nodes import Scalar
 from noetl.language.reading.playbook import Playbook
 

@@ -10,14 +10,13 @@ import re
 from collections.abc import Iterable, Iterator
 
 from noetl.base.source import is_template
-from noetl.language.compiling.parsed_templates import parsed
 from noetl.language.compiling.passes import Compilation
 from noetl.language.compiling.pipelines import every_task
-from noetl.language.compiling.text_positions import place_in
+from noetl.language.compiling.text_positions import parsed, place_in
 from noetl.language.reading.nodes import Mapping, Node, Scalar, scalars
 from noetl.language.reading.playbook import Playbook, TaskSyntax
-from noetl.net.transfer_ends import ENDS, SQL_KEYS
-from noetl.net.transfer_ends import KIND as TRANSFER
+from noetl.net.tasks import ENDS, SQL_KEYS
+from noetl.net.tasks import KIND as TRANSFER
 
 _MARKED = re.compile(r"\|\s*sql\s*-?\}\}\s*\Z")
 _JOINED = re.compile(

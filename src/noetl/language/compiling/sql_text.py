@@ -12,11 +12,10 @@ from typing import NamedTuple
 
 from noetl.base.errors import ToolError
 from noetl.base.source import is_template
-from noetl.language.compiling.parsed_templates import parsed
 from noetl.language.compiling.passes import Compilation
 from noetl.language.compiling.pipelines import every_task
 from noetl.language.compiling.sql_fragments import sql_texts
-from noetl.language.compiling.text_positions import place_in
+from noetl.language.compiling.text_positions import parsed, place_in
 from noetl.language.reading.playbook import Playbook
 from noetl.language.reading.shared_checks import distance
 from noetl.templates.sql.lexer import HOLE, Kind, tokens

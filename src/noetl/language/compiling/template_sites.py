@@ -10,20 +10,22 @@ from collections.abc import Iterator
 
 import msgspec
 
+from noetl.base.errors import TemplateError
 from noetl.base.source import is_template
 from noetl.language.compiling.lowering.overlay import EXECUTOR_OPTIONS
 from noetl.language.compiling.lowering.values import inner
 from noetl.language.compiling.passes import Compilation
 from noetl.language.compiling.pipelines import HOOKS, MAIN, Pipeline, pipelines
-from noetl.language.compiling.targets import arcs_of
+from noetl.language.compiling.step_names import arcs_of
+from noetl.language.compiling.text_positions import place_in
 from noetl.language.grammar.model import Construct
-from noetl.language.grammar.notifications import NOTIFICATION
 from noetl.language.grammar.policies import ADMISSION, DIRECTIVE, LOOP_POLICY
-from noetl.language.grammar.root import EXECUTOR_SPEC, ROOT
+from noetl.language.grammar.root import EXECUTOR_SPEC, NOTIFICATION, ROOT
 from noetl.language.grammar.steps import ARC, LOOP, LOOP_SPEC, STEP, STEP_SPEC
 from noetl.language.grammar.waits import HANDLER, HUMAN_TASK, MESSAGE, SIGNAL, TIMEOUT, TIMER
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, scalars
 from noetl.language.reading.playbook import CaseExit, LoopSyntax, Playbook, RetrySyntax, StepSyntax, TaskSyntax, Then
+from noetl.templates.expression import parse
 from noetl.templates.scopes import TemplateSite
 
 
@@ -233,3 +235,39 @@ def _site(pipeline: Pipeline) -> TemplateSite:
     return (
         TemplateSite.SINK if "retry/" in part else TemplateSite.CASE_THEN
     )  # a retry has no task but the sink of its pages
+
+
+# Template syntax: every text that will be rendered parses, and stays within the sandbox (VAL-15, TPL-11).
+
+_LOOKS = 'an expression looks like "{{ workload.name }}" or "{{ ctx.count + 1 }}"'
+# What a writer of another language meant, by what the parser stumbled over.
+_MEANT = {
+    'char "&"': 'write "and"',
+    'got "|"': 'write "or"',
+    'char "!"': 'write "not"',
+    'char "?"': "write {{ this if condition else that }}",
+    '"="': "compare with ==",
+    "end of template": "close {{ with }}, {% for %} with {% endfor %}, {% if %} with {% endif %}",
+}
+
+
+def check_template_syntax(playbook: Playbook, compilation: Compilation) -> Playbook:
+    """E_TEMPLATE at the exact place; nothing is evaluated."""
+    for written in written_texts(playbook, compilation):
+        try:
+            parse(written.text)
+        except TemplateError as error:
+            place = place_in(written.scalar, error.offset, playbook.source)
+            wrong, hint = _told_apart(error.message)
+            compilation.note("E_TEMPLATE", place, f"this template cannot be used: {wrong}", hint or _way_out(wrong))
+    return playbook
+
+
+def _told_apart(message: str) -> tuple[str, str]:
+    """What is wrong and the way out, where the message has both: `there is no filter "x": use y`."""
+    wrong, _, way_out = message.partition('": ')
+    return (f'{wrong}"', way_out) if way_out else (message, "")
+
+
+def _way_out(wrong: str) -> str:
+    return next((way_out for mark, way_out in _MEANT.items() if mark in wrong), _LOOKS)

@@ -9,8 +9,10 @@ from __future__ import annotations
 import re
 
 from noetl.base.diagnostics import DiagnosticPosition, PositionedDiagnostic
+from noetl.base.errors import TemplateError
 from noetl.base.source import Source, Span
 from noetl.language.reading.nodes import Scalar
+from noetl.templates.expression import Template, parse
 
 _OPENING = re.compile(r"\{\{|\{%|\{#")
 _CLOSING = re.compile(r"\s*-?(?:\}\}|%\}|#\})|$", re.MULTILINE)
@@ -80,3 +82,14 @@ def _first_line(scalar: Scalar) -> PositionedDiagnostic:
     return DiagnosticPosition(
         scalar.path, Span(span.line, span.column, span.line, span.column + 1, span.start, span.start + 1)
     )
+
+
+# Parsed templates: those that parse, for every check that looks into them.
+
+
+def parsed(text: str) -> Template | None:
+    """A template, or None for one that was already noted."""
+    try:
+        return parse(text)
+    except TemplateError:
+        return None

@@ -12,11 +12,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from noetl.base.source import is_template
-from noetl.language.compiling.parsed_templates import parsed
 from noetl.language.compiling.passes import Compilation
 from noetl.language.compiling.pipelines import every_task
 from noetl.language.compiling.template_sites import TemplateText, written_texts
-from noetl.language.compiling.text_positions import name_in
+from noetl.language.compiling.text_positions import name_in, parsed
 from noetl.language.compiling.undefined_names import undefined_code
 from noetl.language.reading.nodes import Mapping
 from noetl.language.reading.playbook import LoopSyntax, Playbook, StepSyntax

@@ -11,9 +11,9 @@ from collections.abc import Mapping as Table
 from msgspec.structs import replace
 
 from noetl.base.source import is_template
-from noetl.language.compiling.parsed_templates import parsed
 from noetl.language.compiling.passes import Compilation, head
 from noetl.language.compiling.pipelines import Pipeline, rewrite_tasks
+from noetl.language.compiling.text_positions import parsed
 from noetl.language.reading.nodes import Mapping, Node, Scalar, scalars
 from noetl.language.reading.playbook import Playbook, TaskSyntax
 from noetl.language.reading.shared_checks import did_you_mean

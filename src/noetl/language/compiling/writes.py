@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from noetl.language.compiling.passes import Compilation
 from noetl.language.compiling.pipelines import MAIN, Pipeline, pipelines
-from noetl.language.compiling.targets import arcs_of
+from noetl.language.compiling.step_names import arcs_of
 from noetl.language.reading.nodes import Mapping, Scalar
 from noetl.language.reading.playbook import LoopSyntax, Playbook, SetVars, StepSyntax, Then
 

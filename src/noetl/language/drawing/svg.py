@@ -6,9 +6,21 @@ import re
 from xml.sax.saxutils import escape
 
 from noetl.language.drawing.drawing import Drawing
+from noetl.language.drawing.geometry import (
+    HEAD,
+    INDENT,
+    PADDING,
+    ROW,
+    TITLE,
+    DrawingLayout,
+    PlacedBox,
+    PlacedWay,
+    Point,
+    label_width,
+    pill_width,
+    text_width,
+)
 from noetl.language.drawing.layout import lay_out
-from noetl.language.drawing.positions import DrawingLayout, PlacedBox, PlacedWay, Point
-from noetl.language.drawing.text_metrics import HEAD, INDENT, PADDING, ROW, TITLE, label_width, pill_width, text_width
 
 _MARGIN, _TOP = 28.0, 74.0
 _CORNER = 9.0

@@ -11,7 +11,7 @@ import msgspec
 
 from noetl.language.drawing.drawing import Box, Drawing
 from noetl.language.drawing.edges import Edge, Manner
-from noetl.language.drawing.ranks import back_edges, dominators, ranks
+from noetl.language.drawing.rows import back_edges, dominators, ranks
 
 _ARROWS = {Manner.PLAIN: "→", Manner.FAILURE: "⇢", Manner.COMPUTED: "⇝"}
 

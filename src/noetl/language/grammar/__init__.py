@@ -6,5 +6,5 @@ where its templates are rendered and where the formatter puts it. Readers check 
 from it. Inputs of tools come from `tools/kinds`.
 Refuses to know: documents, source positions, messages.
 
-Read first: `model.py`, `steps.py`, `json_schema.py`.
+Read first: `model.py`, `steps.py`, `root.py`.
 """

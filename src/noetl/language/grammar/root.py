@@ -2,24 +2,61 @@
 
 from __future__ import annotations
 
+# The root `on`: events, and the destinations that hear of them (NTF-01).
+from noetl.language.grammar import policies, steps, tasks
 from noetl.language.grammar.model import ONLY_V2_CASE, Construct, Key, RenderedAt, Unknown
-from noetl.language.grammar.notifications import ON
 from noetl.language.grammar.policies import EXECUTOR_POLICY
 from noetl.language.grammar.shapes import (
     DURATION,
     FLAG,
     FREE,
+    GUARD,
     SCALAR,
+    TEMPLATE,
     TEXT,
     Schema,
     array,
+    described_schema,
     mapping,
     ref,
     with_knobs,
     words,
 )
 from noetl.language.grammar.steps import CONCURRENCY, LEASE
+from noetl.net.kinds import Kinds
+from noetl.net.net import DESTINATIONS, EVENTS
 from noetl.templates.scopes import TemplateSite
+
+_ADDRESSES: Schema = {"anyOf": [TEXT, array(TEXT)]}
+_OPTIONS = {
+    "to": Key("to", _ADDRESSES, "E-mail addresses."),
+    "cc": Key("cc", _ADDRESSES),
+    "bcc": Key("bcc", _ADDRESSES),
+    "from": Key("from", TEXT, "The sender; else the one of the credential."),
+    "reply_to": Key("reply_to", TEXT),
+    "url": Key("url", TEXT, "Address of the webhook; it may be in the credential instead."),
+    "auth": Key("auth", TEXT, "Name of the credential."),
+    "headers": Key("headers", FREE, "Further headers of the request."),
+}
+DESTINATION = {
+    kind: Construct(kind, tuple(_OPTIONS[option] for option in options)) for kind, options in DESTINATIONS.items()
+}
+_PLACE = mapping({kind: construct.schema() for kind, construct in DESTINATION.items()})
+_NOTICE = RenderedAt(TemplateSite.NOTICE, "a notice")
+_KEYS = (
+    Key("notify", {"anyOf": [array(_PLACE, minItems=1), _PLACE]}, "Who is told.", required=True),
+    Key("throttle", DURATION, "Repeats within this time become one notice with their count."),
+    Key("subject", TEXT, "Template of the subject; it reads notice, execution, error and task.", rendered=_NOTICE),
+    Key("text", TEXT, "Template of the text; it reads notice, execution, error and task.", rendered=_NOTICE),
+)
+_AFTER = Key("after", DURATION, "The expected duration: an open execution that is older is late.", required=True)
+NOTIFICATION = {name: Construct(f"on.{name}", (_AFTER, *_KEYS) if name == "late" else _KEYS) for name in EVENTS}
+ON = Construct(
+    "on",
+    tuple(Key(name, NOTIFICATION[name]) for name in EVENTS),
+    doc="Whom servers tell when an execution fails, completes, is late or assigns a task.",
+)
+
 
 NAME = TEXT | {"minLength": 1}
 PLACES = words("local", "distributed")
@@ -148,3 +185,24 @@ ROOT = Construct(
     doc="A workflow: steps joined by guarded arcs, each a pipeline of tasks.",
     unknown=Unknown.WARNED,
 )
+
+
+# The JSON Schema (draft 2020-12) of a playbook in its canonical v10 form (DOC-13).
+
+
+def playbook_schema(kinds: Kinds) -> Schema:
+    """The schema for these tool kinds."""
+    shared = (*policies.SHARED, *steps.SHARED)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "NoETL playbook (v10)",
+        **ROOT.schema(),
+        "$defs": {
+            "template": TEMPLATE,
+            "guard": described_schema(GUARD, "A condition: a template, or true or false."),
+            **{construct.ref: construct.schema() for construct in shared},
+            "executor_policy": policies.executor_policy(kinds).schema(),
+            "join": steps.JOIN_FORMS,
+            **tasks.definitions(kinds),
+        },
+    }

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from noetl.language.migrating.admission import admit_entry, lifecycle_entry
 from noetl.language.migrating.document_editor import item_id, key_id
-from noetl.language.migrating.eval_rules import EvalRules, previous_name
+from noetl.language.migrating.eval_rules import EvalRules, admit_entry, lifecycle_entry, previous_name
 from noetl.language.migrating.eval_vars import VarPlacement, step_vars
 from noetl.language.migrating.fragments import (
     CommentedEntry,
@@ -15,11 +14,12 @@ from noetl.language.migrating.fragments import (
     ListFragment,
     Literal,
     Mapped,
+    kept_as_comments,
     literal,
+    only,
+    task_entries,
 )
 from noetl.language.migrating.notes import Notes
-from noetl.language.migrating.tasks import task_entries
-from noetl.language.migrating.unknown_keys import kept_as_comments, only
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
 from noetl.language.reading.playbook import Playbook, StepSyntax, Sugar, TaskSyntax
 

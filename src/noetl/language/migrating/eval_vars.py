@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import msgspec
 
 from noetl.base.source import is_template
-from noetl.language.migrating.names import paths
+from noetl.base.template_names import paths
 from noetl.language.migrating.notes import Notes
 from noetl.language.reading.nodes import Mapping, Node, Scalar, scalars
 from noetl.language.reading.playbook import StepSyntax, Sugar, Then

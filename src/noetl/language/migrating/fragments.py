@@ -7,13 +7,15 @@ element it comes from (`origin`), so that comments and empty lines find their pl
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import msgspec
 
+from noetl.base.template_names import Renames, renamed
 from noetl.language.migrating.document_editor import SourceDocument, item_id, key_id
-from noetl.language.migrating.names import Renames, renamed
+from noetl.language.migrating.notes import Notes
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
+from noetl.language.reading.playbook import TaskSyntax
 
 WIDTH = 110  # what fits on one line
 
@@ -210,3 +212,64 @@ def _texts(node: Node) -> list[Scalar]:
             for name, key, value in node.items():
                 found += [key] if is_code(node, name) else [key, *_texts(value)]
             return found
+
+
+# Unknown keys: what an older dialect passed over and v10 refuses stays in the text, as a comment.
+
+
+def kept_as_comments(copier: Copier, node: Mapping, known: Collection[str], notes: Notes) -> list[CommentedEntry]:
+    """The keys of `node` that are not `known`, each with a note."""
+    unknown = [key for key in node.values if key not in known]
+    for key in unknown:
+        notes.changed(node.keys[key], f'"{key}" has no meaning here and is kept as a comment')
+    return [copier.commented(node, key) for key in unknown]
+
+
+def only(node: Mapping, key: str) -> Mapping:
+    """`node` with one of its keys, in its place."""
+    return Mapping({key: node.keys[key]}, {key: node.values[key]}, node.span, node.path)
+
+
+# Tasks in v10's form: name, kind, inputs as they were, and everything that says *how* under `spec`.
+
+# Runtime knobs that v2 also read beside `kind`, and v10 only under spec (SPEC-05).
+KNOBS = ("timeout", "verify_ssl", "follow_redirects", "retry", "async", "auth_mode")
+_NOT_INPUTS = ("name", "kind", "spec", "eval", *KNOBS)
+
+
+def task_entries(
+    copier: Copier,
+    task: TaskSyntax,
+    name: FragmentEntry | None,
+    policy: Collection[FragmentEntry] = (),
+    replaced: dict[str, FragmentEntry] | None = None,
+) -> list[FragmentEntry | CopiedEntry]:
+    """The entries of one task; `replaced` inputs take the place of the written ones."""
+    node = task.node
+    assert isinstance(node, Mapping)
+    entries: list[FragmentEntry | CopiedEntry] = [name] if name is not None else []
+    entries += copier.entries(node, ("kind",))
+    added = dict(replaced or {})
+    for key in node.values:
+        if key in _NOT_INPUTS and not (key == "name" and "name" in task.inputs):
+            continue
+        if key in added:
+            entries.append(added.pop(key))
+        else:
+            entries.append(copier.entry(node, key))
+    entries += added.values()
+    spec = _spec(copier, node, policy)
+    return [*entries, spec] if spec is not None else entries
+
+
+def _spec(copier: Copier, node: Mapping, policy: Collection[FragmentEntry]) -> FragmentEntry | CopiedEntry | None:
+    spec = node.get("spec")
+    knobs = [key for key in KNOBS if key in node]
+    if not policy and not knobs:
+        return copier.entry(node, "spec") if "spec" in node else None
+    kept: list[FragmentEntry | CopiedEntry] = []
+    if isinstance(spec, Mapping):
+        kept += copier.entries(spec, spec.values)
+    kept += copier.entries(node, knobs)
+    origin = key_id(node.keys["spec"]) if "spec" in node else ""
+    return FragmentEntry("spec", Mapped((*kept, *policy)), origin)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from noetl.language.proving.events import FAILED, boundary_events
 from noetl.language.proving.firings import arc_truth
+from noetl.language.proving.graph import FAILED, boundary_events
 from noetl.net.debug import arc_address, part_address, transition_address
 from noetl.net.net import Net, Transition
 from noetl.net.routing import Arc, Mode, Router

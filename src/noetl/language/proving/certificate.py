@@ -14,17 +14,14 @@ from noetl.language.proving.cycles import arc_cycles
 from noetl.language.proving.dataflow import used_before_set
 from noetl.language.proving.firings import build
 from noetl.language.proving.graph import Graph
-from noetl.language.proving.messages import UNSOUND, soundness_findings
 from noetl.language.proving.pipelines import pipeline_findings
-from noetl.language.proving.reasons import CycleReason
 from noetl.language.proving.resources import resource_findings
 from noetl.language.proving.routing import routing_findings
-from noetl.language.proving.soundness import Soundness, judge
-from noetl.language.proving.source_positions import PlacedFinding
+from noetl.language.proving.soundness import UNSOUND, Soundness, judge, soundness_findings
+from noetl.language.proving.source_positions import CycleReason, PlacedFinding
 from noetl.language.proving.witness import Move
 from noetl.net.debug import DebugMap
-from noetl.net.encoding import content_hash
-from noetl.net.net import Net
+from noetl.net.net import Net, content_hash
 
 BUDGET = 400_000  # combinations looked at before soundness is left undecided; well under half a second
 

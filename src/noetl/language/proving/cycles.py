@@ -8,15 +8,10 @@ hold without all such arcs have no reason to end but the budget of step runs.
 from __future__ import annotations
 
 from noetl.language.proving.arcs import StepEdge, edges
-from noetl.language.proving.components import cycles, path
-from noetl.language.proving.events import FAILED
-from noetl.language.proving.graph import Graph
-from noetl.language.proving.reachability import walked
-from noetl.language.proving.reads import ReadKeys, keys
-from noetl.language.proving.reasons import CycleReason
-from noetl.language.proving.source_positions import PlacedFinding
-from noetl.language.proving.transitions import Moving
-from noetl.language.proving.writes import step_ctx
+from noetl.language.proving.components import cycles, path, walked
+from noetl.language.proving.graph import FAILED, Graph
+from noetl.language.proving.source_positions import CycleReason, PlacedFinding
+from noetl.language.proving.variable_access import Moving, ReadKeys, keys, step_ctx
 from noetl.net.net import Net
 
 

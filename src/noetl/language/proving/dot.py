@@ -7,7 +7,7 @@ import json
 from noetl.language.proving.certificate import Certificate
 from noetl.language.proving.firings import build
 from noetl.language.proving.graph import Graph, NetStep
-from noetl.language.proving.messages import UNSOUND
+from noetl.language.proving.soundness import UNSOUND
 from noetl.net.debug import step_address
 from noetl.net.net import Net
 

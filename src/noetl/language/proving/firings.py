@@ -9,13 +9,12 @@ from __future__ import annotations
 from itertools import combinations
 
 from noetl.language.proving import guards
-from noetl.language.proving.events import FAILED, TIMED_OUT, boundary_events
-from noetl.language.proving.graph import Firing, Graph, NetStep, StepEnding
-from noetl.language.proving.targets import Targets
+from noetl.language.proving.graph import FAILED, TIMED_OUT, Firing, Graph, NetStep, StepEnding, boundary_events
 from noetl.language.v2_case import port as v2_case
 from noetl.net.debug import arc_address, part_address
 from noetl.net.net import Net, Transition
 from noetl.net.routing import Admission, Arc, Mode, Router
+from noetl.templates.authored import Authored
 
 _ENUMERATED = 5  # optional arcs whose guards are compared with each other; more are taken as independent
 
@@ -144,3 +143,44 @@ def _may_deny(admission: Admission) -> bool:
         return bool(admission.rules)
     certain = any(truth is True and rule.allow and not rule.park for rule, truth in live)
     return bool(admission.rules) and (not certain or any(not rule.allow or rule.park for rule, _ in live))
+
+
+# Targets: step names as numbers, with the places that exist only because an arc names them (C-27, C-40).
+
+
+class Targets:
+    """Numbers for the steps of one net; grows when an arc leads to an implicit place."""
+
+    def __init__(self, net: Net) -> None:
+        self._indexes = {step.name: index for index, step in enumerate(net.transitions)}
+        self._written = len(net.transitions)
+        self.guessed: list[str] = []
+
+    def index(self, name: str) -> int:
+        return self._indexes.setdefault(name, len(self._indexes))
+
+    @property
+    def implicit(self) -> list[tuple[str, int]]:
+        return [(name, at) for name, at in self._indexes.items() if at >= self._written]
+
+    def way(
+        self,
+        address: str,
+        index: int,
+        target: str,
+        computed: Authored | None,
+        candidates: tuple[str, ...],
+        tokens: int,
+        cancel: tuple[str, ...],
+    ) -> StepEnding:
+        """An arc in numbers. A computed target without known candidates may lead to any step."""
+        targets: tuple[int, ...]
+        if computed is None:
+            targets = (self.index(target),)
+        elif candidates:
+            targets = tuple(self.index(name) for name in candidates)
+        else:
+            targets = tuple(range(self._written))
+            self.guessed.append(address)
+        cancels = tuple(self._indexes[name] for name in cancel if name in self._indexes)
+        return StepEnding(address, index, targets, max(tokens, 1), cancels)

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import msgspec
 
-from noetl.language.proving.components import cycles, path
-from noetl.language.proving.forks import group_outcomes
+from noetl.language.proving.components import cycles, path, walked
+from noetl.language.proving.forks_and_joins import caps, group_outcomes, settle_joins
 from noetl.language.proving.graph import Firing, Graph
-from noetl.language.proving.joins import caps, settle_joins
 from noetl.language.proving.outcomes import Normal, Outcome
-from noetl.language.proving.reachability import walked
 from noetl.language.proving.token_outcomes import Fates
 from noetl.language.proving.witness import Move
 

@@ -12,11 +12,11 @@ from itertools import pairwise, product
 from typing import Any
 
 from noetl.base.errors import TemplateError
-from noetl.language.proving.events import same_event
+from noetl.language.proving.graph import same_event
 from noetl.templates.authored import Authored
 from noetl.templates.expression import parse
 from noetl.templates.logic import And, Compare, Const, Not, Opaque, Or, Shape
-from noetl.templates.truthiness import truth as truth_of
+from noetl.templates.logic import truth as truth_of
 
 UNDEFINED: Any = object()
 _OTHER = "\0some other value"

@@ -10,11 +10,8 @@ import msgspec
 
 from noetl.language.proving import guards
 from noetl.language.proving.components import cycles
-from noetl.language.proving.reads import ReadKeys
-from noetl.language.proving.reasons import CycleReason
-from noetl.language.proving.source_positions import PlacedFinding
-from noetl.language.proving.transitions import Moving
-from noetl.language.proving.writes import task_ctx, task_iter
+from noetl.language.proving.source_positions import CycleReason, PlacedFinding
+from noetl.language.proving.variable_access import Moving, ReadKeys, task_ctx, task_iter
 from noetl.net.debug import rule_address, task_address
 from noetl.net.net import Net, Transition
 from noetl.net.task import Directive, Rule, Task

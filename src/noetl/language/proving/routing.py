@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from noetl.language.proving import guards
-from noetl.language.proving.events import FAILED, boundary_events
 from noetl.language.proving.firings import arc_truth
+from noetl.language.proving.graph import FAILED, boundary_events
 from noetl.language.proving.source_positions import PlacedFinding
 from noetl.net.debug import arc_address, part_address, rule_address, step_address
 from noetl.net.net import Net, Transition

@@ -11,9 +11,8 @@ from itertools import combinations
 
 import msgspec
 
-from noetl.language.proving.fixpoint import Settling
+from noetl.language.proving.fixpoint import Item, MarkedToken, Settling, TokenGroup, ordered, tokens, withdraw_tokens
 from noetl.language.proving.graph import Firing, Graph, StepEnding
-from noetl.language.proving.markings import Item, MarkedToken, TokenGroup, ordered, tokens, withdraw_tokens
 from noetl.language.proving.outcomes import NOBODY, Fault
 from noetl.language.proving.token_outcomes import OutOfBudget
 from noetl.language.proving.witness import Move, sent

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from noetl.language.proving.derivations import (
+from noetl.language.proving.outcomes import (
     Derivation,
     EndedDerivation,
+    Fault,
     Forked,
     Member,
     MovedDerivation,
+    Normal,
+    Outcome,
     RefusedDerivation,
 )
-from noetl.language.proving.outcomes import Fault, Normal, Outcome
 from noetl.language.proving.token_outcomes import Fates, Node
 from noetl.language.proving.witness import Marking, Move, sent
 

@@ -33,3 +33,13 @@ def placed(debug: DebugMap, *addresses: str) -> DiagnosticPosition:
                 return DiagnosticPosition(debug[address].path, debug[address].span)
             address = address.rpartition("/")[0]
     return DiagnosticPosition()
+
+
+# Reasons: why a cycle ends, as far as it shows in the net.
+
+
+class CycleReason(msgspec.Struct, frozen=True):
+    """`cycle` lists its steps (or `step.task` for a pipeline) in text order; `why` names what ends it."""
+
+    cycle: tuple[str, ...]
+    why: str

@@ -11,19 +11,24 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import combinations
 
-from noetl.language.proving.derivations import (
+from noetl.language.proving.forks_and_joins import Meeting, caps, group_outcomes, settle_joins
+from noetl.language.proving.graph import Firing, Graph, NetStep
+from noetl.language.proving.outcomes import (
+    NOBODY,
+    NOTHING,
+    STOP,
+    WITHDRAWN,
     Derivation,
     Derived,
     EndedDerivation,
     Forked,
     Member,
     MovedDerivation,
+    Normal,
+    Outcome,
     RefusedDerivation,
+    product,
 )
-from noetl.language.proving.forks import group_outcomes
-from noetl.language.proving.graph import Firing, Graph, NetStep
-from noetl.language.proving.joins import Meeting, caps, settle_joins
-from noetl.language.proving.outcomes import NOBODY, NOTHING, STOP, WITHDRAWN, Normal, Outcome, product
 
 Node = tuple[int, bool]  # a step, and whether its token belongs to a fork group
 

@@ -1,7 +1,7 @@
 """Reading: YAML text in, a `Playbook` out, every value with its place in the text.
 
-One reader per dialect (`v10.py`, `v2_eval.py`, `v2_case/`) over shared parts. All mistakes are noted, none stops the
-reading. Refuses to know: what a net is.
+`reader.py` reads v10 and v2-eval over shared parts; v2-case has its own address (`noetl.language.v2_case`). All
+mistakes are noted, none stops the reading. Refuses to know: what a net is.
 
 Read first: `reader.py` (the entry point), `dialect.py` (which dialect a text is written in), `playbook.py` (the
 result).

@@ -6,8 +6,7 @@ from noetl.language.grammar.steps import LOOP, LOOP_SPEC
 from noetl.language.reading.nodes import Mapping, Node, Scalar, data
 from noetl.language.reading.numbers import count, found_text, is_templated, timeout
 from noetl.language.reading.playbook import Dialect, LoopSyntax
-from noetl.language.reading.policy_keys import check_parts
-from noetl.language.reading.scope_policies import read_scope_policy
+from noetl.language.reading.policy_keys import check_parts, read_scope_policy
 from noetl.language.reading.shared_checks import ReadContext, boolean, check_keys, choice, guard, mapping, opening, text
 
 _SHAPE = 'loop: {in: "{{ … }}", iterator: name, spec: {mode: sequential}}'

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from noetl.language.grammar.notifications import DESTINATION, NOTIFICATION, ON
+from noetl.language.grammar.root import DESTINATION, NOTIFICATION, ON
 from noetl.language.reading.nodes import Mapping, Node, Scalar, describe
-from noetl.language.reading.numbers import is_templated
+from noetl.language.reading.numbers import duration, is_templated
 from noetl.language.reading.playbook import DestinationSyntax, NotificationSyntax
 from noetl.language.reading.shared_checks import ReadContext, check_keys, did_you_mean, mapping, opening, sequence, text
-from noetl.language.reading.waits.times import duration
-from noetl.net.notifications import DESTINATIONS, EVENTS
+from noetl.net.net import DESTINATIONS, EVENTS
 
 _CODE = "E_NOTIFY"
 _FORM = "write on: {failed: {notify: [{email: {to: ops@example.org, auth: mail}}]}}"

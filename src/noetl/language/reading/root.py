@@ -5,25 +5,21 @@ What stands inside a step or a task is the dialect's business: `read_step` and `
 
 from __future__ import annotations
 
-from collections.abc import Callable
+# The name and path a playbook is known by (DOC-05), and v2-case's older place for them (V2C-01).
+from collections.abc import Callable, Iterator
 
 import msgspec
 
-from noetl.language.grammar.root import EXECUTOR, ROOT
-from noetl.language.reading.nodes import Mapping, Node, Scalar, describe
+from noetl.language.grammar.root import EXECUTOR, ROOT, WORKBOOK_TASK
+from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, describe
 from noetl.language.reading.notifications import read_notifications
-from noetl.language.reading.numbers import plain_text, timeout
+from noetl.language.reading.numbers import duration, plain_text, timeout
 from noetl.language.reading.playbook import ExecutorSyntax, KeychainEntrySyntax, Playbook, StepSyntax, TaskSyntax
-from noetl.language.reading.policy_keys import check_parts
+from noetl.language.reading.policy_keys import check_parts, read_scope_policy
 from noetl.language.reading.routers import read_unguarded
-from noetl.language.reading.scope_policies import read_scope_policy
 from noetl.language.reading.shared_checks import ReadContext, check_keys, choice, mapping, opening, sequence, text
 from noetl.language.reading.step_options import check_concurrency, check_lease
 from noetl.language.reading.trigger import read_trigger
-from noetl.language.reading.waits.times import duration
-from noetl.language.reading.workbook import read_workbook
-
-# The name and path a playbook is known by (DOC-05), and v2-case's older place for them (V2C-01).
 
 
 class PlaybookIdentity(msgspec.Struct, frozen=True):
@@ -241,3 +237,64 @@ def _read_entry_field(reading: ReadContext, item: Mapping, key: str) -> Scalar |
         reading.error("E_KEYCHAIN", opening(item), f"keychain entry{which} has no {key}", _KEYCHAIN_SHAPE)
         return None
     return text(reading, item.values[key], "E_KEYCHAIN", f"{key} of a keychain entry")
+
+
+# The workbook: reusable tasks by name, in any spelling (DOC-09, design.md §5). References are not followed here.
+
+_SHAPE = "workbook: {tasks: {name: {kind: …}}}"
+
+
+def read_workbook(
+    reading: ReadContext, node: Node | None, read_task: Callable[[ReadContext, Node, Scalar | None], TaskSyntax | None]
+) -> dict[str, TaskSyntax]:
+    """Each task under its name."""
+    tasks: dict[str, TaskSyntax] = {}
+    for name, body in _entries(reading, node):
+        task = read_task(reading, body, name)
+        if str(name.value) in tasks:
+            message = f'the workbook has two tasks "{name.value}"'
+            reading.error("E_TASK_DUP", name, message, "give each task a name of its own")
+        elif task is not None:
+            tasks[str(name.value)] = task
+    return tasks
+
+
+def _entries(reading: ReadContext, node: Node | None) -> Iterator[tuple[Scalar, Node]]:
+    match node:
+        case Mapping():
+            for _, key, value in _tasks_of(node).items():
+                yield key, _task_of(reading, value)
+        case Sequence():
+            for item in node:
+                yield from _listed(reading, item)
+        case Scalar() if node.value is not None:
+            message = f"workbook must be a mapping or a list of tasks, and this is {describe(node)}"
+            reading.error("E_ROOT_KEY", node, message, _SHAPE)
+
+
+def _tasks_of(node: Mapping) -> Mapping:
+    """The inner mapping of `{tasks: {…}}`; a lone task that is itself called tasks has a kind."""
+    inner = node.get("tasks")
+    if len(node) == 1 and isinstance(inner, Mapping) and not isinstance(inner.get("kind"), Scalar):
+        return inner
+    return node
+
+
+def _listed(reading: ReadContext, item: Node) -> Iterator[tuple[Scalar, Node]]:
+    """`{name, kind, …}` or `{name, tool: {…}}`."""
+    if not isinstance(item, Mapping):
+        reading.error("E_ROOT_KEY", item, f"a workbook task must be a mapping, and this is {describe(item)}", _SHAPE)
+    elif "name" not in item:
+        reading.error("E_TASK_KEY", opening(item), "a workbook task in a list needs a name", "- {name: …, kind: …}")
+    else:
+        name = text(reading, item.values["name"], "E_TASK_KEY", "name")
+        if name is not None:
+            yield name, _task_of(reading, item)
+
+
+def _task_of(reading: ReadContext, entry: Node) -> Node:
+    """The task itself: the entry, or the one `tool` it holds."""
+    if not isinstance(entry, Mapping) or "kind" in entry or "tool" not in entry:
+        return entry
+    check_keys(reading, entry, WORKBOOK_TASK, "E_TASK_KEY")
+    return entry.values["tool"]

@@ -5,15 +5,22 @@ v10 writes a router object, v2-eval a list; both are the same router. Whether a 
 
 from __future__ import annotations
 
-from noetl.language.grammar.steps import ARC, ROUTER, ROUTER_SPEC
-from noetl.language.reading.arc_options import check_arc_options
+from noetl.language.grammar.steps import ARC, ARC_SPEC, ROUTER, ROUTER_SPEC
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, describe
-from noetl.language.reading.numbers import is_templated
+from noetl.language.reading.numbers import duration, found_text, is_templated, whole_number
 from noetl.language.reading.playbook import ArcSyntax, Dialect, RouterSyntax
-from noetl.language.reading.policy_keys import check_parts
+from noetl.language.reading.policy_keys import CONTROL, check_dedupe, check_parts, read_scope_policy, refuse_control
 from noetl.language.reading.rule_lists import read_condition
-from noetl.language.reading.scope_policies import CONTROL, read_scope_policy, refuse_control
-from noetl.language.reading.shared_checks import ReadContext, check_keys, choice, mapping, opening, sequence, text
+from noetl.language.reading.shared_checks import (
+    ReadContext,
+    boolean,
+    check_keys,
+    choice,
+    mapping,
+    opening,
+    sequence,
+    text,
+)
 
 MODES = ROUTER_SPEC["mode"].words
 _CODE = "E_NEXT_SHAPE"
@@ -119,3 +126,65 @@ def _read_target(reading: ReadContext, item: Mapping) -> Scalar | None:
         reading.error("E_TARGET_TEMPLATE", item.values["step"], "an arc's step must be a name, not a template", hint)
         return None
     return target
+
+
+# Options of an arc: priority, dedupe, partition, delay, tokens, cancel, compensation (C-31, ADV-03…05, beyond.md §1).
+
+_OPTION_CODE = "E_SPEC_OPTION"
+
+
+def check_arc_options(reading: ReadContext, spec: Mapping | None) -> None:
+    """Note every option of an arc that it does not have, or that holds what it cannot mean."""
+    if spec is None:
+        return
+    handled = (*CONTROL, "guard", "mode", "policy")
+    check_keys(reading, spec, ARC_SPEC, _OPTION_CODE, handled=handled)
+    refuse_control(reading, spec, "an arc's spec")
+    _refuse_misplaced(reading, spec)
+    duration(reading, spec.get("delay"), "delay")
+    whole_number(reading, spec.get("priority"), _OPTION_CODE, "priority")
+    if "dedupe" in spec:
+        check_dedupe(reading, spec.values["dedupe"], "dedupe", _OPTION_CODE)
+    _check_partition(reading, spec.get("partition"))
+    _check_tokens(reading, spec.get("tokens"))
+    _check_cancel(reading, spec.get("cancel"))
+    boolean(reading, spec.get("trigger_compensation"), _OPTION_CODE, "trigger_compensation")
+
+
+def _refuse_misplaced(reading: ReadContext, spec: Mapping) -> None:
+    mode = "next.spec.mode" if reading.dialect is Dialect.V10 else "step.spec.next_mode"
+    for key, hint in (("guard", "write the condition as the arc's when"), ("mode", f"write {mode}")):
+        if key in spec:
+            reading.error(_OPTION_CODE, spec.keys[key], f'"{key}" is not an option of an arc', hint)
+    if "policy" in spec:
+        hint = "write next.spec.policy, or the option itself: priority, dedupe, partition"
+        reading.error("E_POLICY_SCOPE", spec.keys["policy"], "an arc has no policy", hint)
+
+
+def _check_partition(reading: ReadContext, node: Node | None) -> None:
+    if node is not None and not isinstance(node, Scalar):
+        reading.error(
+            _OPTION_CODE, node, f"partition must be an expression, and this is {describe(node)}", 'partition: "{{ … }}"'
+        )
+
+
+def _check_tokens(reading: ReadContext, node: Node | None) -> None:
+    """A number, not a template: how many tokens an arc makes is part of the net (beyond.md §1)."""
+    whole = isinstance(node, Scalar) and isinstance(node.value, int) and not isinstance(node.value, bool)
+    if node is not None and not (whole and isinstance(node, Scalar) and int(node.value or 0) >= 1):
+        found = "a template" if is_templated(node) else found_text(node)
+        reading.error(
+            _OPTION_CODE, node, f"tokens must be a whole number of at least 1, and this is {found}", "tokens: 2"
+        )
+
+
+def _check_cancel(reading: ReadContext, node: Node | None) -> None:
+    if node is None or (isinstance(node, Scalar) and node.value == "execution"):
+        return
+    names = isinstance(node, Sequence) and all(
+        isinstance(item, Scalar) and isinstance(item.value, str) and item.value and not is_templated(item)
+        for item in node
+    )
+    if not names:
+        hint = "cancel: [step, …], or cancel: execution"
+        reading.error(_OPTION_CODE, node, f"cancel must list steps, and this is {found_text(node)}", hint)

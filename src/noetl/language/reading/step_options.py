@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from noetl.language.grammar.steps import CONCURRENCY, JOIN, LEASE, RATE, STEP_SPEC
 from noetl.language.reading.nodes import Mapping, Node, Scalar, describe
-from noetl.language.reading.numbers import count, found_text, timeout
+from noetl.language.reading.numbers import count, duration, found_text, timeout
 from noetl.language.reading.shared_checks import ReadContext, check_keys, choice, mapping, opening, text
-from noetl.language.reading.waits.times import duration
 
 _CODE = "E_SPEC_OPTION"
 _JOINS = JOIN["mode"].words

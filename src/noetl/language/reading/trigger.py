@@ -11,7 +11,7 @@ import msgspec
 
 from noetl.language.grammar.root import TRIGGER, TRIGGER_SPEC, TRIGGER_TIMER
 from noetl.language.reading.nodes import Mapping, Node, Scalar
-from noetl.language.reading.numbers import is_templated
+from noetl.language.reading.numbers import duration, is_templated
 from noetl.language.reading.playbook import TriggerSyntax
 from noetl.language.reading.shared_checks import (
     ReadContext,
@@ -24,7 +24,6 @@ from noetl.language.reading.shared_checks import (
     opening,
     text,
 )
-from noetl.language.reading.waits.times import duration
 
 _CODE = "E_TRIGGER"
 _FORM = 'write trigger: {timer: {cron: "0 6 * * *", spec: {timezone: …}}}'

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from noetl.events.legacy_names import ENTERING
 from noetl.language.proving import guards
-from noetl.language.proving.events import FAILED, boundary_events
-from noetl.language.proving.graph import Firing, StepEnding
-from noetl.language.proving.targets import Targets
+from noetl.language.proving.firings import Targets
+from noetl.language.proving.graph import FAILED, Firing, StepEnding, boundary_events
 from noetl.net.case import Action, Case, CaseRule
 from noetl.net.debug import arc_address, transition_address
 from noetl.net.net import Transition

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from noetl.language.compiling.lowering.tasks import TaskLowering
     from noetl.language.migrating.document_editor import SourceDocument
     from noetl.language.migrating.notes import Notes
+    from noetl.language.proving.firings import Targets
     from noetl.language.proving.graph import Firing
-    from noetl.language.proving.targets import Targets
     from noetl.language.reading.nodes import Mapping
     from noetl.language.reading.playbook import Playbook, StepSyntax
     from noetl.language.reading.shared_checks import ReadContext

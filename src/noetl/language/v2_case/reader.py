@@ -17,11 +17,10 @@ from noetl.language.reading.shared_checks import ReadContext, check_keys, choice
 from noetl.language.reading.step_options import check_step_options
 from noetl.language.reading.steps import ELSEWHERE, read_result
 from noetl.language.reading.waits.blocks import read_wait_blocks
-from noetl.language.v2_case.options import read_options
 from noetl.language.v2_case.retry import read_retry
 from noetl.language.v2_case.rules import read_case
 from noetl.language.v2_case.targets import read_shortcut
-from noetl.language.v2_case.tools import read_labelled_tasks, read_sink, read_tool
+from noetl.language.v2_case.tools import read_labelled_tasks, read_options, read_sink, read_tool
 
 STEP_CONTENT = ("tool", "next", "case", *WAITS)  # a step has one of them at least (VAL-05)
 _MOVED = {**ELSEWHERE, "save": "write sink: {tool: {kind: postgres, auth: …, table: …}, args: {…}}"}

@@ -6,12 +6,10 @@ One mechanism serves errors, polling and pagination alike: a policy says when to
 from __future__ import annotations
 
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, describe
-from noetl.language.reading.numbers import count, found_text, is_templated
+from noetl.language.reading.numbers import count, duration, found_text, is_templated
 from noetl.language.reading.playbook import CollectSyntax, RetrySyntax
 from noetl.language.reading.shared_checks import ReadContext, choice, guard, known_keys, mapping, opening, text
-from noetl.language.reading.waits.times import duration
-from noetl.language.v2_case.options import read_options
-from noetl.language.v2_case.tools import read_sink
+from noetl.language.v2_case.tools import read_options, read_sink
 
 STRATEGIES = ("append", "push", "replace", "merge")
 

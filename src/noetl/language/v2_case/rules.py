@@ -19,10 +19,9 @@ from noetl.language.reading.shared_checks import (
     opening,
     sequence,
 )
-from noetl.language.v2_case.options import read_options
 from noetl.language.v2_case.retry import read_retry
 from noetl.language.v2_case.targets import is_next_tool, read_next_tool, read_targets, read_transition
-from noetl.language.v2_case.tools import read_label, read_labelled_task, read_sink
+from noetl.language.v2_case.tools import read_label, read_labelled_task, read_options, read_sink
 
 RULE_KEYS = ("when", "then", "spec", "else")
 _FORM = "write - when: …, then: […]"

@@ -6,12 +6,12 @@ Targets have no conditions here: those stand in `case`. Several targets fork.
 from __future__ import annotations
 
 from noetl.base.source import is_template
-from noetl.language.reading.arc_options import check_arc_options
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, describe
+from noetl.language.reading.numbers import duration
 from noetl.language.reading.playbook import ArcSyntax, CaseExit, RouterSyntax
+from noetl.language.reading.routers import check_arc_options
 from noetl.language.reading.shared_checks import ReadContext, boolean, guard, known_keys, mapping, opening, text
-from noetl.language.reading.waits.times import duration
-from noetl.language.v2_case.options import read_options
+from noetl.language.v2_case.tools import read_options
 
 _FORM = "write a step's name, or a list of names or {step: …, args: {…}}"
 _CONDITIONS = ("when", "then", "else")

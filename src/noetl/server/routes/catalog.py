@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from fastapi import Query, Request, Response
 
-from noetl.net.encoding import from_json
-from noetl.net.net import Net
+from noetl.net.net import Net, from_json
 from noetl.operations.api_shapes import CatalogPage, VersionDetail, Versions
 from noetl.operations.catalog import (
     playbook_source,

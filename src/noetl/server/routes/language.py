@@ -86,7 +86,7 @@ async def graph(request: Request) -> Response:
 
 @router.get("/api/schema", **shows(dict[str, Any], summary="The JSON Schema of playbooks"))
 async def schema() -> Response:
-    from noetl.language.grammar.json_schema import playbook_schema
+    from noetl.language.grammar.root import playbook_schema
 
     return Json(playbook_schema(load_kinds()))
 
@@ -97,7 +97,7 @@ async def drawing_response(net: Net, form: GraphFormat) -> Response:
 
 
 def _drawing_response(net: Net, form: GraphFormat) -> Response:
-    from noetl.language.drawing import dot, drawing, layout, mermaid, svg, text_tree
+    from noetl.language.drawing import drawing, graph_languages, layout, svg, text_tree
 
     found = drawing.draw(net)
     match form:
@@ -106,9 +106,9 @@ def _drawing_response(net: Net, form: GraphFormat) -> Response:
         case "svg":
             text = svg.svg(found)
         case "mermaid":
-            text = mermaid.mermaid(found)
+            text = graph_languages.mermaid(found)
         case "dot":
-            text = dot.dot(found)
+            text = graph_languages.dot(found)
         case _:
             text = text_tree.ladder(found)
     return Response(text, media_type=_MEDIA[form])

@@ -9,7 +9,7 @@ from fastapi import Query, Request, Response
 
 from noetl.engine.commands import ChangeLimit
 from noetl.events.control import StepRate
-from noetl.net.encoding import from_json
+from noetl.net.net import from_json
 from noetl.operations.api_shapes import PlaybookLimitView, StepLimitView
 from noetl.operations.limits import limit_playbook, limit_step, playbook_limits, step_limits
 from noetl.server.bodies import read

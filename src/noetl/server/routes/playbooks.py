@@ -13,7 +13,7 @@ from fastapi import Query, Request, Response
 
 from noetl.events.outcomes import Error
 from noetl.events.projection.views import StepRunView
-from noetl.net.encoding import from_json
+from noetl.net.net import from_json
 from noetl.operations.api_shapes import ExecutionView
 from noetl.operations.catalog import registered_version
 from noetl.server.guarded_router import GuardedRouter, Json, shows

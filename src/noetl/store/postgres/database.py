@@ -12,8 +12,7 @@ from typing import Any, TypeVar
 
 import asyncpg  # type: ignore[import-untyped]
 
-from noetl.base.errors import StoreUnwritableError, UnfitError
-from noetl.base.outages import Outage
+from noetl.base.errors import Outage, StoreUnwritableError, UnfitError
 from noetl.store.postgres.address import Address
 from noetl.store.postgres.failures import explained, is_lost, uncertain, unreachable
 from noetl.store.postgres.queries import QUERIES

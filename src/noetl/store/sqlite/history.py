@@ -17,8 +17,7 @@ from typing import Any
 
 import msgspec
 
-from noetl.base.errors import AbsentError, BackendError, StoreUnwritableError, UnfitError, UnreadableError
-from noetl.base.outages import Outage
+from noetl.base.errors import AbsentError, BackendError, Outage, StoreUnwritableError, UnfitError, UnreadableError
 from noetl.events.envelope import Event
 from noetl.store.contract import ExecutionRow, MovedExecution, OrderRow, SingleRow
 from noetl.store.event_batches import batch_events, picked, picked_events

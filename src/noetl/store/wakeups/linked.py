@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
-from noetl.base.outages import Outage
+from noetl.base.errors import Outage
 from noetl.store.wakeups.contract import DEFAULT_POOL
 from noetl.store.wakeups.memory import MemoryWakeups
 

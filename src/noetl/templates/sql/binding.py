@@ -13,11 +13,9 @@ from noetl.base.errors import ToolError
 from noetl.base.source import is_template
 from noetl.templates.expression import parse
 from noetl.templates.render import ScopeLike
-from noetl.templates.sql.constants import as_text, constant, quoted, unquoted
 from noetl.templates.sql.lexer import HOLE, tokens
-from noetl.templates.sql.list_places import ListPlace
-from noetl.templates.sql.lists import add_list
-from noetl.templates.sql.names import column, is_piece, is_plain, names_in
+from noetl.templates.sql.lists import ListPlace, add_list
+from noetl.templates.sql.placeholders import column, is_piece, is_plain, names_in
 from noetl.templates.sql.plan import (
     Bare,
     Code,
@@ -34,7 +32,7 @@ from noetl.templates.sql.plan import (
 )
 from noetl.templates.sql.positions import SqlPosition
 from noetl.templates.sql.segments import Hole, has_blocks
-from noetl.templates.sql.statements import Bound, Parameter, Part, Statement
+from noetl.templates.sql.statements import Bound, Parameter, Part, Statement, as_text, constant, quoted, unquoted
 from noetl.templates.sql_marks import SqlFragment, SqlIdentifier
 
 KEYCHAIN = "keychain"

@@ -11,9 +11,9 @@ from functools import lru_cache
 import msgspec
 
 from noetl.base.errors import ToolError
-from noetl.templates.sql.idioms import as_value, unescaped
+from noetl.templates.sql.blocks import as_value, unescaped
 from noetl.templates.sql.lexer import HOLE, Kind, SqlToken, tokens
-from noetl.templates.sql.list_places import ListPlace, PlacedList, list_place
+from noetl.templates.sql.lists import ListPlace, PlacedList, list_place
 from noetl.templates.sql.positions import SqlPosition, SqlScanner, words
 from noetl.templates.sql.segments import Hole, cut, is_joined
 

@@ -8,7 +8,7 @@ from typing import Any
 import duckdb
 
 from noetl.base.errors import ToolError
-from noetl.templates.sql.constants import quoted
+from noetl.templates.sql.statements import quoted
 from noetl.tools.convert.column_types import detected_types
 from noetl.tools.convert.request import Column, Converted, ConvertRequest
 from noetl.tools.convert.sources import SourceView, opened_source

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from noetl.base.errors import ToolError
-from noetl.templates.sql.constants import quoted
+from noetl.templates.sql.statements import quoted
 from noetl.tools.convert.expansion import as_utf8, expanded
 from noetl.tools.convert.json_records import check_depth, stage_records
 from noetl.tools.convert.problems import DATA

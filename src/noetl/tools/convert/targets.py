@@ -10,7 +10,7 @@ import duckdb
 import msgspec
 
 from noetl.base.errors import ToolError
-from noetl.templates.sql.constants import quoted
+from noetl.templates.sql.statements import quoted
 from noetl.tools.convert.expansion import compressed, from_utf8
 from noetl.tools.convert.problems import DATA
 from noetl.tools.convert.request import ConvertRequest, TableFile

@@ -13,7 +13,7 @@ from typing import Any
 import duckdb
 
 from noetl.base.errors import ToolError
-from noetl.templates.sql.constants import quoted
+from noetl.templates.sql.statements import quoted
 
 LOCKED = "Could not set lock on file"  # in DuckDB's own words
 PATIENCE_S = 5.0

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
-from noetl.templates.sql.constants import as_text
-from noetl.templates.sql.statements import Parameter, Part, Statement, numbering
+from noetl.templates.sql.statements import Parameter, Part, Statement, as_text, numbering
 
 _TEXT_TYPES = frozenset({"text", "varchar", "bpchar", "name", "unknown"})
 _DOCUMENT = "jsonb"

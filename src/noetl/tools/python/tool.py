@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from noetl.base.errors import ToolError
-from noetl.templates.sql.constants import quoted
+from noetl.templates.sql.statements import quoted
 from noetl.tools.contract import UNKNOWN, ToolContext, ToolResult
 from noetl.tools.python.children import PythonChildren
 from noetl.tools.python.context_reads import NAME as CONTEXT

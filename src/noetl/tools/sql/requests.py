@@ -12,8 +12,7 @@ import msgspec
 
 from noetl.base.errors import ToolError
 from noetl.templates.sql.binding import read
-from noetl.templates.sql.names import column, names_in
-from noetl.templates.sql.placeholders import with_params
+from noetl.templates.sql.placeholders import column, names_in, with_params
 from noetl.templates.sql.statements import Bound
 from noetl.tools.script_files import read_script
 

@@ -12,7 +12,7 @@ import msgspec
 
 from noetl.base.errors import ToolError
 from noetl.base.redaction import MASK
-from noetl.templates.sql.constants import quoted
+from noetl.templates.sql.statements import quoted
 from noetl.tools.child_pool import ChildPool
 from noetl.tools.child_process import Program
 from noetl.tools.sql.answers import SqlAnswer

@@ -9,8 +9,7 @@ from urllib.parse import urljoin, urlsplit
 from noetl.base.errors import ToolError
 from noetl.engine.pipeline.dotted_paths import at_path
 from noetl.templates.sql.binding import read
-from noetl.templates.sql.names import column, names_in
-from noetl.templates.sql.placeholders import with_params
+from noetl.templates.sql.placeholders import column, names_in, with_params
 from noetl.templates.sql.statements import Bound, Parameter, Part, Statement
 from noetl.tools.artifact.references import loaded
 from noetl.tools.sql.requests import quoted_name

@@ -12,8 +12,7 @@ import msgspec
 
 from noetl.base.errors import ToolError
 from noetl.store.results.files import file_checksum
-from noetl.templates.sql.constants import quoted
-from noetl.templates.sql.statements import Bound, Statement
+from noetl.templates.sql.statements import Bound, Statement, quoted
 from noetl.tools.sql.requests import quoted_name
 from noetl.tools.tables.files import copy_to, scan
 from noetl.tools.tables.stored import fetched_table

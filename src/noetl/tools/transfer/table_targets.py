@@ -10,8 +10,7 @@ import msgspec
 
 from noetl.base.errors import ToolError
 from noetl.events.references import PARQUET, Reference
-from noetl.templates.sql.constants import quoted
-from noetl.templates.sql.statements import Bound, Statement
+from noetl.templates.sql.statements import Bound, Statement, quoted
 from noetl.tools.sql.requests import conflict_clause, quoted_name
 from noetl.tools.tables.files import NULL, TableFiles, TypedColumn, scan
 from noetl.tools.tables.loads import RowLoad

@@ -6,17 +6,14 @@ from typing import Any
 
 from noetl.base.durations import seconds
 from noetl.language.compiling.lowering.debug_map import Lowering
-from noetl.language.compiling.lowering.limits import lower_concurrency
 from noetl.language.compiling.lowering.steps import lower_step
-from noetl.language.compiling.lowering.values import authored, flag, inner, table, word
-from noetl.language.compiling.step_names import entry_step
-from noetl.language.compiling.targets import END, arcs_of, candidates
+from noetl.language.compiling.lowering.values import authored, flag, inner, lower_concurrency, table, word
+from noetl.language.compiling.step_names import END, arcs_of, candidates, entry_step
 from noetl.language.reading.nodes import data
 from noetl.language.reading.playbook import ArcSyntax, Dialect, NotificationSyntax, Playbook
 from noetl.net.debug import DebugMap, step_address
 from noetl.net.kinds import Kinds, has_policy
-from noetl.net.net import FORMAT, Executor, KeychainEntry, Net, Transition, Trigger
-from noetl.net.notifications import Destination, Notification
+from noetl.net.net import FORMAT, Destination, Executor, KeychainEntry, Net, Notification, Transition, Trigger
 from noetl.net.task import Directive
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from noetl.language.compiling.lowering.debug_map import Lowering
 from noetl.language.compiling.lowering.values import authored, flag, inner, number, table, word, words
 from noetl.language.compiling.passes import key_place
-from noetl.language.compiling.targets import candidates
+from noetl.language.compiling.step_names import candidates
 from noetl.language.reading.nodes import Mapping, Node, data
 from noetl.language.reading.playbook import Admit, StepSyntax
 from noetl.language.reading.playbook import ArcSyntax as WrittenArc

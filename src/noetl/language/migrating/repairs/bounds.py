@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl.language.migrating.names import expression
+from noetl.base.template_names import expression
 from noetl.language.reading.nodes import Mapping, Scalar
 from noetl.language.reading.playbook import Dialect
 from noetl.language.reading.spellings.model import Rewriting

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from noetl.base.template_names import paths
 from noetl.language.migrating.eval_vars import prefix
-from noetl.language.migrating.names import paths
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, scalars
 from noetl.language.reading.spellings.model import Rewriting
 from noetl.language.reading.spellings.trees import (

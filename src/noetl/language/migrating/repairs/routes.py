@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl.language.migrating.names import expression, template
+from noetl.base.template_names import expression, template
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
 from noetl.language.reading.spellings.model import Rewriting
 from noetl.language.reading.spellings.trees import (

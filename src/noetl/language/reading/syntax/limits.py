@@ -5,7 +5,12 @@ Each number is far above what a playbook needs and far below what hurts a server
 
 from __future__ import annotations
 
+import re
+
+import msgspec
+
 from noetl.base.source import Span
+from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
 from noetl.language.reading.syntax.problems import refuse
 
 MAX_BYTES = 1024 * 1024
@@ -38,3 +43,39 @@ class Budget:
 def check_depth(depth: int, span: Span) -> None:
     if depth > MAX_DEPTH:
         refuse(span, f"the document is nested deeper than {MAX_DEPTH} levels")
+
+
+# Aliases: `*name` repeats the value that `&name` marks, as a copy with paths of its own.
+
+_WORD = re.compile(r"[\w-]+")
+
+
+class Anchored(msgspec.Struct, frozen=True):
+    """A value that aliases may repeat, with what repeating it costs."""
+
+    node: Node
+    nodes: int = 1
+    height: int = 0
+
+
+def below(path: str, key: str) -> str:
+    """The path of a mapping's entry: `a.b`, or `a["x y"]` when the key is no single word."""
+    if _WORD.fullmatch(key):
+        return f"{path}.{key}" if path else key
+    return f"{path}[{msgspec.json.encode(key[:64]).decode()}]"
+
+
+def moved(node: Node, path: str, budget: Budget) -> Node:
+    """A copy of `node` with the paths of the alias; its spans stay where the text is. As deep as `check_depth` lets."""
+    budget.spend_path(path, node.span)
+    match node:
+        case Scalar():
+            return Scalar(node.value, node.span, path, node.plain)
+        case Sequence():
+            items = tuple(moved(item, f"{path}[{index}]", budget) for index, item in enumerate(node.items))
+            return Sequence(items, node.span, path)
+        case Mapping():
+            paths = {name: below(path, name) for name in node.values}
+            keys = {name: Scalar(name, key.span, paths[name], key.plain) for name, key in node.keys.items()}
+            values = {name: moved(value, paths[name], budget) for name, value in node.values.items()}
+            return Mapping(keys, values, node.span, path)

@@ -16,11 +16,9 @@ from noetl.base.diagnostics import DiagnosticPosition
 from noetl.base.source import Span, is_unicode
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
 from noetl.language.reading.syntax import problems
-from noetl.language.reading.syntax.aliases import Anchored, below, moved
-from noetl.language.reading.syntax.limits import MAX_EVENTS, Budget, check_depth
-from noetl.language.reading.syntax.plain_scalars import NotJsonError, Value, resolve
+from noetl.language.reading.syntax.limits import MAX_EVENTS, Anchored, Budget, below, check_depth, moved
 from noetl.language.reading.syntax.positions import Places
-from noetl.language.reading.syntax.problems import YamlProblem, refuse
+from noetl.language.reading.syntax.problems import NotJsonError, Value, YamlProblem, refuse, resolve
 
 _TAG = re.compile(r"![^\s,\[\]{}]*")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from noetl.language.grammar.model import Construct
 from noetl.language.grammar.waits import ASSIGNEE, ESCALATION, FORM_FIELD, HUMAN_TASK, HUMAN_TASK_SPEC
 from noetl.language.reading.nodes import Mapping, Node, data
+from noetl.language.reading.numbers import duration, duration_or_moment
 from noetl.language.reading.playbook import FormFieldSyntax, HumanTaskSyntax
 from noetl.language.reading.shared_checks import (
     ReadContext,
@@ -16,7 +17,6 @@ from noetl.language.reading.shared_checks import (
     sequence,
     text,
 )
-from noetl.language.reading.waits.times import duration, duration_or_moment
 
 _CODE = "E_STEP_KEY"
 

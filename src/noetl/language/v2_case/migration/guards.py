@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from noetl.language.migrating.names import NameToken, Renames, expression, paths, renamed, template, tokens
+from noetl.base.template_names import NameToken, Renames, expression, paths, renamed, template, tokens
 from noetl.language.reading.nodes import Scalar
 
 DONE, ERROR, EXIT, ENTER = "call.done", "call.error", "step.exit", "step.enter"

@@ -6,6 +6,7 @@ result in the end.
 
 from __future__ import annotations
 
+from noetl.base.template_names import expression, template
 from noetl.language.migrating.document_editor import key_id
 from noetl.language.migrating.fragments import (
     Copier,
@@ -16,10 +17,9 @@ from noetl.language.migrating.fragments import (
     Mapped,
     Piece,
     literal,
+    task_entries,
 )
-from noetl.language.migrating.names import expression, template
 from noetl.language.migrating.notes import Notes
-from noetl.language.migrating.tasks import task_entries
 from noetl.language.reading.nodes import Mapping, Node
 from noetl.language.reading.playbook import CollectSyntax, RetrySyntax, StepSyntax, TaskSyntax
 from noetl.language.v2_case.migration.guards import joined, rename_expression

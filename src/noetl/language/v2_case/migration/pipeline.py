@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from noetl.base.template_names import Renames, template
 from noetl.language.migrating.document_editor import item_id, key_id
 from noetl.language.migrating.eval_vars import prefix
 from noetl.language.migrating.fragments import (
@@ -21,10 +22,9 @@ from noetl.language.migrating.fragments import (
     Mapped,
     from_data,
     literal,
+    task_entries,
 )
-from noetl.language.migrating.names import Renames, template
 from noetl.language.migrating.notes import Notes
-from noetl.language.migrating.tasks import task_entries
 from noetl.language.reading.playbook import CaseExit, SetVars, StepSyntax, TaskSyntax
 from noetl.language.v2_case.migration.guards import DONE, ERROR, EXIT, Guard, joined, rename_expression
 from noetl.language.v2_case.migration.retry import CallPolicy

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from noetl.base.durations import seconds
 from noetl.base.source import is_template
+from noetl.base.template_names import expression, paths, template
 from noetl.language.migrating.eval_rules import FAIL_ON_ERROR
 from noetl.language.migrating.fragments import Copier, FragmentEntry, Item, ListFragment, Literal, Mapped, literal
-from noetl.language.migrating.names import expression, paths, template
 from noetl.language.migrating.notes import Notes
 from noetl.language.reading.nodes import Mapping, Node, Scalar, data
 from noetl.language.reading.playbook import RetrySyntax, StepSyntax

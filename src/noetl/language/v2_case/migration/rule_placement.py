@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import msgspec
 
+from noetl.base.template_names import paths, template
 from noetl.language.migrating.document_editor import item_id
 from noetl.language.migrating.fragments import Copier, FragmentEntry, Item, Mapped
-from noetl.language.migrating.names import paths, template
 from noetl.language.migrating.notes import Notes
 from noetl.language.reading.nodes import Mapping
 from noetl.language.v2_case.migration.guards import (
@@ -24,10 +24,8 @@ from noetl.language.v2_case.migration.guards import (
     reads,
     rename_expression,
 )
-from noetl.language.v2_case.migration.routes import Choice, guard_of, targets_of, transition_options
-from noetl.language.v2_case.migration.rules import Looks, RuleParts, then_part
-from noetl.language.v2_case.migration.split_rules import Apart
-from noetl.language.v2_case.migration.step_rules import StepRules, after_success, template_texts
+from noetl.language.v2_case.migration.routes import Apart, Choice, guard_of, targets_of, transition_options
+from noetl.language.v2_case.migration.rules import Looks, RuleParts, StepRules, after_success, template_texts, then_part
 from noetl.language.v2_case.migration.tasks import (
     TaskNames,
     choosing_task,

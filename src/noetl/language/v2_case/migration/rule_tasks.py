@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from noetl.base.template_names import template
 from noetl.language.migrating.eval_vars import prefix
-from noetl.language.migrating.names import template
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
 from noetl.language.reading.spellings.model import Rewriting
 from noetl.language.reading.spellings.trees import (

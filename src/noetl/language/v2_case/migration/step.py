@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from noetl.language.migrating.admission import lifecycle_entry
 from noetl.language.migrating.document_editor import item_id, key_id
+from noetl.language.migrating.eval_rules import lifecycle_entry
 from noetl.language.migrating.eval_vars import prefix
 from noetl.language.migrating.fragments import (
+    KNOBS,
     CommentedEntry,
     CopiedEntry,
     Copier,
@@ -14,14 +15,13 @@ from noetl.language.migrating.fragments import (
     ListFragment,
     Literal,
     Mapped,
+    kept_as_comments,
     literal,
+    task_entries,
 )
 from noetl.language.migrating.notes import Notes
-from noetl.language.migrating.tasks import KNOBS, task_entries
-from noetl.language.migrating.unknown_keys import kept_as_comments
 from noetl.language.reading.nodes import Mapping, Scalar
 from noetl.language.reading.playbook import StepSyntax, TaskSyntax
-from noetl.language.v2_case.migration.blocks import handlers_entry, loop_entry
 from noetl.language.v2_case.migration.guards import Guard
 from noetl.language.v2_case.migration.pagination import Pages
 from noetl.language.v2_case.migration.retry import CallPolicy, is_pages
@@ -31,7 +31,9 @@ from noetl.language.v2_case.migration.rules import Looks
 from noetl.language.v2_case.migration.tasks import (
     TaskNames,
     call_name,
+    handlers_entry,
     keeping_task,
+    loop_entry,
     merged_args,
     pipeline_names,
     plain_task,

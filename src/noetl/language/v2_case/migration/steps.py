@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any
 
-from noetl.language.migrating.document_editor import item_id
-from noetl.language.migrating.fragments import Copier, FragmentEntry, Item, Literal, Mapped
-from noetl.language.migrating.names import paths
+import msgspec
+
+from noetl.base.template_names import expression, paths, template
+from noetl.language.migrating.document_editor import item_id, key_id
+from noetl.language.migrating.fragments import (
+    CopiedEntry,
+    Copier,
+    FragmentEntry,
+    Item,
+    ListFragment,
+    Literal,
+    Mapped,
+    task_entries,
+)
 from noetl.language.migrating.notes import Notes
-from noetl.language.migrating.tasks import task_entries
 from noetl.language.reading.nodes import Mapping, Node, scalars
-from noetl.language.reading.playbook import ArcSyntax, CaseExit, Playbook, StepSyntax, TaskSyntax
-from noetl.language.v2_case.migration.pipeline_step import PipelineStep
+from noetl.language.reading.playbook import ArcSyntax, CaseExit, Playbook, RetrySyntax, StepSyntax, TaskSyntax
+from noetl.language.v2_case.migration.guards import DONE, ERROR, EXIT, Guard
+from noetl.language.v2_case.migration.pipeline import CasePipeline, guard_of_rule
+from noetl.language.v2_case.migration.retry import is_pages
+from noetl.language.v2_case.migration.routes import Choice, targets_of, transition_options
+from noetl.language.v2_case.migration.rules import RuleParts
 from noetl.language.v2_case.migration.step import CaseStep
 from noetl.language.v2_case.migration.tasks import TaskNames
 
@@ -140,3 +155,147 @@ def _leads_to_end(step: Mapping) -> bool:
 
 def _roots(node: Node) -> set[str]:
     return {path[0] for scalar in scalars(node) if isinstance(scalar.value, str) for path in paths(scalar.value)}
+
+
+# A v2-case step whose rules have no simpler place in v10: its keys around the pipeline that they become.
+
+_OWN = ("response", "this", "event", "page", "_retry")  # names of v2-case that such a pipeline has no word for
+
+
+class PipelineStep(CaseStep):
+    """`obstacle` is asked first; None means that it can be written. `meets`: two tokens can be at this step at once.
+    `forks`: other tokens can be there while it runs."""
+
+    def __init__(self, *args: Any, meets: bool, forks: bool, **more: Any) -> None:
+        super().__init__(*args, forks=forks, **more)
+        self.meets, self.forks = meets, forks
+
+    def obstacle(self) -> str | None:
+        step = self.step
+        if step.case is None or self.looks.view != step.name:
+            return "there is no case"
+        if step.eval_mode == "on_event" or step.set_ctx is not None or step.on_event is not None:
+            return "it listens"
+        if any(waits is not None for waits in (step.timer, step.message, step.signal, step.human_task)):
+            return "it waits"
+        if self.call is None and step.vars is not None:
+            return "it has vars and no call"
+        if self.call is None and self.forks and not all(parts.tasks for parts in self.sorting.rules.all):
+            return "it may run no task, and has no result then, by which the results of several ends are told"
+        if not all(_is_plain_retry(retry) for retry in step.retry):
+            return "its retries repeat a success"
+        rules = self.sorting.rules.all
+        return next((found for parts in rules if (found := self._rule_obstacle(parts)) is not None), None)
+
+    def _rule_obstacle(self, parts: RuleParts) -> str | None:
+        guard, rule = parts.guard, parts.rule
+        if guard is None or rule.retry or rule.strict or rule.cache or parts.is_after_loop:
+            return "a rule retries, is strict or is asked after the loop"
+        if not guard.only(DONE, ERROR, EXIT) and guard.events is not None:
+            return "a rule asks for another event"
+        if self.call is None and rule.when is not None and not guard.only(EXIT):
+            return "a rule asks how a call went, and the step makes none"
+        exits = [action for action in rule.actions if isinstance(action, CaseExit)]
+        if len(exits) > 1 or (exits and rule.actions[-1] is not exits[0]):
+            return "something follows a transition"
+        if exits and self.step.loop is not None and (self.meets or not _is_static(exits[0])):
+            return "a rule decides per iteration, by what only the iteration knows"
+        if any(_has_policy(task) for task in parts.tasks):
+            return "a task has a policy"
+        return self._unreadable(parts, guard)
+
+    def _unreadable(self, parts: RuleParts, guard: Guard) -> str | None:
+        """A name that the rule reads, and that the pipeline or the arcs cannot."""
+        is_else = parts.rule.when is None
+        known = CasePipeline(self.step, self.call, self.call_name, (), self.copier).names(guard, is_else=is_else)
+        asked = [template(part) for part in guard.rest]
+        leads = [arc.args for arc in parts.transition.targets] if parts.transition is not None else []
+        inside = [*asked, *_texts(self._work(parts))]
+        for path in (path for text in inside for path in paths(text)):
+            covered = path[0] in known or ".".join(path[:2]) in known
+            if path[0] in _OWN and not covered:
+                return f'a rule reads "{path[0]}"'
+            if self.call is not None and path[0] == self.step.name and not self._is_told(path, guard, is_else):
+                return f'a rule reads "{path[0]}.{path[1]}"'
+        tasks = {task.name for one in self.sorting.rules.all for task in one.tasks}
+        if guard.only(ERROR) and not is_else:
+            own = {*_OWN, "result"} - {"response"}
+        else:
+            own = {"event", "page", "_retry"} if guard.only(DONE) and not is_else else {*_OWN, "result", "error"}
+        for path in (path for text in _texts(leads) for path in paths(text)):
+            if path[0] in own or path[0] in tasks:
+                return f'the args of a transition read "{path[0]}"'
+        return None
+
+    def _is_told(self, path: tuple[str, ...], guard: Guard, is_else: bool) -> bool:
+        """Whether what is read of the step itself is known, though it may be that of a failure."""
+        if is_else or guard.only(DONE) or guard.only(EXIT) or len(path) < 2:
+            return True
+        return path[1] not in ("status", "_outcome") and (path[1] != "error" or guard.only(ERROR))
+
+    def _work(self, parts: RuleParts) -> list[Node | None]:
+        tasks: list[Node | None] = [task.node for task in parts.tasks]
+        return [*tasks, *(task.inputs.get("args") for task in parts.tasks), *(one.values for one in parts.sets)]
+
+    # the parts of the step ---------------------------------------------------------------------------------------
+
+    def _placed(self) -> list[Choice]:
+        self.pipeline = CasePipeline(self.step, self.call, self.call_name, self.sorting.rules.all, self.copier)
+        self.notes.changed(self.step, "the rules of this step are written as one pipeline that jumps")
+        leading = [parts for parts in self.pipeline.all_rules if parts.transition is not None]
+        for parts in leading if self.step.loop is not None else ():
+            flag = self.pipeline.flag_of(parts)
+            self.notes.changed(parts.rule, f"ctx.{flag} tells the arcs that this rule led on in some iteration")
+        ways = [self._way(parts) for parts in leading]
+        return [*ways, *self._shortcut()]
+
+    def _way(self, parts: RuleParts) -> Choice:
+        transition, guard = parts.transition, guard_of_rule(parts)
+        assert transition is not None
+        number = self.pipeline.way_of(parts)
+        when = f"{self.looks.view}._outcome.results.{self.pipeline.labels.way}.rule == {number}"
+        copier = self.copier.with_names(self.looks.arc_names(guard))
+        targets = targets_of(transition.targets, transition_options(transition, copier), copier, self.notes)
+        if self.step.loop is not None:  # the flag is taken down with the arc, for a later visit of the step
+            flag = self.pipeline.flag_of(parts)
+            when = f"event.name == 'loop.done' and ctx.{flag}"
+            down = (FragmentEntry(flag, Literal("null")),)
+            targets = tuple(msgspec.structs.replace(target, writes=down) for target in targets)
+        return Choice(when, Guard(frozenset({f"way {number}"}), ()), targets, copier)
+
+    def _tool(self, choices: list[Choice]) -> list[FragmentEntry | CopiedEntry]:
+        origin = key_id(self.node.keys["tool"]) if "tool" in self.node else ""
+        return [FragmentEntry("tool", ListFragment(tuple(self.pipeline.items(self.notes))), origin)]
+
+    def _takes_several(self) -> bool:
+        """Iterations can take several ways, each once (V2C-23)."""
+        return self.step.loop is not None and sum(parts.transition is not None for parts in self.sorting.rules.all) > 1
+
+    def _set_ctx(self) -> list[FragmentEntry | CopiedEntry]:
+        return super()._set_ctx() if self.step.loop is not None else []
+
+
+def _is_plain_retry(retry: RetrySyntax) -> bool:
+    """Whether it only repeats errors, and fails with the last one."""
+    if is_pages(retry) or retry.on_exhausted not in (None, "fail"):
+        return False
+    if retry.when is None:
+        return True
+    inner = expression(str(retry.when.value))
+    return inner is not None and any(path[0] == "error" for path in paths(template(inner)))
+
+
+def _has_policy(task: TaskSyntax) -> bool:
+    spec = task.node.get("spec") if isinstance(task.node, Mapping) else None
+    return isinstance(spec, Mapping) and "policy" in spec
+
+
+def _is_static(transition: CaseExit) -> bool:
+    """Whether it leads to the same place, with the same args, from every iteration."""
+    nodes = [arc.args for arc in transition.targets] + [arc.spec for arc in transition.targets]
+    read = {path[0] for text in _texts([*nodes, transition.delay]) for path in paths(text)}
+    return not any(arc.template for arc in transition.targets) and read <= {"workload", "execution_id", "args"}
+
+
+def _texts(nodes: Iterable[Node | None]) -> list[str]:
+    return [str(scalar.value) for node in nodes if node is not None for scalar in scalars(node)]

@@ -7,12 +7,14 @@ a pipeline other tasks may come after it.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection
 
 from noetl.base.source import is_template
-from noetl.language.migrating.document_editor import key_id
+from noetl.base.template_names import template
+from noetl.language.migrating.document_editor import item_id, key_id
 from noetl.language.migrating.eval_vars import prefix
 from noetl.language.migrating.fragments import (
+    CopiedEntry,
     Copier,
     FragmentEntry,
     Item,
@@ -22,11 +24,10 @@ from noetl.language.migrating.fragments import (
     Piece,
     from_data,
     literal,
+    task_entries,
 )
-from noetl.language.migrating.names import template
-from noetl.language.migrating.tasks import task_entries
-from noetl.language.reading.nodes import Mapping, Node, scalars
-from noetl.language.reading.playbook import CaseRuleSyntax, RetrySyntax, StepSyntax, TaskSyntax
+from noetl.language.reading.nodes import Mapping, Node, Sequence, scalars
+from noetl.language.reading.playbook import CaseRuleSyntax, OnEvent, RetrySyntax, StepSyntax, TaskSyntax
 
 
 def call_name(step: StepSyntax) -> str:
@@ -74,7 +75,7 @@ class TaskNames:
 
 
 def plain_task(
-    copier: Copier, task: TaskSyntax, name: str, label: bool = True, policy: Sequence[FragmentEntry] = ()
+    copier: Copier, task: TaskSyntax, name: str, label: bool = True, policy: Collection[FragmentEntry] = ()
 ) -> Mapped:
     """A task of a rule or a sink in v10's form. Its args may have stood beside its tool."""
     replaced = {}
@@ -205,12 +206,12 @@ def policy_rule(
     return Item(Mapped((FragmentEntry("when", literal(template(when))), entry)))
 
 
-def policy_entry(rules: Sequence[Item]) -> FragmentEntry:
+def policy_entry(rules: Collection[Item]) -> FragmentEntry:
     """The policy of a task, as a key of its spec."""
     return FragmentEntry("policy", Mapped((FragmentEntry("rules", ListFragment(tuple(rules))),)))
 
 
-def noop_task(name: str, rules: Sequence[Item], args: object = None) -> Item:
+def noop_task(name: str, rules: Collection[Item], args: object = None) -> Item:
     """A task that does nothing but what its rules say; `args` is its result."""
     entries = [FragmentEntry("name", literal(name)), FragmentEntry("kind", Literal("noop"))]
     if isinstance(args, Literal | Mapped):
@@ -226,3 +227,57 @@ def name_of(item: Item) -> str:
     name = next(entry.value for entry in item.value.entries if isinstance(entry, FragmentEntry) and entry.key == "name")
     assert isinstance(name, Literal)
     return name.text
+
+
+# Parts of a v2-case step that only change their spelling: its loop and its event handlers.
+
+_NEW = {"in": "in", "collection": "in", "iterator": "iterator", "element": "iterator"}
+
+
+def loop_entry(copier: Copier, step: StepSyntax) -> FragmentEntry:
+    loop = step.node.values["loop"]
+    assert isinstance(loop, Mapping)
+    return FragmentEntry("loop", _loop(copier, loop), key_id(step.node.keys["loop"]))
+
+
+def _loop(copier: Copier, loop: Mapping) -> Mapped:
+    """`in` and `iterator`, and everything else under spec: `batch_size` is `max_in_flight` (C-08)."""
+    entries = [copier.renamed_entry(loop, key, new) for key, new in _NEW.items() if key in loop]
+    spec = loop.get("spec")
+    options: list[FragmentEntry] = [copier.renamed_entry(loop, "mode", "mode")] if "mode" in loop else []
+    if isinstance(spec, Mapping):
+        for key in spec.values:
+            if key == "batch_size":
+                options.append(copier.renamed_entry(spec, key, "max_in_flight"))
+            elif key != "on_error" and not (key == "mode" and options):
+                options.append(copier.renamed_entry(spec, key, key))
+    if options:
+        origin = key_id(loop.keys["spec"]) if "spec" in loop else ""
+        entries.append(FragmentEntry("spec", Mapped(tuple(options), flow=True), origin))
+    inner = loop.get("loop")
+    if isinstance(inner, Mapping):
+        entries.append(FragmentEntry("loop", _loop(copier, inner), key_id(loop.keys["loop"])))
+    return Mapped(tuple(entries), flow=copier.old.is_flow(loop))
+
+
+def handlers_entry(copier: Copier, step: StepSyntax, on_event: OnEvent) -> FragmentEntry:
+    """`on_event` with its tasks in v10's form."""
+    key = step.node.keys["on_event"]
+    block = on_event.node
+    handlers = tuple(
+        Item(_handler(copier, handler.node, handler.tasks), item_id(handler.node)) for handler in on_event.handlers
+    )
+    listed = ListFragment(handlers)
+    if isinstance(block, Sequence):
+        return FragmentEntry("on_event", listed, key_id(key))
+    assert isinstance(block, Mapping)
+    entries: list[FragmentEntry | CopiedEntry] = copier.entries(block, ("spec",))
+    entries.append(FragmentEntry("handlers", listed, key_id(block.keys["handlers"])))
+    return FragmentEntry("on_event", Mapped(tuple(entries)), key_id(key))
+
+
+def _handler(copier: Copier, node: object, tasks: tuple[object, ...]) -> Mapped:
+    assert isinstance(node, Mapping)
+    items = [Item(plain_task(copier, task, task.name or "task")) for task in tasks if isinstance(task, TaskSyntax)]
+    then = FragmentEntry("then", ListFragment(tuple(items)), key_id(node.keys["then"]))
+    return Mapped((*copier.entries(node, ("event", "when")), then))
