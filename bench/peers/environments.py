@@ -17,7 +17,7 @@ CACHE = ROOT / ".cache" / "bench-peers"
 PACKAGES = {
     "dbos": ("dbos==3.3.0",),
     "restate": ("restate-sdk[serde]", "hypercorn", "aiohttp"),
-    "dlt": ("dlt[filesystem,parquet,postgres,sql_database]==1.31.0",),
+    "dlt": ("dlt[filesystem,parquet,postgres]==1.31.0", "psycopg2-binary", "sqlalchemy>=2.0,<2.1"),
 }
 RESTATE_SERVER = "@restatedev/restate-server"
 
