@@ -142,7 +142,7 @@ class Due(StrEnum):
     ENQUEUE = "enqueue"  # a token has waited until everything was undone
 
 
-class Origin(msgspec.Struct, kw_only=True):
+class ExecutionOrigin(msgspec.Struct, kw_only=True):
     """What the execution was started as. Its first events set it; nothing changes it later."""
 
     path: str = ""
@@ -157,7 +157,7 @@ class Origin(msgspec.Struct, kw_only=True):
     compensates: str | None = None  # the execution that this one undoes
 
 
-class Lifecycle(msgspec.Struct, kw_only=True):
+class ExecutionLifecycle(msgspec.Struct, kw_only=True):
     """Whether it goes on, and how it ended."""
 
     paused: bool = False
@@ -201,7 +201,7 @@ class HeldTokens(msgspec.Struct, kw_only=True):
     deduped: dict[str, float] = {}  # when each key of an arc was last enqueued
 
 
-class OpenWaits(msgspec.Struct, kw_only=True):
+class WaitStates(msgspec.Struct, kw_only=True):
     """What must come from outside, or with time."""
 
     due_times: DueTimes = msgspec.field(default_factory=DueTimes)
@@ -227,8 +227,8 @@ class Execution(msgspec.Struct, kw_only=True):
     trace_id: str
     seq: int = 0
     last_event_id: str | None = None
-    origin: Origin = msgspec.field(default_factory=Origin)
-    lifecycle: Lifecycle = msgspec.field(default_factory=Lifecycle)
+    origin: ExecutionOrigin = msgspec.field(default_factory=ExecutionOrigin)
+    lifecycle: ExecutionLifecycle = msgspec.field(default_factory=ExecutionLifecycle)
     ctx: dict[str, Any] = {}
     written_by: dict[str, str] = {}  # the event that last wrote a key of `ctx` (SCOPE-07)
     tokens: dict[str, Token] = {}
@@ -239,7 +239,7 @@ class Execution(msgspec.Struct, kw_only=True):
     order_states: OrderStates = msgspec.field(default_factory=OrderStates)
     outputs: Outputs = msgspec.field(default_factory=Outputs)
     held: HeldTokens = msgspec.field(default_factory=HeldTokens)
-    open_waits: OpenWaits = msgspec.field(default_factory=OpenWaits)
+    open_waits: WaitStates = msgspec.field(default_factory=WaitStates)
     side_work: SideWork = msgspec.field(default_factory=SideWork)
 
     @property
