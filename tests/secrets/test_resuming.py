@@ -12,10 +12,11 @@ from noetl.events.position import Position
 from noetl.events.secret_materials import Ask, Material
 from noetl.events.steps import StepFailed
 from noetl.tools.registry import Registry
-from noetl.worker.order_run import OrderRunner
+from noetl.worker.order_run import run_order
 from tests.engine_script import net_of
 from tests.playbook_runs import Scripted
 from tests.worker.accepting_control_plane import AcceptingControlPlane
+from tests.worker.orders import order_context
 
 TEXT = """
 workload: {which: api_key}
@@ -57,18 +58,8 @@ async def resumed(control_plane: ControlPlane, tool: Scripted) -> Report:
         position=Position(task="use", visit=2, runs=1, prev=masked, results={"lookup": masked}),
     )
 
-    async def sleep(_: float) -> None: ...
-
-    runner = OrderRunner(
-        order,
-        net_of(TEXT),
-        control_plane=control_plane,
-        tools=Registry({"python": tool}),
-        clock=ManualClock(),
-        sleep=sleep,
-        worker_id="w",
-    )
-    return await runner.run()
+    tools = Registry({"python": tool})
+    return await run_order(order_context(order, net_of(TEXT), control_plane, tools, ManualClock()))
 
 
 @pytest.mark.req("TOOL-09", "WRK-04")

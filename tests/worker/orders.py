@@ -1,11 +1,21 @@
-"""An order as a worker is given it, for tests that care for little of it."""
+"""An order as a worker is given it, and where it runs it, for tests that care for little of both."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
+from noetl.base.clock import Clock
+from noetl.base.redaction import Mask
 from noetl.events.orders import Order
 from noetl.events.position import Position
+from noetl.net.net import Net
+from noetl.tools.registry import Registry
+from noetl.worker.collections import Collections
+from noetl.worker.control_plane import ControlPlane
+from noetl.worker.order_context import OrderContext, WorkerServices
+from noetl.worker.report_queue import ReportQueue
+from noetl.worker.slots import WorkerHandle
 
 
 def an_order(task: str, **other: Any) -> Order:
@@ -26,3 +36,17 @@ def an_order(task: str, **other: Any) -> Order:
         "results": {},
     }
     return Order(**{**usual, **other})
+
+
+def order_context(order: Order, net: Net, control_plane: ControlPlane, tools: Registry, clock: Clock) -> OrderContext:
+    """Where a worker runs it, with a queue of its own and without slots to lend."""
+    services = WorkerServices(
+        control_plane=control_plane,
+        post=ReportQueue(control_plane, WorkerHandle("w", lambda _: None)),
+        collections=Collections(control_plane.load),
+        tools=tools,
+        clock=clock,
+        sleep=asyncio.sleep,
+        worker_id="w",
+    )
+    return OrderContext(order, net, services, Mask())

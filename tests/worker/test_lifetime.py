@@ -13,12 +13,12 @@ from noetl.events.orders import Turn, TurnAnswer
 from noetl.events.steps import StepDone, StepFailed
 from noetl.events.tasks import TaskProcessed, TaskStarted
 from noetl.tools.registry import Registry
-from noetl.worker.order_run import OrderRunner
+from noetl.worker.order_run import run_order
 from tests.engine_script import net_of
 from tests.playbook_runs import Ran, Scripted, run_here
 from tests.stalled_timeouts import no_time_passes_until
 from tests.worker.accepting_control_plane import AcceptingControlPlane
-from tests.worker.orders import an_order
+from tests.worker.orders import an_order, order_context
 
 
 class Endless(Scripted):
@@ -118,8 +118,7 @@ def take_up(
     order = an_order("pay", lease_epoch=2, interrupted=interrupted)
     desk, tool, clock = Desk(), Scripted(pay=7), ManualClock()
     tools = Registry({"python": tool})
-    runner = OrderRunner(order, net, control_plane=desk, tools=tools, clock=clock, sleep=asyncio.sleep, worker_id="w")
-    report = asyncio.run(runner.run())
+    report = asyncio.run(run_order(order_context(order, net, desk, tools, clock)))
     return tool, desk, [timed.entry for timed in report.entries]
 
 

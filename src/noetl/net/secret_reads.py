@@ -105,7 +105,7 @@ class NetIndex:
         self.net = net
         self.steps: dict[str, Transition] = {step.name: step for step in net.transitions}
         self.names = frozenset(self.steps)
-        self.keychain_reads: dict[int, Reads] = {}  # by the id of a task, which lives as long as the net
+        self.facts: dict[str, Any] = {}  # what a worker has found out about a step, by its name
 
 
 def index_of(net: Net) -> NetIndex:

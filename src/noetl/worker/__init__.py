@@ -1,8 +1,9 @@
 """The worker: runs one order at a time per slot, and reports.
 
-`Worker` (slots) → `OrderRunner` (one order) → `PipelineRun` (tasks and policies) → `TaskRun` → tool. `ControlPlane` is
-all it knows of a server: in the same process or over HTTP. `WorkerHandle` (slots.py) is what it shares with a control
-plane in the same process: its id, its leases, the orders it runs. `ReportQueue` sends reports durably and in order.
+`Worker` (slots) → `run_order` (one order) → `PipelineRun` (tasks and policies) → `attempt` → tool. An `OrderContext`
+goes with the order, a `TaskContext` with one task run. `ControlPlane` is all it knows of a server: in the same process
+or over HTTP. `WorkerHandle` (slots.py) is what it shares with a control plane in the same process: its id, its leases,
+the orders it runs. `ReportQueue` sends reports durably and in order.
 Refuses to know: the store. A worker has no database connection and no inbound port.
 
 `v2_case_run.py` runs steps of the v2-case dialect. `heartbeat.py` and `leases.py` keep what is held; `order_context.py`

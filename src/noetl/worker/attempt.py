@@ -42,8 +42,7 @@ class InternalRetry(msgspec.Struct, frozen=True):
                 return self.delay_s
 
 
-async def always_ready() -> None:
-    """Nothing is waited for."""
+_NO_RETRY = InternalRetry()
 
 
 async def attempt(
@@ -54,7 +53,7 @@ async def attempt(
     clock: Clock,
     sleep: Sleep,
     trace_id: str,
-    ready: Ready = always_ready,
+    ready: Ready | None = None,
 ) -> Outcome:
     """Run the tool once, with its internal retries, and say how it ended. `ready` is awaited right before each try;
     what it raises comes out, and the tool is not run."""
@@ -64,7 +63,8 @@ async def attempt(
         retry = internal_retry(context.spec.get("retry"))
         while True:
             tries += 1
-            await ready()
+            if ready is not None:
+                await ready()
             found = await _once(tool, inputs, context)
             if isinstance(found, ToolResult) or tries >= retry.attempts:
                 break
@@ -84,17 +84,18 @@ async def attempt(
 
 
 async def _once(tool: Tool, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult | ToolError:
+    clock: asyncio.Timeout | None = None
     limit_s = None if getattr(tool, "waits", False) else timeout_s(context.spec.get("timeout"))
-    clock = asyncio.timeout(limit_s)
     try:
         if getattr(tool, "is_instant", False):
             return await tool.run(inputs, context)  # it awaits nothing, so no timer could end it
+        clock = asyncio.timeout(limit_s)
         async with clock:
             return await tool.run(inputs, context)
     except ToolError as problem:
         return problem
     except TimeoutError as problem:
-        if clock.expired():
+        if clock is not None and clock.expired():
             return ToolError("timeout", f"the task took longer than {limit_s:g} s", retryable=True)
         return _unexpected(problem)
     except Exception as problem:  # a tool's exceptions never escape (OUT-05)
@@ -158,7 +159,7 @@ def timeout_s(written: Any) -> float | None:
 def internal_retry(written: Any) -> InternalRetry:
     """`spec.retry` as a count or as {attempts, delay, backoff}. ValueError for anything else."""
     if written is None:
-        return InternalRetry()
+        return _NO_RETRY
     if isinstance(written, int) and not isinstance(written, bool):
         return InternalRetry(max(written, 1))
     if isinstance(written, dict):

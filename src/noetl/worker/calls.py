@@ -3,14 +3,15 @@ meanwhile."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from noetl.base.errors import ToolError
 from noetl.events.calls import PlaybookCall, PlaybookCallResult
-from noetl.events.orders import Order
-from noetl.worker.control_plane import ControlPlane
+
+if TYPE_CHECKING:
+    from noetl.worker.order_context import OrderContext
 
 Lend = Callable[[], AbstractAsyncContextManager[None]]  # while it is entered, the slot works on something else
 
@@ -21,29 +22,19 @@ def keep_slot() -> AbstractAsyncContextManager[None]:
 
 
 class TaskCalls:
-    """`secret` tells whether plain data holds a secret: a payload is recorded, so none may be in it (KEY-06). `flush`
-    returns once what the order has told so far is durable."""
+    """The children of one task run (`tools.contract.Playbooks`)."""
 
-    def __init__(
-        self,
-        order: Order,
-        task_run_id: str,
-        control_plane: ControlPlane,
-        lend: Lend,
-        secret: Callable[[Any], bool],
-        *,
-        worker_id: str,
-        flush: Callable[[], Awaitable[None]],
-    ) -> None:
-        self._order, self._task_run_id, self._worker_id, self._flush = order, task_run_id, worker_id, flush
-        self._control_plane, self._lend, self._secret = control_plane, lend, secret
+    __slots__ = ("_called", "_place", "_task_run_id")
+
+    def __init__(self, place: OrderContext, task_run_id: str) -> None:
+        self._place, self._task_run_id = place, task_run_id
         self._called: PlaybookCall | None = None
 
     async def call(
         self, path: str, *, version: str | None, payload: dict[str, Any], return_step: str | None, wait: bool
     ) -> PlaybookCallResult:
         """Start the child, or find it again, and wait for its end if `wait`."""
-        if self._secret([path, version, payload]):
+        if self._place.writer.holds_secret([path, version, payload]):  # a payload is recorded (KEY-06)
             raise ToolError(
                 "playbook.failed",
                 "args hold a secret, and what a child is started with is recorded: "
@@ -58,21 +49,21 @@ class TaskCalls:
 
     async def _ask(self, **wanted: Any) -> PlaybookCallResult:
         """Under the order's lease; the slot is lent for as long as somebody waits."""
-        await self._flush()  # the server looks which task the order stands at, before it starts anything for it
-        order = self._order
+        place, order = self._place, self._place.order
+        await place.flush()  # the server looks which task the order stands at, before it starts anything for it
         self._called = call = PlaybookCall(
             execution_id=order.execution_id,
             step_run_id=order.step_run_id,
             order_id=order.order_id,
-            worker_id=self._worker_id,
+            worker_id=place.worker_id,
             lease_epoch=order.lease_epoch,
             task_run_id=self._task_run_id,
             **wanted,
         )
-        async with self._lend() if call.wait else keep_slot():
-            return await self._control_plane.call(call)
+        async with place.lend() if call.wait else keep_slot():
+            return await place.control_plane.call(call)
 
     async def give_up(self, reason: str) -> None:
         """Nobody waits for the child any more: it is cancelled."""
         if self._called is not None:
-            await self._control_plane.give_up(self._called, reason)
+            await self._place.control_plane.give_up(self._called, reason)

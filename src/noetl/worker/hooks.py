@@ -19,7 +19,7 @@ from noetl.net.task import Directive, Task
 
 if TYPE_CHECKING:
     from noetl.worker.pipeline_run import PipelineRun
-    from noetl.worker.task_run import TaskRun
+    from noetl.worker.task_context import TaskContext
 
 
 def has_hooks(task: Task) -> bool:
@@ -27,7 +27,7 @@ def has_hooks(task: Task) -> bool:
     return policy is not None and bool(policy.before or policy.after or policy.finally_)
 
 
-async def with_hooks(pipeline: PipelineRun, run: TaskRun, following: str | None) -> TaskProcessed:
+async def with_hooks(pipeline: PipelineRun, run: TaskContext) -> TaskProcessed:
     """Run the task among its hooks. A retry does not leave the task, so `finally` waits for what comes of it."""
     policy = run.task.policy
     assert policy is not None
@@ -35,7 +35,7 @@ async def with_hooks(pipeline: PipelineRun, run: TaskRun, following: str | None)
     processed: TaskProcessed | None = None
     try:
         await hooks.each("before", policy.before)
-        processed = await pipeline.judged(run.at(hooks.position), following)
+        processed = await pipeline.judged(run.at(hooks.position))
         hooks.outcome = processed.outcome
         await hooks.each("after", policy.after)
         return processed
@@ -47,7 +47,7 @@ async def with_hooks(pipeline: PipelineRun, run: TaskRun, following: str | None)
 class _Hooks:
     """The hooks of one task run. `position` has their results; it is nobody else's."""
 
-    def __init__(self, pipeline: PipelineRun, run: TaskRun) -> None:
+    def __init__(self, pipeline: PipelineRun, run: TaskContext) -> None:
         self._pipeline, self._run = pipeline, run
         self.position = run.position
         self.outcome: Outcome | None = None

@@ -74,7 +74,7 @@ class RangeRun:
             await self._iteration(index, item)
             if not self._waiting:
                 return  # the last ones leave with the end of the order
-            if not self._place.only_noop or self._place.is_full:
+            if not self._place.facts.only_noop or self._place.is_full:
                 await self._place.flush()
             if self._its.path in self._place.journal.stopped:
                 raise _Stop

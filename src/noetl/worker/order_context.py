@@ -5,20 +5,26 @@ from __future__ import annotations
 from functools import cached_property
 from itertools import pairwise
 
+import msgspec
+
 from noetl.base.clock import Clock
 from noetl.base.redaction import Mask
 from noetl.engine.pipeline.limits import max_payload_bytes
 from noetl.engine.pipeline.noop import KIND as NOOP
+from noetl.engine.pipeline.preparation import Prepared, plain_inputs
 from noetl.engine.pipeline.progress import MAX_TASK_RUNS
+from noetl.engine.v2_case.port import has_rules
 from noetl.events.orders import Order, ReportResult
+from noetl.net.names import known_names
 from noetl.net.net import Net
-from noetl.net.secret_reads import index_of
+from noetl.net.secret_reads import Reads, index_of, keychain_reads
 from noetl.net.task import Task
 from noetl.net.tasks import tasks_of
 from noetl.tools.registry import Registry
 from noetl.worker.attempt import Sleep
 from noetl.worker.calls import Lend, keep_slot
 from noetl.worker.cancelled_orders import Begun
+from noetl.worker.collections import Collections
 from noetl.worker.control_plane import ControlPlane
 from noetl.worker.journal import Journal, LeaseLost
 from noetl.worker.leases import HeldLeases
@@ -28,44 +34,87 @@ from noetl.worker.report_writer import ReportWriter
 from noetl.worker.secret_store import SecretStore
 from noetl.worker.side_runs import part_of
 
+_NO_TEMPLATES = Prepared()
+
+
+class WorkerServices(msgspec.Struct, frozen=True, kw_only=True):
+    """What all orders of a worker share, made once."""
+
+    control_plane: ControlPlane
+    post: ReportQueue
+    collections: Collections
+    tools: Registry
+    clock: Clock
+    sleep: Sleep
+    worker_id: str
+    lend: Lend = keep_slot  # a task that only waits lends its slot
+    leases: HeldLeases | None = None
+    output: OutputSender | None = None  # takes what tasks print, where somebody can look
+
+
+class StepFacts:
+    """What a worker asks of a step for every order of it, found once for each net."""
+
+    def __init__(self, net: Net, name: str) -> None:
+        self.step = index_of(net).steps[name]
+        self.has_rules = has_rules(self.step)
+        self.tasks = _with_following(self.step.tasks)
+        self.only_noop = all(task.kind == NOOP for task in tasks_of(self.step))
+        self.max_task_runs = int(net.executor.limits.get("max_task_runs", MAX_TASK_RUNS))
+        self.max_payload_bytes = max_payload_bytes(net)
+        self.known_names = known_names(net)
+        # By the id of a task, which lives as long as the net.
+        self._reads: dict[int, Reads] = {}
+        self._plain: dict[int, Prepared | None] = {}
+
+    def keychain_reads(self, task: Task) -> Reads:
+        """What the task reads of the keychain."""
+        reads = self._reads.get(id(task))
+        if reads is None:
+            reads = self._reads[id(task)] = keychain_reads(task)
+        return reads
+
+    def plain_inputs(self, task: Task, tools: Registry) -> Prepared | None:
+        """The inputs of a task whose author wrote no template, as they are. ToolError as from `tools`."""
+        plain = self._plain.get(id(task), _NO_TEMPLATES)
+        if plain is _NO_TEMPLATES:
+            plain = self._plain[id(task)] = plain_inputs(task, tools.bound_inputs(task.kind))
+        return plain
+
+
+def facts_of(net: Net, step: str) -> StepFacts:
+    known = index_of(net).facts
+    found: StepFacts | None = known.get(step)
+    if found is None:
+        found = known[step] = StepFacts(net, step)
+    return found
+
 
 class OrderContext:
-    def __init__(
-        self,
-        order: Order,
-        net: Net,
-        *,
-        control_plane: ControlPlane,
-        post: ReportQueue,
-        tools: Registry,
-        clock: Clock,
-        sleep: Sleep,
-        worker_id: str,
-        mask: Mask,
-        lend: Lend = keep_slot,
-        leases: HeldLeases | None = None,
-        output: OutputSender | None = None,
-    ) -> None:
-        self.order, self.net, self.worker_id, self.lend = order, net, worker_id, lend
-        self.output, self.mask = output, mask
-        self.control_plane, self.tools, self.clock, self.sleep = control_plane, tools, clock, sleep
-        index = index_of(net)
-        self.step = index.steps[order.step]
-        self.max_task_runs = int(net.executor.limits.get("max_task_runs", MAX_TASK_RUNS))
-        self.writer = ReportWriter(
-            mask, max_payload_bytes(net), lambda value: control_plane.keep(value, order.execution_id)
-        )
-        self.safe = SecretStore(order, net, control_plane, mask, clock=clock, worker_id=worker_id)
-        self.journal = Journal(order, clock, worker_id)
-        self.steps = index.names
+    """`unwanted` is what tools have begun elsewhere, and not seen the end of."""
+
+    def __init__(self, order: Order, net: Net, services: WorkerServices, mask: Mask) -> None:
+        self.order, self.net, self.mask, self.collections = order, net, mask, services.collections
+        self.worker_id, self.lend, self.output = services.worker_id, services.lend, services.output
+        self.control_plane, self.tools = services.control_plane, services.tools
+        self.clock, self.sleep = services.clock, services.sleep
+        self.facts = facts_of(net, order.step)
+        self.step = self.facts.step
+        self.writer = ReportWriter(mask, self.facts.max_payload_bytes, services.control_plane, order.execution_id)
+        self.journal = Journal(order, services.clock, services.worker_id)
         self.unwanted: Begun = {}
-        self._post, self._leases = post, leases
-        self._tasks = _with_following(part_of(self.step, order))
+        self._post, self._leases = services.post, services.leases
+        # A side run has tasks of its own, and its task may be made for this order alone.
+        self._tasks = self.facts.tasks if order.side_run is None else _with_following(part_of(self.step, order))
 
     @cached_property
-    def only_noop(self) -> bool:
-        """Whether no task of the step does anything."""
-        return all(task.kind == NOOP for task in tasks_of(self.step))
+    def safe(self) -> SecretStore:
+        """Its secrets; most orders have none."""
+        return SecretStore(self.order, self.net, self.control_plane, self.mask, self.clock, self.worker_id)
+
+    @property
+    def steps(self) -> frozenset[str]:
+        return index_of(self.net).names
 
     def task(self, name: str) -> tuple[Task, str | None]:
         """A task of the pipeline, and the one that follows it."""

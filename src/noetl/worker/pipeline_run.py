@@ -7,7 +7,7 @@ The plumbing around the pure pipeline: it runs tools, waits out delays and write
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -40,8 +40,9 @@ from noetl.worker.lifetime import alive
 from noetl.worker.order_context import OrderContext
 from noetl.worker.schemas import conforming
 from noetl.worker.secret_recovery import looked_up_names, recalled
+from noetl.worker.secret_store import no_credentials
 from noetl.worker.side_runs import PLAYBOOK
-from noetl.worker.task_run import TaskRun
+from noetl.worker.task_context import TaskContext, ToolNames
 
 Ended = StepDone | StepFailed | CaseWaiting
 
@@ -67,55 +68,73 @@ class PipelineRun:
 
     async def to_end(self, position: Position) -> Ended:
         """Run from `position` to the end, and say how it ended."""
+        place = self._place
         try:
-            position = await recalled(self._place.step, position, self._looked_up)
+            if position.results:  # else it begins here
+                position = await recalled(place.step, position, self._looked_up)
         except (TemplateError, ToolError) as problem:
             error = Error(kind=problem.kind, message=problem.message)
-            return self._place.writer.ended(StepFailed(error=error))
-        while True:
-            end = await self._next(position)
-            if not isinstance(end, Position):
-                return self._place.writer.ended(end)
-            position = end
+            return place.writer.ended(StepFailed(error=error))
+        while position.task is not None:
+            if error_ := over_budget(position, place.facts.max_task_runs):
+                return place.writer.ended(StepFailed(error=error_))
+            if position.not_before or place.journal.paused:
+                await self._wait(position)
+            run = self._begun(position)
+            processed = await (with_hooks(self, run) if has_hooks(run.task) else self.judged(run))
+            recorded, own = place.writer.processed(processed)
+            at = place.journal.add(recorded)
+            self._write(recorded.decision)
+            position = self.position = after(position, own, at)
+            if (end := self._ending(position, own.decision)) is not None:
+                return place.writer.ended(end)
+            if run.task.kind != NOOP:
+                await place.flush()  # durable before the next task starts
+                if place.journal.stopped and self._path in place.journal.stopped:
+                    raise IterationStopped
+        return place.writer.ended(self._end(position))
 
-    async def _looked_up(self, task: Task, position: Position) -> Any:
-        """What a `secrets` task gives, without recording that it ran again."""
+    async def _wait(self, position: Position) -> None:
+        """Until the delay of a retry is over, and the execution goes on."""
         place, now = self._place, self._place.clock.now()
-        around = inside(task, await place.safe.scope_with_secrets(task, self.around), position, now=now)
-        scope = task_scope(around, position, task)
-        prepared = prepare(task, scope, now=now, bound=place.tools.bound_inputs(task.kind))
-        credentials = await place.safe.credentials(prepared.inputs)
-        context = self.task_run(task, position).context(prepared.spec, scope, credentials)
-        return (await place.tools.tool(task.kind).run(prepared.inputs, context)).result
-
-    def task_run(self, task: Task, position: Position, run_id: str | None = None) -> TaskRun:
-        run_id = run_id or task_run_id(self._place.order.step_run_id, position, self._path)
-        return TaskRun(self._place, task, position, run_id, self._path, self.calls_as)
-
-    async def _next(self, position: Position) -> Position | Ended:
-        """Run the task at `position`: the next position, or how the pipeline ends."""
-        place = self._place
-        if position.task is None:
-            return self._end(position)
-        if error := over_budget(position, place.max_task_runs):
-            return StepFailed(error=error)
-        if position.not_before > (now := place.clock.now()):
+        if position.not_before > now:
             async with alive(place.order.expiries, now):
                 await place.sleep(position.not_before - now)
         if place.journal.paused:
             async with alive(place.order.expiries, now):
                 await place.until_resumed()
+
+    def _begun(self, position: Position) -> TaskContext:
+        """The run of the task at `position`, whose start is told."""
         task, following = self._task(position)
-        processed, own = place.writer.processed(await self._processed(task, following, position))
-        at = place.journal.add(processed)
-        self._write(processed.decision)
-        position = self.position = after(position, own, at)
-        end = self._ending(position, own.decision)
-        if end is None and task.kind != NOOP:
-            await place.flush()  # durable before the next task starts
-            if place.journal.stopped and self._path in place.journal.stopped:
-                raise IterationStopped
-        return position if end is None else end
+        run = self.task_run(task, position, following=following)
+        if self.around.vars_in_ctx:
+            self._starting = run.started()  # v2-case tells the rendered args with it (V2C-26)
+        else:
+            self._place.journal.add(run.started())
+        self._deferred = False
+        return run
+
+    async def _looked_up(self, task: Task, position: Position) -> Any:
+        """What a `secrets` task gives, without recording that it ran again."""
+        place, now = self._place, self._place.clock.now()
+        around = inside(task, await self._with_keychain(task), position, now=now)
+        names = ToolNames(around, position, task)
+        prepared = prepare(task, names.scope, now=now, bound=place.tools.bound_inputs(task.kind))
+        credentials = await place.safe.credentials(prepared.inputs)
+        context = self.task_run(task, position).for_tool(prepared.spec, names, credentials)
+        return (await place.tools.tool(task.kind).run(prepared.inputs, context)).result
+
+    async def _with_keychain(self, task: Task) -> PipelineScope:
+        """The surroundings with what the task reads of the keychain."""
+        place, reads = self._place, self._place.facts.keychain_reads(task)
+        return await place.safe.scope_with_secrets(reads, self.around) if reads else self.around
+
+    def task_run(
+        self, task: Task, position: Position, run_id: str | None = None, *, following: str | None = None
+    ) -> TaskContext:
+        run_id = run_id or task_run_id(self._place.order.step_run_id, position, self._path)
+        return TaskContext(self._place, task, position, run_id, self._path, following=following, calls_as=self.calls_as)
 
     # what a case run does in its own way
 
@@ -152,24 +171,14 @@ class PipelineRun:
             vars_ = written(self.around.vars or {}, decision.set_vars)
             self.around = msgspec.structs.replace(self.around, vars=vars_)
 
-    async def _processed(self, task: Task, following: str | None, position: Position) -> TaskProcessed:
-        run = self.task_run(task, position)
-        if self.around.vars_in_ctx:
-            self._starting = run.started()  # v2-case tells the rendered args with it (V2C-26)
-        else:
-            self._place.journal.add(run.started())
-        self._deferred = False
-        if has_hooks(task):
-            return await with_hooks(self, run, following)
-        return await self.judged(run, following)
-
     def for_hook(self, names: dict[str, Any]) -> PipelineRun:
         """For a hook, which runs even when the time of the step run is over (POL-13); `names` are its own."""
         run = PipelineRun(self._place, with_names(self.around, **names) if names else self.around)
         run._expiries = {}
         return run
 
-    async def judged(self, run: TaskRun, following: str | None) -> TaskProcessed:
+    async def judged(self, run: TaskContext) -> TaskProcessed:
+        """The task run to its outcome, and what its policy makes of that."""
         task, position = run.task, run.position
         around, prepared, outcome = await self.outcome(run)
         if not self._deferred:
@@ -177,12 +186,12 @@ class PipelineRun:
         decision = self._judge(
             PolicyRun(
                 task=task,
-                following=following,
+                following=run.following,
                 position=position,
                 task_run_id=run.run_id,
                 outcome=outcome,
                 scope=_NOBODYS if task.policy is None else task_scope(around, position, task, outcome=outcome),
-                now=self._place.clock.now(),
+                now=outcome.meta.finished_at,
             )
         )
         return TaskProcessed(
@@ -199,20 +208,16 @@ class PipelineRun:
             origin=task.origin,
         )
 
-    async def outcome(self, run: TaskRun) -> tuple[PipelineScope, Prepared, Outcome]:
+    async def outcome(self, run: TaskContext) -> tuple[PipelineScope, Prepared, Outcome]:
         """The outcome of one task run, and what its policy may read besides."""
         place, around, prepared, task, position = self._place, self.around, Prepared(), run.task, run.position
         now = place.clock.now()
         try:
-            around = inside(
-                task, self._named(await place.safe.scope_with_secrets(task, around), position), position, now=now
-            )
-            scope = task_scope(around, position, task)
-            bound = place.tools.bound_inputs(task.kind)
-            secrets = looked_up_names(place.step, position) if takes_sql(task, bound) else ()
-            prepared = prepare(task, scope, now=now, bound=bound, over=self._over(position), secrets=secrets)
+            around = inside(task, self._named(await self._with_keychain(task), position), position, now=now)
+            names = ToolNames(around, position, task)
+            prepared = self._prepared(run, names, now)
             tool = place.tools.tool(task.kind)
-            credentials = await place.safe.credentials(prepared.inputs)
+            credentials = await place.safe.credentials(prepared.inputs) if prepared.inputs else no_credentials
         except (TemplateError, ToolError) as problem:  # in an input: an ordinary error outcome (TPL-09)
             self._tell_start({})
             return around, prepared, run.not_run(now, problem)
@@ -226,23 +231,23 @@ class PipelineRun:
         if self._deferred and task.kind != PLAYBOOK:  # a playbook is begun here, and waited for beside (O-08)
             return around, prepared, run.accepted(now)
         if task.kind == NOOP:  # over before anybody could be told, or its time
-            context = run.context(prepared.spec, scope, credentials)
-            return around, prepared, await self._attempted(tool, prepared, context)
+            context = run.for_tool(prepared.spec, names, credentials)
+            return around, prepared, await self._attempt(tool, prepared, context)
         crash_point("worker.before_tool", place.order.step)
         output = run.live_output()
-        context = run.context(prepared.spec, scope, credentials, output)
+        context = run.for_tool(prepared.spec, names, credentials, output)
         try:
             async with self._told_soon(), alive(self._expiries, place.clock.now()):
-                outcome = await self._attempted(tool, prepared, context)
+                outcome = await self._attempt(tool, prepared, context)
         finally:
             if output is not None:
                 output.end()
         crash_point("worker.after_effect", place.order.step)
         return around, prepared, outcome
 
-    async def _attempted(self, tool: Tool, prepared: Prepared, context: ToolContext) -> Outcome:
+    def _attempt(self, tool: Tool, prepared: Prepared, context: ToolContext) -> Awaitable[Outcome]:
         place = self._place
-        return await attempt(
+        return attempt(
             tool,
             prepared.inputs,
             context,
@@ -251,6 +256,16 @@ class PipelineRun:
             trace_id=place.order.trace_id,
             ready=place.confirm_lease,
         )
+
+    def _prepared(self, run: TaskContext, names: ToolNames, now: float) -> Prepared:
+        """The task's inputs and spec. TemplateError or ToolError where there are none."""
+        place, task, over = self._place, run.task, self._over(run.position)
+        plain = place.facts.plain_inputs(task, place.tools)
+        if plain is not None and not over:
+            return Prepared(inputs=plain.inputs.copy(), spec=plain.spec.copy())
+        bound = place.tools.bound_inputs(task.kind)
+        secrets = looked_up_names(place.step, run.position) if takes_sql(task, bound) else ()
+        return prepare(task, names.scope, now=now, bound=bound, over=over, secrets=secrets)
 
     def _tell_start(self, inputs: dict[str, Any]) -> None:
         if self._starting is not None:

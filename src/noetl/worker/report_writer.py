@@ -6,7 +6,6 @@ The pipeline itself goes on with what the tool really gave: a task may use the s
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from noetl.base.errors import ToolError
@@ -18,11 +17,16 @@ from noetl.events.masking import Record, masked, with_changes
 from noetl.events.references import Reference
 from noetl.events.steps import StepDone, StepFailed
 from noetl.events.tasks import TaskProcessed, TaskStarted
+from noetl.worker.control_plane import ControlPlane
 
 
 class ReportWriter:
-    def __init__(self, mask: Mask, max_payload_bytes: int, keep: Callable[[Any], Reference]) -> None:
-        self._mask, self._max_payload_bytes, self._keep_as_is = mask, max_payload_bytes, keep
+    def __init__(self, mask: Mask, max_payload_bytes: int, control_plane: ControlPlane, execution_id: str) -> None:
+        self._mask, self._max_payload_bytes = mask, max_payload_bytes
+        self._control_plane, self._execution_id = control_plane, execution_id
+
+    def _keep_as_is(self, value: Any) -> Reference:
+        return self._control_plane.keep(value, self._execution_id)
 
     def keep(self, value: Any) -> Reference:
         """Store a value for a tool; it leaves the worker like any other. ToolError `result.too_large`."""

@@ -18,8 +18,7 @@ from noetl.engine.pipeline.pipeline_scope import KeychainView, PipelineScope
 from noetl.events.orders import Order
 from noetl.events.secret_materials import Ask, Material, secrets_in
 from noetl.net.net import Net
-from noetl.net.secret_reads import auths_in, credential_name, index_of, keychain_reads
-from noetl.net.task import Task
+from noetl.net.secret_reads import Reads, auths_in, credential_name
 from noetl.worker.control_plane import ControlPlane
 
 UNRESOLVED = "keychain.unresolved"
@@ -29,21 +28,15 @@ Credentials = Callable[[str], Mapping[str, Any]]
 
 class SecretStore:
     def __init__(
-        self, order: Order, net: Net, control_plane: ControlPlane, mask: Mask, *, clock: Clock, worker_id: str
+        self, order: Order, net: Net, control_plane: ControlPlane, mask: Mask, clock: Clock, worker_id: str
     ) -> None:
         self._order, self._control_plane, self._mask = order, control_plane, mask
         self._clock, self._worker_id = clock, worker_id
         self._declared = [entry.name for entry in net.keychain]
-        self._reads = index_of(net).keychain_reads
         self._held: dict[str, Material] = {}
 
-    async def scope_with_secrets(self, task: Task, around: PipelineScope) -> PipelineScope:
-        """The surroundings with what the task reads of the keychain. ToolError when an entry does not resolve."""
-        reads = self._reads.get(id(task))
-        if reads is None:
-            reads = self._reads[id(task)] = keychain_reads(task)
-        if not reads:
-            return around
+    async def scope_with_secrets(self, reads: Reads, around: PipelineScope) -> PipelineScope:
+        """The surroundings with what a task reads of the keychain. ToolError when an entry does not resolve."""
         names = self._declared if reads.everything else [name for name in self._declared if name in reads.names]
         materials = {name: await self._material(name) for name in names}
         return msgspec.structs.replace(around, keychain=KeychainView(materials))
@@ -61,7 +54,7 @@ class SecretStore:
                 found[name] = await self._credential(name)
 
         def resolve(name: str) -> Mapping[str, Any]:
-            material = found.get(name) or ToolError(UNRESOLVED, f'the credential "{name}" is not named by this task')
+            material = found.get(name) or _not_named(name)
             if isinstance(material, ToolError):
                 raise material
             return material.fields
@@ -73,10 +66,6 @@ class SecretStore:
             return await self._material(name)
         except ToolError as problem:
             return problem
-
-    def secret_source(self, renewed: Callable[[str], None]) -> SecretSource:
-        """What a tool asks for secrets; `renewed` is told which entry was."""
-        return SecretSource(self, renewed)
 
     async def looked_up(self, name: str, kind: str, lookup: dict[str, Any]) -> Material:
         return await self._requested_material(name, kind=kind, lookup=lookup)
@@ -106,18 +95,10 @@ class SecretStore:
         return material
 
 
-class SecretSource:
-    """The secrets of one task run (`tools.contract.Secrets`)."""
+def no_credentials(name: str) -> Mapping[str, Any]:
+    """Of a task whose inputs name none."""
+    raise _not_named(name)
 
-    def __init__(self, safe: SecretStore, renewed: Callable[[str], None]) -> None:
-        self._safe, self._renewed = safe, renewed
-        self._told: set[str] = set()
 
-    async def get(self, name: str, *, kind: str = "", lookup: dict[str, Any] | None = None) -> dict[str, Any]:
-        return (await self._safe.looked_up(name, kind, lookup or {})).fields
-
-    async def renew(self, name: str) -> None:
-        await self._safe.renew(name)
-        if name not in self._told:
-            self._told.add(name)
-            self._renewed(name)
+def _not_named(name: str) -> ToolError:
+    return ToolError(UNRESOLVED, f'the credential "{name}" is not named by this task')

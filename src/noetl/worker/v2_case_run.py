@@ -13,7 +13,7 @@ from noetl.engine.pipeline.policy import PolicyRun
 from noetl.engine.pipeline.progress import entered
 from noetl.engine.v2_case.decision import decided
 from noetl.engine.v2_case.names import input_names, next_task, step_result
-from noetl.engine.v2_case.parts import CALL, has_rules
+from noetl.engine.v2_case.parts import CALL
 from noetl.engine.v2_case.position import CaseSite
 from noetl.engine.v2_case.walk import CaseWalk
 from noetl.events.case_runs import CaseStarted, CaseWaiting
@@ -28,7 +28,7 @@ from noetl.worker.pipeline_run import Ended, PipelineRun
 
 def run_of(place: OrderContext, around: PipelineScope, *, interrupted: bool) -> PipelineRun:
     """How a step run or an iteration of this step is run."""
-    kind = CaseRun if has_rules(place.step) else PipelineRun
+    kind = CaseRun if place.facts.has_rules else PipelineRun
     return kind(place, around, interrupted=interrupted)
 
 

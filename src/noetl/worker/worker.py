@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any
 
 from noetl.base.clock import Clock
@@ -19,16 +19,18 @@ from noetl.store.wakeups.contract import Wakeups
 from noetl.tools.registry import Registry
 from noetl.worker.attempt import Sleep
 from noetl.worker.calls import keep_slot
-from noetl.worker.cancelled_orders import CancelledOrders
+from noetl.worker.cancelled_orders import Begun, CancelledOrders
 from noetl.worker.collections import Collections
 from noetl.worker.control_plane import ControlPlane
 from noetl.worker.journal import LeaseLost
 from noetl.worker.live_output import OutputSender
-from noetl.worker.order_run import OrderRunner
+from noetl.worker.order_context import OrderContext, WorkerServices
+from noetl.worker.order_run import run_order
 from noetl.worker.report_queue import EVERY_POOL, MOST_PENDING, ReportQueue, Settle
 from noetl.worker.slots import Slots, WorkerHandle
 
 _MOST_EXECUTIONS = 1_000
+_NOTHING_BEGUN: Begun = {}
 
 
 class Masks:
@@ -81,13 +83,23 @@ class Worker:
         output: OutputSender | None = None,
     ) -> None:
         self._control_plane, self._dispatch, self._tools = control_plane, dispatch, tools
-        self._clock, self._sleep = clock, sleep
         self._handle, self._leases, self._slots = handle, handle.leases, slots
         self._beats_itself, self._prepare, self._mask_of = not beats_elsewhere, prepare, mask_of or Masks().of
         self._post = ReportQueue(control_plane, handle, pools, settle, most_pending)
-        self._collections = Collections(control_plane.load)
         self._unwanted = CancelledOrders(control_plane, handle.worker_id)
         self._output = output
+        self._services = WorkerServices(
+            control_plane=control_plane,
+            post=self._post,
+            collections=Collections(control_plane.load),
+            tools=tools,
+            clock=clock,
+            sleep=sleep,
+            worker_id=handle.worker_id,
+            lend=self._extra_slot,
+            leases=handle.leases,
+            output=output,
+        )
         self._at_work: Slots | None = None
         self._is_draining = False
 
@@ -125,6 +137,9 @@ class Worker:
         if end is not None:
             await self._post.hand_in(end)
 
+    def _extra_slot(self) -> AbstractAsyncContextManager[None]:
+        return self._at_work.extra_slot() if self._at_work is not None else keep_slot()
+
     def drain(self) -> None:
         """Take no more orders; `serve` returns when those at hand are done and reported."""
         self._is_draining = True
@@ -139,12 +154,24 @@ class Worker:
         assert slot is not None
         crash_point("worker.claimed", order.step)
         self._handle.begin(order, slot)
+        report, begun = None, _NOTHING_BEGUN
         try:
-            report = await self._to_end(order)
+            net = await self._control_plane.net(order.net_hash)
+            if self._prepare is not None:
+                await self._prepare(order)
+            place = OrderContext(order, net, self._services, await self._mask_of(order.execution_id))
+            begun = place.unwanted
+            try:
+                report = await run_order(place)
+            except LeaseLost as lost:
+                self._unwanted.end(order, begun, ReportResult(str(lost)))
+            begun = _NOTHING_BEGUN
             await self._hear_stop(order, slot)
         except asyncio.CancelledError:
-            if self._handle.is_stopped(order) and slot.uncancel() == 0:
-                return None  # nobody wants the order any more; the slot goes on
+            if self._handle.is_stopped(order):
+                self._unwanted.end(order, begun)
+                if slot.uncancel() == 0:
+                    return None  # nobody wants the order any more; the slot goes on
             raise
         finally:
             self._handle.end(order, slot)
@@ -157,35 +184,6 @@ class Worker:
         if self._handle.is_stopped(order) or slot.cancelling():
             await asyncio.sleep(0)  # if it is yet to be raised, it is raised here
             raise asyncio.CancelledError
-
-    async def _to_end(self, order: Order) -> Report | None:
-        net = await self._control_plane.net(order.net_hash)
-        if self._prepare is not None:
-            await self._prepare(order)
-        runner = OrderRunner(
-            order,
-            net,
-            control_plane=self._control_plane,
-            post=self._post,
-            collections=self._collections,
-            tools=self._tools,
-            clock=self._clock,
-            sleep=self._sleep,
-            worker_id=self._handle.worker_id,
-            mask=await self._mask_of(order.execution_id),
-            lend=self._at_work.extra_slot if self._at_work is not None else keep_slot,
-            leases=self._leases,
-            output=self._output,
-        )
-        try:
-            return await runner.run()
-        except LeaseLost as lost:
-            self._unwanted.end(order, runner.begun, ReportResult(str(lost)))
-            return None
-        except asyncio.CancelledError:
-            if self._handle.is_stopped(order):
-                self._unwanted.end(order, runner.begun)
-            raise
 
     async def _heartbeat(self) -> None:
         """Prolong what is held; stop what is not ours any more."""

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from noetl.base.errors import ToolError
+from noetl.base.source import is_template
 from noetl.engine.pipeline.patches import overlaid
 from noetl.engine.pipeline.pipeline_scope import PipelineScope
 from noetl.engine.pipeline.scopes import task_scope
@@ -23,9 +24,26 @@ from noetl.templates.scope import Scope
 KEYCHAIN = "keychain"
 
 
-class Prepared(msgspec.Struct, frozen=True, kw_only=True):
+class Prepared(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     inputs: dict[str, Any] = {}
     spec: dict[str, Any] = {}
+
+
+def plain_inputs(task: Task, bound: BoundInputs) -> Prepared | None:
+    """What `prepare` gives for a task without any template, which is the same for all its attempts; None where
+    something has to be evaluated. Only flat data: tools own what they are given, and may change it."""
+    if not isinstance(task.inputs.data, dict | None) or not isinstance(task.spec.data, dict | None):
+        return None
+    inputs, spec = task.inputs.data or {}, task.spec.data or {}
+    if takes_sql(task, bound) or any(key in inputs for key in bound.commands):
+        return None
+    if not all(map(_is_plain, (*inputs.values(), *task.verbatim.values(), *spec.values()))):
+        return None
+    return Prepared(inputs={**inputs, **task.verbatim}, spec=spec)
+
+
+def _is_plain(value: Any) -> bool:
+    return not is_template(value) if isinstance(value, str) else value is None or isinstance(value, bool | int | float)
 
 
 def takes_sql(task: Task, bound: BoundInputs) -> bool:

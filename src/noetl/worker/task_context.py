@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from noetl.base.errors import TemplateError, ToolError
+from noetl.engine.pipeline.pipeline_scope import PipelineScope
+from noetl.engine.pipeline.scopes import task_scope
 from noetl.events.live_output import OutputChunk
 from noetl.events.outcomes import Error, Meta, Outcome, Status
 from noetl.events.position import Position
@@ -24,23 +26,56 @@ from noetl.worker.secret_store import Credentials
 CONTEXT = "context"  # unless the author has something of that name: all of it as one value (O-11)
 
 
-def names_in(scope: Scope) -> Callable[[str], Any]:
-    """Bare names for tools that take variables: resolved as templates resolve them, given as plain data (TPL-06)."""
+class ToolNames:
+    """Bare names for tools that take variables: resolved as templates resolve them, given as plain data (TPL-06). The
+    scope is made when the first is asked for: few tools do."""
 
-    def name(wanted: str) -> Any:
+    __slots__ = ("_around", "_position", "_scope", "_task")
+
+    def __init__(self, around: PipelineScope, position: Position, task: Task) -> None:
+        self._around, self._position, self._task = around, position, task
+        self._scope: Scope | None = None
+
+    @property
+    def scope(self) -> Scope:
+        """What the task's inputs are rendered in."""
+        if self._scope is None:
+            self._scope = task_scope(self._around, self._position, self._task)
+        return self._scope
+
+    def __call__(self, wanted: str) -> Any:
+        scope = self.scope
         try:
             value = scope.lookup(wanted)
         except KeyError:
             return scope.context() if wanted == CONTEXT else UNKNOWN
         return value.value() if hasattr(value, "lookup") else value
 
-    return name
+
+class TaskSecrets:
+    """The secrets of one task run (`tools.contract.Secrets`)."""
+
+    __slots__ = ("_run", "_told")
+
+    def __init__(self, run: TaskContext) -> None:
+        self._run = run
+        self._told: set[str] = set()
+
+    async def get(self, name: str, *, kind: str = "", lookup: dict[str, Any] | None = None) -> dict[str, Any]:
+        return (await self._run.place.safe.looked_up(name, kind, lookup or {})).fields
+
+    async def renew(self, name: str) -> None:
+        await self._run.place.safe.renew(name)
+        if name not in self._told:
+            self._told.add(name)
+            self._run.tell_refreshed(name)
 
 
-class TaskRun:
-    """`path` is where in a loop it runs; `calls_as` is the task run whose playbooks it calls, if not its own."""
+class TaskContext:
+    """One run of a task, on its way from the order to the tool. `path` is where in a loop it runs; `following` the
+    task after it; `calls_as` the task run whose playbooks it calls, if not its own."""
 
-    __slots__ = ("_path", "_place", "calls_as", "position", "run_id", "task")
+    __slots__ = ("_path", "calls_as", "following", "place", "position", "run_id", "task")
 
     def __init__(
         self,
@@ -49,14 +84,18 @@ class TaskRun:
         position: Position,
         run_id: str,
         path: tuple[int, ...],
+        *,
+        following: str | None = None,
         calls_as: str | None = None,
     ) -> None:
-        self._place, self._path = place, path
+        self.place, self._path, self.following = place, path, following
         self.task, self.position, self.run_id, self.calls_as = task, position, run_id, calls_as
 
-    def at(self, position: Position) -> TaskRun:
+    def at(self, position: Position) -> TaskContext:
         """The same run, seen from where more is known."""
-        return TaskRun(self._place, self.task, position, self.run_id, self._path, self.calls_as)
+        return TaskContext(
+            self.place, self.task, position, self.run_id, self._path, following=self.following, calls_as=self.calls_as
+        )
 
     def started(self) -> TaskStarted:
         return TaskStarted(
@@ -66,7 +105,7 @@ class TaskRun:
             attempt=self.position.attempt,
             task_run_id=self.run_id,
             path=self._path,
-            worker_id=self._place.worker_id,
+            worker_id=self.place.worker_id,
             origin=self.task.origin,
         )
 
@@ -90,7 +129,7 @@ class TaskRun:
 
     def live_output(self) -> TaskOutput | None:
         """What takes the lines it prints, where somebody can look while it runs."""
-        place, order = self._place, self._place.order
+        place, order = self.place, self.place.order
         if place.output is None:
             return None
         of = OutputChunk(
@@ -104,58 +143,52 @@ class TaskRun:
         )
         return place.output.output(of, place.mask)
 
-    def context(
-        self, spec: dict[str, Any], scope: Scope, credentials: Credentials, output: TaskOutput | None = None
+    def for_tool(
+        self, spec: dict[str, Any], names: ToolNames, credentials: Credentials, output: TaskOutput | None = None
     ) -> ToolContext:
         """What its tool knows of where it runs."""
-        place, order, task = self._place, self._place.order, self.task
-        where = [order.execution_id, order.step_run_id, *map(str, self._path), task.name, str(self.position.visit)]
+        place, order, task = self.place, self.place.order, self.task
+        permissions, tools, writer = place.tools.permissions, place.tools, place.writer
+        path = "".join([f"{index}/" for index in self._path])
         return ToolContext(
             execution_id=order.execution_id,
             step=order.step,
             task=task.name,
             attempt=self.position.attempt,
             task_run_id=self.run_id,
-            idempotency_key="/".join(where),
+            # The same for every attempt of one visit.
+            idempotency_key=f"{order.execution_id}/{order.step_run_id}/{path}{task.name}/{self.position.visit}",
             spec=spec,
-            name=names_in(scope),
+            name=names,
             resolve=credentials,
-            secrets=place.safe.secret_source(self._tell_refreshed),
-            data_folders=place.tools.permissions.data_folders,
-            sandbox=place.tools.permissions.sandbox,
-            keep=place.writer.keep,
+            secrets=TaskSecrets(self),
+            data_folders=permissions.data_folders,
+            sandbox=permissions.sandbox,
+            keep=writer.keep,
             load=place.control_plane.load,
             keep_table=lambda file: place.control_plane.keep_table(file, order.execution_id),
             fetch_table=place.control_plane.fetch_table,
             secret_forms=lambda: place.mask.redactor.forms,
-            tool=place.tools.tool,
-            playbooks=TaskCalls(
-                order,
-                self.calls_as or self.run_id,
-                place.control_plane,
-                place.lend,
-                place.writer.holds_secret,
-                worker_id=place.worker_id,
-                flush=place.flush,
-            ),
-            masked=place.writer.text,
+            tool=tools.tool,
+            playbooks=TaskCalls(place, self.calls_as or self.run_id),
+            masked=writer.text,
             now=place.clock.now,
-            allowed=place.tools.permissions.kinds,
-            provider_stand_ins=place.tools.permissions.provider_stand_ins,
+            allowed=permissions.kinds,
+            provider_stand_ins=permissions.provider_stand_ins,
             policy=place.net.executor.tool_policies.get(task.kind, {}),
             remark=self.remark,
             traceparent=traceparent_of(order.trace_id, self.run_id) if order.traced else None,
-            addresses=place.tools.addresses,
+            addresses=tools.addresses,
             unwanted=place.unwanted,
             printed=output.write if output is not None else None,
         )
 
     def remark(self, make: Callable[..., Remark], **told: Any) -> None:
         """Tell something of it besides its start and its outcome."""
-        self._place.journal.add(self._place.writer.masked(make(task=self.task.name, **told, **self._whereabouts())))
+        self.place.journal.add(self.place.writer.masked(make(task=self.task.name, **told, **self._whereabouts())))
 
-    def _tell_refreshed(self, name: str) -> None:
-        self._place.journal.add(KeychainRefreshed(name=name, **self._whereabouts()))
+    def tell_refreshed(self, name: str) -> None:
+        self.place.journal.add(KeychainRefreshed(name=name, **self._whereabouts()))
 
     def _whereabouts(self) -> dict[str, Any]:
         visit, attempt = self.position.visit, self.position.attempt
@@ -165,10 +198,10 @@ class TaskRun:
         return Meta(
             attempt=self.position.attempt,
             started_at=since,
-            finished_at=self._place.clock.now(),
-            trace_id=self._place.order.trace_id,
+            finished_at=self.place.clock.now(),
+            trace_id=self.place.order.trace_id,
             task_run_id=self.run_id,
         )
 
     def _helpers(self) -> dict[str, dict[str, Any]]:
-        return self._place.tools.helpers(self.task.kind)
+        return self.place.tools.helpers(self.task.kind)
