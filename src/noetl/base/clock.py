@@ -27,8 +27,7 @@ _NEVER_STOPS = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class SystemClock:
-    def now(self) -> float:
-        return time.time()
+    now = staticmethod(time.time)  # itself, since every step asks a dozen times
 
 
 class ManualClock:

@@ -7,7 +7,11 @@ from __future__ import annotations
 
 import os
 import uuid
-from hashlib import sha256
+
+try:  # Python's own, where it has one: half the time of OpenSSL's for texts as short as these, and the same digest
+    from _sha256 import sha256  # type: ignore[import-not-found, unused-ignore]
+except ImportError:
+    from hashlib import sha256
 
 SEPARATOR = "\x1f"  # of the parts of an identity
 
@@ -23,7 +27,8 @@ def uuid7(seconds: float, randomness: bytes | None = None) -> str:
 
 def derived(*parts: object) -> str:
     """An identity that follows from its parts: 128 bits of SHA-256, as hexadecimal text."""
-    return sha256(SEPARATOR.join(map(str, parts)).encode()).hexdigest()[:32]
+    digest: str = sha256(SEPARATOR.join(map(str, parts)).encode()).hexdigest()
+    return digest[:32]
 
 
 def positional(execution_id: str, seq: int) -> str:

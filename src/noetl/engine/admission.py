@@ -64,6 +64,8 @@ def admit(plan: Plan, execution: Execution, token: Token, at: float) -> Decision
     if execution.step_run_count >= plan.max_step_runs:
         message = f"this execution has had {plan.max_step_runs} step runs, which is its limit"
         return _dropped(draft, token, about, "budget", Error(kind="execution.budget", message=message))
+    if plan.admits_plainly(token.step) and token.partition is None and token.step not in execution.held.limits:
+        return _scheduled(draft, _plainly_scheduled(plan, step, token, step_run_id), about, token.priority)
     scope = admission_scope(plan, execution, token)
     try:
         ruling = rule_on(step.admission, scope, at)
@@ -109,6 +111,19 @@ def _schedule(plan: Plan, step: Transition, token: Token, admitted: Admitted, sc
         pool=pool_of(plan, step, scope, at),
         slots=admitted.slots,
         rate=admitted.rate,
+    )
+
+
+def _plainly_scheduled(plan: Plan, step: Transition, token: Token, step_run_id: str) -> StepScheduled:
+    """The same where nothing is to be evaluated, as for most steps."""
+    return StepScheduled(
+        token_id=token.token_id,
+        order_id=None if plan.in_place(token.step) else order_id_of(step_run_id),
+        task=step.tasks[0].name if step.tasks else None,
+        args=token.args,
+        joins=step.join is not None,
+        handles=handled_events(step),
+        keeps_tasks=plan.keeps_tasks(token.step),
     )
 
 

@@ -41,7 +41,7 @@ class StartExecution(ExecutionStart, frozen=True, kw_only=True):
     late_after_s: tuple[float, ...] = ()
 
 
-class ClaimOrder(msgspec.Struct, frozen=True, kw_only=True):
+class ClaimOrder(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A worker takes an order. `seen_epoch` is the lease the shell found ended, 0 for an order never leased."""
 
     at: float
@@ -58,7 +58,7 @@ class LoseOrder(msgspec.Struct, frozen=True, kw_only=True):
     seen_epoch: int
 
 
-class RecordReport(msgspec.Struct, frozen=True, kw_only=True):
+class RecordReport(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     at: float
     report: Report
 

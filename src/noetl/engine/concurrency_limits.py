@@ -13,20 +13,21 @@ JOIN, PARK, LIMIT = "join", "park", "limit"  # why a token is held
 COMPENSATION, DELAY, RATE = "compensation", "delay", "rate"
 
 
-def enter(execution: Execution, token: Token, *, opened_in: str | None) -> None:
-    """A token appears. Its group is opened with the first of them, inside the group of the token it comes from."""
-    if token.fork is None:
-        return
-    if token.fork not in execution.held.forks:
-        execution.held.forks[token.fork] = Fork(fork_id=token.fork, around=opened_in)
+def enter(execution: Execution, token: Token, fork_id: str, *, opened_in: str | None) -> None:
+    """A token of a group appears. The group is opened with the first of them, inside that of the token it comes
+    from."""
+    if fork_id not in execution.held.forks:
+        execution.held.forks[fork_id] = Fork(fork_id=fork_id, around=opened_in)
     # Counted in every group around it: an outer join waits for tokens of inner groups too.
-    for fork in around(execution.held.forks, token.fork):
+    for fork in around(execution.held.forks, fork_id):
         count(fork.out, token.step, 1)
 
 
 def leave(execution: Execution, token: Token) -> None:
     """A token is gone, from wherever it was."""
     _let_go(execution, token)
+    if token.fork is None:
+        return
     chain = list(around(execution.held.forks, token.fork))
     for position, fork in enumerate(chain):
         # A token that waits at a join of its own group is not among those on their way there.
@@ -156,8 +157,9 @@ def take(execution: Execution, token: Token, slots: tuple[str, ...]) -> None:
 
 def _let_go(execution: Execution, token: Token, *, keeping: tuple[str, ...] = ()) -> None:
     """Wherever the token waited or was called to, it does so no more; what it held goes to the next."""
-    execution.held.parked.pop(token.token_id, None)
-    if token.token_id in execution.held.delayed:
+    if execution.held.parked:
+        execution.held.parked.pop(token.token_id, None)
+    if execution.held.delayed and token.token_id in execution.held.delayed:
         del execution.held.delayed[token.token_id]
         if (
             token.pace in execution.held.paces
@@ -180,11 +182,12 @@ def _let_go(execution: Execution, token: Token, *, keeping: tuple[str, ...] = ()
                 _call_next(execution, token.slot)
         _forget_if_empty(execution, token.slot)
         token.slot = None
-    for name in token.slots:
-        del execution.held.slots[name].held[token.token_id]
-        _call_next(execution, name)
-        _forget_if_empty(execution, name)
-    token.slots = ()
+    if token.slots:
+        for name in token.slots:
+            del execution.held.slots[name].held[token.token_id]
+            _call_next(execution, name)
+            _forget_if_empty(execution, name)
+        token.slots = ()
     if token.held != JOIN:
         token.held = None
 

@@ -34,7 +34,7 @@ from noetl.engine.commands import (
 from noetl.engine.compensation import before_the_end, compensate
 from noetl.engine.completion import finish
 from noetl.engine.control import control
-from noetl.engine.decision import NOTHING, Decision, Draft
+from noetl.engine.decision import NOTHING, Decision, Draft, Effect
 from noetl.engine.execution import Due, Execution
 from noetl.engine.handlers import handle
 from noetl.engine.limit_changes import change_limit
@@ -63,17 +63,17 @@ _SPOKEN = (RecordReport, DeliverMessage, DeliverSignal, InjectEvent, CancelTimer
 
 def decide(plan: Plan, execution: Execution, command: Command) -> Decision:
     """What `command` leads to. Changes nothing."""
-    match command:
+    match command:  # the two of every step first
+        case RecordReport():
+            return record(plan, execution, command)
+        case ClaimOrder():
+            return claim(execution, command)
         case Proceed():
             return _proceed(plan, execution, command.at, fires=command.fires)
         case StartExecution():
             return start(plan, execution, command)
-        case ClaimOrder():
-            return claim(execution, command)
         case LoseOrder():
             return lose(execution, command)
-        case RecordReport():
-            return record(plan, execution, command)
         case PauseExecution() | ResumeExecution() | CancelExecution():
             return control(execution, command)
         case DeliverMessage():
@@ -106,28 +106,36 @@ def advance(plan: Plan, execution: Execution, command: Command) -> Decision:
 
 
 def _to_rest(plan: Plan, execution: Execution, command: Command) -> Decision:
-    decision = first = with_attributes(plan, decide(plan, execution, command))
+    decision = first = decide(plan, execution, command)
     if not decision.events:
         return decision
     fires = not isinstance(command, ClaimOrder)  # whoever claims an order has it, whatever else is due
-    events, effects = list(decision.events), list(decision.effects)
+    events: list[Event] = []
+    effects: list[Effect] = []
     unsettled = Unsettled()
     while decision.events:
+        if plan.attributes:
+            decision = with_attributes(plan, decision)
+        events += decision.events
+        effects += decision.effects
         for event in decision.events:
             unsettled.apply(execution, event)
         decision = unsettled.next(plan, execution, command.at)
         if not decision.events:
             decision = _proceed(plan, execution, command.at, fires=fires)
-        if decision.events:
-            decision = with_attributes(plan, decision)
-            events += decision.events
-            effects += decision.effects
     effects += child_effects(events)
-    return msgspec.structs.replace(first, events=tuple(events), effects=tuple(effects))
+    return Decision(
+        events=tuple(events),
+        effects=tuple(effects),
+        verdict=first.verdict,
+        stopped=first.stopped,
+        detail=first.detail,
+        problems=first.problems,
+    )
 
 
 def _proceed(plan: Plan, execution: Execution, at: float, *, fires: bool) -> Decision:
-    if not execution.is_open or execution.seq == 0:
+    if execution.lifecycle.status is not None or execution.seq == 0:
         return NOTHING
     if execution.lifecycle.error is not None and execution.tokens and plan.net.executor.fail_fast:
         return _stop_others(execution, at)
@@ -158,7 +166,9 @@ def _stop_others(execution: Execution, at: float) -> Decision:
 
 
 def _do(plan: Plan, execution: Execution, key: str, due: Due, at: float) -> Decision:
-    match due:
+    match due:  # the two of every step first
+        case Due.ROUTE:
+            return route(plan, execution, execution.runs[key], at)
         case Due.ADMIT:
             return admit(plan, execution, execution.tokens[key], at)
         case Due.RUN:
@@ -176,8 +186,6 @@ def _do(plan: Plan, execution: Execution, key: str, due: Due, at: float) -> Deci
             return enqueue(plan, execution, execution.tokens[key], at)
         case Due.ARM:
             return arm(plan, execution, execution.runs[key], at)
-        case Due.ROUTE:
-            return route(plan, execution, execution.runs[key], at)
         case _:
             assert_never(due)
 

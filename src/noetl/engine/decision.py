@@ -16,7 +16,7 @@ from noetl.events.orders import ReportResult
 from noetl.events.payloads import EventSource
 
 
-class DispatchStep(msgspec.Struct, frozen=True):
+class DispatchStep(msgspec.Struct, frozen=True, gc=False):
     """An order is ready for a worker of its `pool` (None: the default one); those of a higher `priority` are claimed
     first (SRV-08, ADV-03)."""
 
@@ -26,7 +26,7 @@ class DispatchStep(msgspec.Struct, frozen=True):
     pool: str | None = None
 
 
-class LeaseOrder(msgspec.Struct, frozen=True):
+class LeaseOrder(msgspec.Struct, frozen=True, gc=False):
     """A worker holds the order now, fenced by `lease_epoch`."""
 
     order_id: str
@@ -37,7 +37,7 @@ class LeaseOrder(msgspec.Struct, frozen=True):
     pool: str | None = None
 
 
-class CloseOrder(msgspec.Struct, frozen=True):
+class CloseOrder(msgspec.Struct, frozen=True, gc=False):
     """Nobody needs to run this order any more."""
 
     order_id: str
@@ -110,7 +110,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     allowed: str
 
 
-class Decision(msgspec.Struct, frozen=True, kw_only=True):
+class Decision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """`verdict` answers a report, a claim, or what somebody outside asked for; `detail` and `problems` say why not. A
     decision without events changes nothing. `stopped` are the iterations, or the level around them, that the server has
     ended although their worker still runs them."""

@@ -137,8 +137,8 @@ def _pass_by(execution: Execution, event: Event, payload: Payload) -> None:
 
 # Every event has a room that follows it, found by its class: there are too many to ask for one after the other.
 HANDLERS: dict[type, Callable[[Execution, Event, Any], None]] = {
-    **dict.fromkeys(get_args(tokens.Moving), tokens.follow),
-    **dict.fromkeys(get_args(steps.Running), steps.follow),
+    **tokens.FOLLOWERS,
+    **steps.FOLLOWERS,
     **dict.fromkeys(get_args(cases.Hearing), cases.follow),
     **dict.fromkeys(get_args(Waiting), waits.follow),
     **dict.fromkeys(get_args(side_runs.Own), _follow_side_run),

@@ -24,7 +24,7 @@ from noetl.events.position import Position
 from noetl.events.rerun_state import KeptIterations
 
 
-class Boundary(msgspec.Struct, frozen=True, kw_only=True):
+class Boundary(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The event on which a step's arcs are evaluated; also the event that produced a token. `data` is what a wait that
     ended came with."""
 
@@ -269,7 +269,11 @@ class Execution(msgspec.Struct, kw_only=True):
 
     def lease_of(self, order_id: str) -> StepLease | Range | None:
         """Who holds an open order, under which epoch: the step run itself, or a range of its loop."""
-        run = self.run_of(order_id)
-        if run is None:
-            return None
-        return run.lease if run.loop is None else run.loop.ranges[order_id]
+        return lease_under(self.run_of(order_id), order_id)
+
+
+def lease_under(run: StepRun | None, order_id: str) -> StepLease | Range | None:
+    """Who holds an open order of `run`."""
+    if run is None:
+        return None
+    return run.lease if run.loop is None else run.loop.ranges[order_id]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from noetl.base.ids import derived
 from noetl.events.task_notes import HookFailed, JobPlaced
 from noetl.events.tasks import KeychainRefreshed, TaskStarted
@@ -20,6 +22,7 @@ def fork_id_of(execution_id: str, source_event_id: str) -> str:
     return derived("fork", execution_id, source_event_id)
 
 
+@lru_cache(maxsize=1024)  # asked for when the token is made and when it is admitted, a moment later
 def run_id_of(token_id: str) -> str:
     return derived("run", token_id)
 

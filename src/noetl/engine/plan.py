@@ -38,12 +38,16 @@ class Plan:
         self._reachable: dict[str, frozenset[str]] = {}
         self._net_json: bytes | None = None
         self._keeping: frozenset[str] | None = None
+        # What others find out about the net once and ask for at every step, under keys of their own.
+        self.memo: dict[tuple[str, ...], Any] = {}
         self.names = known_names(net)
         self.net_hash = content_hash(net)
         self._steps = {step.name: step for step in net.transitions}
         self.step_names = frozenset(self._steps)
         self._side_runs = {step.name: leaves_side_runs(step) for step in net.transitions}
-        self._in_place = {step.name: _decided_in_place(step) for step in net.transitions}
+        self._case_steps = frozenset(step.name for step in net.transitions if has_rules(step))
+        self._in_place = {step.name: self._decided_in_place(step) for step in net.transitions}
+        self._admitted_plainly = {step.name: self._is_plain(step) for step in net.transitions}
         self.attributes = {step.name: found for step in net.transitions if (found := _attributes(step))}
         self.max_payload_bytes, self.inline_bytes = max_payload_bytes(net), inline_bytes(net)
         self.max_step_runs = int(net.executor.limits.get("max_step_runs", MAX_STEP_RUNS))
@@ -58,6 +62,22 @@ class Plan:
     def in_place(self, name: str) -> bool:
         """Whether the server decides this step itself, without an order (performance.md §2)."""
         return self._in_place[name]
+
+    def has_rules(self, name: str) -> bool:
+        """Whether the step's runs are case runs."""
+        return name in self._case_steps
+
+    def admits_plainly(self, name: str) -> bool:
+        """Whether nothing is evaluated or counted when a token comes to this step: it is scheduled as it is."""
+        return self._admitted_plainly[name]
+
+    def _is_plain(self, step: Transition) -> bool:
+        limits = step.quotas or step.concurrency or step.rate or step.lifecycle or step.timeout
+        templates = step.admission or step.args or step.pool or self.net.executor.pool or step.loop
+        return not limits and not templates
+
+    def _decided_in_place(self, step: Transition) -> bool:
+        return step.name not in self._case_steps and all(_needs_no_worker(task) for task in step.tasks)
 
     def leaves_side_runs(self, name: str) -> bool:
         """Whether a run of this step may leave something to undo, or to wait for at the end."""
@@ -128,10 +148,6 @@ def _targets(steps: Mapping[str, Transition], step: Transition) -> Iterator[str]
 def _attributes(step: Transition) -> dict[str, Any]:
     """What the step's author wants on its events, unless tracing is turned off (ADV-07)."""
     return (step.tracing.get("attributes") or {}) if step.tracing.get("enabled", True) else {}
-
-
-def _decided_in_place(step: Transition) -> bool:
-    return not has_rules(step) and all(_needs_no_worker(task) for task in step.tasks)
 
 
 def _needs_no_worker(task: Task) -> bool:

@@ -15,7 +15,7 @@ from noetl.engine.async_tasks import defer
 from noetl.engine.commands import ClaimOrder, RecordReport
 from noetl.engine.ctx_patches import patch_ctx
 from noetl.engine.decision import CloseOrder, Decision, Draft, LeaseOrder
-from noetl.engine.execution import WITHDRAWN, Execution, StepRun
+from noetl.engine.execution import WITHDRAWN, Execution, StepRun, lease_under
 from noetl.engine.identity import entry_mark
 from noetl.engine.loops.reports import record_range
 from noetl.engine.loops.state import Range
@@ -24,7 +24,6 @@ from noetl.engine.pipeline.progress import after, entered
 from noetl.engine.plan import Plan
 from noetl.engine.side_runs.claims import claim_side_run
 from noetl.engine.side_runs.endings import record_end
-from noetl.engine.v2_case.port import has_rules
 from noetl.engine.v2_case.recording import add_notes, without_notes
 from noetl.engine.waits.wait_end import close_waits
 from noetl.events.case_runs import CaseStarted, CaseWaiting
@@ -43,7 +42,8 @@ _CLAIM_BYTES = 500
 
 def claim(execution: Execution, command: ClaimOrder) -> Decision:
     """Give the order to a worker under a new epoch, if nobody was quicker."""
-    run, lease = execution.run_of(command.order_id), execution.lease_of(command.order_id)
+    run = execution.run_of(command.order_id)
+    lease = lease_under(run, command.order_id)
     # Compare and set on the epoch: of two servers that offer the same order only one can claim it.
     if run is None or lease is None or lease.lease_epoch != command.seen_epoch:
         return Decision(verdict=ReportResult.FENCED)
@@ -73,7 +73,7 @@ def record(plan: Plan, execution: Execution, command: RecordReport) -> Decision:
         return Decision(verdict=ReportResult.DUPLICATE)  # also of the report that ended the execution
     if not execution.is_open:
         return Decision(verdict=ReportResult.TERMINAL)
-    lease = execution.lease_of(report.order_id)
+    lease = lease_under(run, report.order_id)
     if closed == WITHDRAWN:
         return Decision(verdict=ReportResult.CANCELLED)
     # The fence. The epoch alone is not enough: a worker must not report under the lease of another one.
@@ -130,13 +130,14 @@ def _entered(
     entry = timed.entry
     about: dict[str, Any] = {"source": EventSource.WORKER, "ts": timed.at}
     match entry:
-        case TaskStarted() | KeychainRefreshed() | HookFailed() | JobPlaced() | TaskProcessed():
-            if (entry.visit, entry.attempt) != (position.visit, position.attempt):
+        case TaskStarted() | TaskProcessed() | KeychainRefreshed() | HookFailed() | JobPlaced():
+            if entry.visit != position.visit or entry.attempt != position.attempt:
                 return position  # a repeat of what is recorded (EVT-06)
             about["task_run_id"] = entry.task_run_id
             if isinstance(entry, TaskProcessed):
                 event_id = draft.add(without_notes(entry), run=run, **about).event_id
-                add_notes(draft, run, entry, event_id, **about)
+                if entry.decision.case is not None:
+                    add_notes(draft, run, entry, event_id, **about)
                 if entry.decision.set_ctx:
                     patch_ctx(draft, execution, run, entry.decision.set_ctx, parent_id=event_id)
                 if entry.deferred:
@@ -204,7 +205,7 @@ def forged_claim(plan: Plan, run: StepRun, report: Report) -> str | None:
     if report.surplus:
         return f"a report has no {', '.join(report.surplus)}"
     step = plan.step(run.step)
-    if has_rules(step):
+    if plan.has_rules(run.step):
         return None  # its rules are evaluated by the worker, and what they took is checked when it is routed (V2C-24)
     for timed in report.entries:
         if isinstance(timed.entry, _DECIDING) and (claimed := _claim(step, timed.entry)):
@@ -216,10 +217,6 @@ def _claim(step: Transition, entry: TaskProcessed | CaseStarted | CaseWaiting) -
     if not isinstance(entry, TaskProcessed) or entry.decision.case is not None:
         return f'step "{step.name}" has no case rules'
     name = entry.decision.next
-    if name is not None and not _has_task(step, name):
+    if name is not None and not any(task.name == name for task in tasks_of(step)):
         return f'step "{step.name}" has no task "{name}"'
     return None
-
-
-def _has_task(step: Transition, name: str) -> bool:
-    return any(task.name == name for task in tasks_of(step))

@@ -36,6 +36,7 @@ from noetl.templates.scope import Scope
 from noetl.templates.scopes import V2_CASE
 
 FAILED = "step.failed"
+_SELECTED = "selected"  # arcs that were chosen, in the memo of a plan
 EXECUTION = "*"  # an arc that cancels the whole execution
 
 
@@ -78,7 +79,8 @@ def _own_end(
         if step.set_ctx is not None and run.ended.error is None and not sets_own_vars(step):
             patch = render(step.set_ctx, arc_scope(plan, execution, run, run.ended), now=at, keys=True)
             ctx = patch_ctx(draft, execution, run, patch)
-        emit(plan, draft, execution, run, step, ctx, at)
+        if step.emit:
+            emit(plan, draft, execution, run, step, ctx, at)
     except (TemplateError, ToolError) as problem:
         return ctx, Error(kind=problem.kind, message=f'the end of step "{run.step}": {problem}')
     return ctx, None
@@ -88,18 +90,34 @@ def _selected(
     plan: Plan, execution: Execution, run: StepRun, step: Transition, ctx: dict[str, Any], at: float
 ) -> Selection:
     assert run.ended is not None
+    found: Selection | None = plan.memo.get((_SELECTED, run.step, run.ended.name))
+    if found is not None:
+        return found
     if run.ended.name == StepTimeout.event_type:
         return _another_way(step)
-    scope = arc_scope(plan, execution, run, run.ended, ctx=ctx)
     if plan.net.dialect == V2_CASE:
+        scope = arc_scope(plan, execution, run, run.ended, ctx=ctx)
         return _by_rules(plan, execution, step, run, scope, ctx, at)
+    is_plain = _reads_nothing(step.router)
+    scope = Scope({}) if is_plain else arc_scope(plan, execution, run, run.ended, ctx=ctx)
     selection = select(step.router or Router(), run.ended, scope, at)
     tokens = sum(one.tokens for one in selection.fired)
     if tokens > plan.max_step_runs:  # they could not all run, and making them would hold up everybody else (ROUTE-10)
         limit = f"and {plan.max_step_runs} step runs are the limit of this execution"
         error = Error(kind="execution.budget", message=f'the arcs of step "{run.step}" make {tokens} tokens, {limit}')
         return Selection(considered=selection.considered, error=error)
+    if is_plain and selection.error is None:
+        plan.memo[_SELECTED, run.step, run.ended.name] = selection
     return selection
+
+
+def _reads_nothing(router: Router | None) -> bool:
+    """Whether the arcs that fire follow from the name of the step's end alone."""
+    return router is None or not [
+        arc
+        for arc in router.arcs
+        if arc.when or arc.args or arc.set_ctx or arc.delay or arc.priority or arc.dedupe or arc.partition
+    ]
 
 
 def _another_way(step: Transition) -> Selection:
@@ -113,20 +131,21 @@ def _another_way(step: Transition) -> Selection:
 
 def _write(draft: Draft, execution: Execution, run: StepRun, selection: Selection) -> None:
     """What the arcs that fire set, in their order: of two writes to one name the later one stays."""
-    patch = {name: value for one in selection.fired for name, value in one.set_ctx.items()}
-    patch_ctx(draft, execution, run, {**selection.patch, **patch})
+    patch = {name: value for one in selection.fired if one.set_ctx for name, value in one.set_ctx.items()}
+    if patch or selection.patch:
+        patch_ctx(draft, execution, run, {**selection.patch, **patch})
 
 
 def _follow(plan: Plan, draft: Draft, execution: Execution, run: StepRun, fired: tuple[Fired, ...], at: float) -> None:
     """Withdraw what the arcs that fire cancel, then make their tokens."""
-    cancelled = dict.fromkeys(step for one in fired for step in one.cancel)
+    cancelled = dict.fromkeys([step for one in fired for step in one.cancel])
     if EXECUTION in cancelled:
         draft.add(PlaybookCancelled(reason=f'an arc of step "{run.step}" cancels the execution'), run=run)
         withdraw(draft, execution, all_but(execution, run.token_id))
         return
     if cancelled:  # those that were there before: a new token may go to the very step that was cleared
         withdraw(draft, execution, others_at(execution, cancelled, run.token_id))
-    if any(one.compensates for one in fired) and not request(draft, execution, "arc", run=run):
+    if [one for one in fired if one.compensates] and not request(draft, execution, "arc", run=run):
         fired = tuple(msgspec.structs.replace(one, compensates=False) for one in fired)  # there is nothing to wait for
     send(plan, draft, execution, run, fired, at)
 
@@ -265,8 +284,6 @@ def emit(
     plan: Plan, draft: Draft, execution: Execution, run: StepRun, step: Transition, ctx: dict[str, Any], at: float
 ) -> None:
     """Tell each event whose condition holds, in the order they are written."""
-    if not step.emit:
-        return
     assert run.ended is not None
     scope = arc_scope(plan, execution, run, run.ended, ctx=ctx)
     for one in step.emit:

@@ -23,7 +23,7 @@ from noetl.events.envelope import Event
 from noetl.events.steps import CtxPatched
 from noetl.events.tokens import TokenConsumed, TokenCreated, TokenDropped
 
-_UNPARKING = (CtxPatched, PlaybookResumed)
+_UNPARKING = (CtxPatched, PlaybookResumed)  # parked tokens are judged again after these
 _MOVING = (TokenConsumed, TokenDropped, TokenHeld, JoinFilled, JoinUnfilled)
 # Every event comes by here and few are one of these, so they are told apart by one look at their class.
 _NOTED = frozenset({*_UNPARKING, *_MOVING, TokenCreated})
@@ -48,15 +48,21 @@ class Unsettled:
 
     def _apply_noted(self, execution: Execution, event: Event) -> None:
         payload = event.payload
-        if isinstance(payload, _UNPARKING):
-            self._parked = True
-        # Before the event is applied: afterwards the token may be gone, and its groups with it.
-        token = execution.tokens.get(payload.token_id) if isinstance(payload, _MOVING) else None
-        touched = list(around(execution.held.forks, token.fork)) if token is not None else []
-        evolve(execution, event)
-        # The other way round: its group may be opened by this very event.
         if isinstance(payload, TokenCreated):
+            evolve(execution, event)  # first, since its group may be opened by this very event
+            if payload.fork is None:
+                return  # most tokens belong to no group
             touched = list(around(execution.held.forks, payload.fork))
+        elif isinstance(payload, _MOVING):
+            # Before the event is applied: afterwards the token may be gone, and its groups with it.
+            token = execution.tokens.get(payload.token_id)
+            touched = (
+                list(around(execution.held.forks, token.fork)) if token is not None and token.fork is not None else []
+            )
+            evolve(execution, event)
+        else:
+            self._parked, touched = True, []
+            evolve(execution, event)
         for fork in touched:
             self._forks[fork.fork_id] = None
             # The group has closed. Joins of other groups may have waited for that.
@@ -86,7 +92,7 @@ class Unsettled:
         while self._forks:
             fork_id = next(iter(self._forks))
             fork = execution.held.forks.get(fork_id)
-            decision = settle(plan, execution, fork, at) if fork is not None and fork.waiting else Decision()
+            decision = settle(plan, execution, fork, at) if fork is not None and fork.waiting else NOTHING
             if decision.events:
                 return decision
             del self._forks[fork_id]
@@ -106,7 +112,7 @@ class Unsettled:
                 and (decision := deliver_events(plan, execution, run, events, at)).events
             ):
                 return decision
-        return Decision()
+        return NOTHING
 
 
 def unstuck(plan: Plan, execution: Execution, at: float) -> Decision:

@@ -44,7 +44,7 @@ def send(plan: Plan, draft: Draft, execution: Execution, run: StepRun, fired: Se
     """Make the tokens of all arcs that fire together."""
     assert run.ended is not None
     own = execution.tokens[run.token_id].fork
-    several = sum(one.tokens for one in fired) > 1
+    several = sum([one.tokens for one in fired]) > 1
     fork = fork_id_of(execution.execution_id, run.ended.event_id) if several else own
     seen: set[str] = set()
     for one in fired:

@@ -5,7 +5,8 @@ Called by `engine.evolve`, which is the only door (EVT-07).
 
 from __future__ import annotations
 
-from typing import assert_never
+from collections.abc import Callable
+from typing import Any
 
 from noetl.engine import concurrency_limits
 from noetl.engine import step_evolution as steps
@@ -19,30 +20,21 @@ from noetl.events.routing import NextSelected
 from noetl.events.tokens import TokenConsumed, TokenCreated, TokenDropped, TokenEnqueued
 from noetl.events.waits import TokenReleased
 
-_Held = TokenHeld | TokenReleased | JoinFilled | JoinUnfilled
-Moving = TokenCreated | TokenEnqueued | TokenDropped | TokenConsumed | _Held | NextSelected
+
+def _enqueued(execution: Execution, event: Event, payload: TokenEnqueued) -> None:
+    execution.agenda[payload.token_id] = Due.ADMIT
 
 
-def follow(execution: Execution, event: Event, payload: Moving) -> None:
-    match payload:
-        case TokenCreated():
-            _created(execution, event, payload)
-        case TokenEnqueued():
-            execution.agenda[payload.token_id] = Due.ADMIT
-        case TokenDropped():
-            _dropped(execution, event, payload)
-        case TokenConsumed():
-            _consumed(execution, event, payload)
-        case TokenHeld():
-            concurrency_limits.hold(execution, payload, event.ts)
-        case TokenReleased():
-            concurrency_limits.release(execution, payload, event.ts)
-        case JoinFilled() | JoinUnfilled():
-            concurrency_limits.merge_tokens(execution, payload)
-        case NextSelected():
-            _selected(execution, event, payload)
-        case _:
-            assert_never(payload)
+def _held(execution: Execution, event: Event, payload: TokenHeld) -> None:
+    concurrency_limits.hold(execution, payload, event.ts)
+
+
+def _released(execution: Execution, event: Event, payload: TokenReleased) -> None:
+    concurrency_limits.release(execution, payload, event.ts)
+
+
+def _joined(execution: Execution, event: Event, payload: JoinFilled | JoinUnfilled) -> None:
+    concurrency_limits.merge_tokens(execution, payload)
 
 
 def _created(execution: Execution, event: Event, payload: TokenCreated) -> None:
@@ -57,7 +49,9 @@ def _created(execution: Execution, event: Event, payload: TokenCreated) -> None:
         priority=payload.priority,
         partition=payload.partition,
     )
-    concurrency_limits.enter(execution, token, opened_in=execution.tokens[parent.token_id].fork if parent else None)
+    if token.fork is not None:
+        opened_in = execution.tokens[parent.token_id].fork if parent else None
+        concurrency_limits.enter(execution, token, token.fork, opened_in=opened_in)
     if payload.dedupe is not None:
         execution.held.deduped[payload.dedupe] = event.ts
 
@@ -112,7 +106,23 @@ def _has_value(result: TaskResult) -> bool:
 def _consumed(execution: Execution, event: Event, payload: TokenConsumed) -> None:
     """With its step run, or in a join, where another token went on."""
     concurrency_limits.leave(execution, execution.tokens.pop(payload.token_id))
-    if (run := execution.runs.pop(steps.run_id_in(event), None)) is not None:
+    run_id = steps.run_id_in(event)
+    if (run := execution.runs.pop(run_id, None)) is not None:
         waits.forget(execution, run, event.ts)
-        side_runs.forget_handlers(execution, run.step_run_id)
-        del execution.agenda[steps.run_id_in(event)]
+        if execution.side_work.handlers:
+            side_runs.forget_handlers(execution, run_id)
+        del execution.agenda[run_id]
+
+
+# By class, as those of step runs are.
+FOLLOWERS: dict[type, Callable[[Execution, Event, Any], None]] = {
+    TokenCreated: _created,
+    TokenEnqueued: _enqueued,
+    TokenDropped: _dropped,
+    TokenConsumed: _consumed,
+    TokenHeld: _held,
+    TokenReleased: _released,
+    JoinFilled: _joined,
+    JoinUnfilled: _joined,
+    NextSelected: _selected,
+}

@@ -25,7 +25,7 @@ from noetl.events.tokens import TokenDropped
 SCHEMA = 1  # version of the payloads; raised when one changes its meaning
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True):
+class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One fact. `seq` is gapless per execution and the only order; `parent_id` is the event that caused this one."""
 
     execution_id: str

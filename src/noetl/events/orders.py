@@ -101,7 +101,7 @@ class LeaseTerms(msgspec.Struct, frozen=True, kw_only=True):
     heartbeat_s: float = 5.0
 
 
-class Order(msgspec.Struct, frozen=True, kw_only=True):
+class Order(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One step run to be run. The scopes are as of the claim; `position` is where to begin (WRK-04).
 
     `interrupted`: the task there had been started under an earlier lease, and nobody knows how it ended. `expiries`
@@ -134,14 +134,14 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     lease_until: float = 0.0
 
 
-class Timed(msgspec.Struct, frozen=True):
+class Timed(msgspec.Struct, frozen=True, gc=False):
     """An entry of a report and when the worker saw it; the server's `seq` is the only order (O-36)."""
 
     at: float
     entry: Entry
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
     """What happened to one order since the last report, in order. `surplus` names what came with it and is no part of
     any report; the door that reads it from outside fills it (SRV-04)."""
 
@@ -153,7 +153,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     surplus: tuple[str, ...] = ()
 
 
-class Turn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Turn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
     """One call of a worker: what it has to report, and how many orders of its pools it could take. `holding`: an
     earlier answer may have been lost on its way; it knows of these orders, by their epochs, and of no others."""
 
@@ -180,7 +180,7 @@ class ReportResult(StrEnum):
     INVALID = "invalid"
 
 
-class TurnAnswer(msgspec.Struct, frozen=True, kw_only=True):
+class TurnAnswer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One verdict per report, and the orders the worker now holds a lease on. `stopped`: by order, iterations that the
     server has ended, or the level around them: going on with them is in vain (SCOPE-05). `paused`: orders of which no
     further task may begin before their execution is resumed (SRV-07)."""

@@ -19,7 +19,7 @@ class Status(StrEnum):
     ERROR = "error"
 
 
-class Error(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Error(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What went wrong. `kind` is one of the run-time error kinds of requirements.md §5, `cause` the error behind it."""
 
     kind: str
@@ -36,7 +36,7 @@ class Error(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return {"retryable": False, **plain}
 
 
-class Meta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Meta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """About the run itself; times are seconds since the epoch."""
 
     attempt: int
@@ -56,7 +56,7 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return {**plain, "duration_ms": self.duration_ms}
 
 
-class TaskResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TaskResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The latest result of a task or a step, as later templates read it by name (TPL-07).
 
     `wrapped`: the payload is the `data` member of the result (O-22). Exactly one of `result` and `ref` holds the
@@ -74,7 +74,7 @@ class TaskResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tasks: dict[str, TaskResult] = {}
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One final outcome of one task run (OUT-01); `own` as of a TaskResult."""
 
     status: Status

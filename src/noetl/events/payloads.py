@@ -37,7 +37,9 @@ class EventMeaning(msgspec.Struct, frozen=True):
     owner: EventSource | None = None
 
 
-class Payload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+# `gc=False` here and on the other records that come with every step: frozen plain data is never part of a cycle, and
+# the collector would look through each of them several times.
+class Payload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """`apart` tells the places whose value is in the results store; a reference stands there instead (RES-03).
     `attributes` are those that the author of the step wants on its events (ADV-07)."""
 

@@ -10,7 +10,7 @@ from noetl.events.cases import CasePosition
 from noetl.events.outcomes import TaskResult
 
 
-class Position(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Position(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """`task` is the one to run next, None at the end. `visit` counts arrivals at tasks, over the whole pipeline, so
     that visit and attempt name one task run; `runs` counts task runs against the budget (PIPE-07).
     `case` and `pages`, the responses that are collected, are of v2-case."""

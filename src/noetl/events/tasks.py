@@ -44,7 +44,7 @@ class KeychainRefreshed(Reported, frozen=True, kw_only=True, omit_defaults=True,
     path: tuple[int, ...] = ()
 
 
-class Decided(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Decided(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What the policy said after one task run (POL-14).
 
     `rule` is an index, "default" without a policy, "unmatched" where no rule matched. `next` is the task that runs

@@ -44,7 +44,7 @@ class OrderState(StrEnum):
 DEFAULT_POOL = "default"
 
 
-class OrderRow(msgspec.Struct, frozen=True, kw_only=True):
+class OrderRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An order as the outbox knows it. `lease_epoch` counts its leases and fences late reports. Only workers of its
     `pool` are given it; those of a higher `priority` first (SRV-08, ADV-03)."""
 
@@ -59,7 +59,7 @@ class OrderRow(msgspec.Struct, frozen=True, kw_only=True):
     lease_until: float | None = None
 
 
-class ExecutionRow(msgspec.Struct, frozen=True, kw_only=True):
+class ExecutionRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What lists of executions show; derived from the log. `wake_at`: the next moment at which time alone moves it,
     None when nothing is due, or while it is paused (TMR-06, O-16)."""
 
@@ -103,7 +103,7 @@ class StoreSpace(msgspec.Struct, frozen=True):
     now: float
 
 
-class Commit(msgspec.Struct, frozen=True, kw_only=True):
+class Commit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One engine step of one execution. `after` is the last `seq` it was decided on. `net` comes with the first
     one: the compiled playbook, kept once per content hash. `waits` are those it opens or changes; `closed_waits` name
     those that are over; `taken_messages` were delivered by it, each to one wait only (MSG-02). `room`: it takes orders

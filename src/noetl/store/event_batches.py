@@ -26,6 +26,7 @@ import msgspec
 
 from noetl.base.errors import BackendError, UnreadableError
 from noetl.base.ids import positional
+from noetl.events.control import Emitted
 from noetl.events.encoding import decode_payload
 from noetl.events.envelope import Event
 from noetl.events.payloads import EventSource
@@ -72,33 +73,38 @@ def _commit_values(commit: Commit) -> tuple[Any, ...]:
         ],
     )
     ids = _encode([0 if e.event_id == positional(execution_id, e.seq) else e.event_id for e in events])
-    types = _encode([e.event_type for e in events])
+    # Only an author's own event has a type that its class does not tell; the property would cost a call for each.
+    types = _encode([e.event_type if type(e.payload) is Emitted else e.payload.event_type for e in events])
     parts = (ids, types, envelopes, b"[%b]" % b",".join(payload_bodies(commit)))
     return (execution_id, events[0].seq, events[-1].seq, *_texts_of(parts), _checksum(*parts))
 
 
 def _packed_envelopes(execution_id: str, envelopes: Iterable[Sequence[Any]]) -> bytes:
-    values: dict[Any, int] = {}
-    place = values.setdefault
-    named = f"{execution_id}/"  # as a position is
-    rows = []
-    for ts, source, parent_id, step, step_run_id, task_run_id, on_behalf, schema in envelopes:
-        number = parent_id[len(named) :] if parent_id is not None and parent_id.startswith(named) else ""
-        is_position = number.isdecimal() and str(int(number)) == number  # "007" is no position: it would read as 7
-        parent = int(number) if is_position else -1 - place(parent_id, len(values))
-        rows.append(
-            (
-                place(ts, len(values)),
-                place(source, len(values)),
-                parent,
-                place(step, len(values)),
-                place(step_run_id, len(values)),
-                place(task_run_id, len(values)),
-                int(on_behalf),
-                schema,
-            )
-        )
-    return _encode({"v": list(values), "e": rows})
+    envelopes = list(envelopes)
+    positions = {parent_id: _position_in(execution_id, parent_id) for parent_id in {one[2] for one in envelopes}}
+    # In two passes, each value known by its place in the second: without a call for any of them, since every event of
+    # every step comes by here.
+    seen: dict[Any, None] = {}
+    for ts, source, parent_id, step, step_run_id, task_run_id, _, _ in envelopes:
+        seen[ts] = seen[source] = seen[step] = seen[step_run_id] = seen[task_run_id] = None
+        if positions[parent_id] is None:
+            seen[parent_id] = None
+    at = {value: place for place, value in enumerate(seen)}
+    parents = {one: -1 - at[one] if position is None else position for one, position in positions.items()}
+    rows = [
+        (at[ts], at[source], parents[parent], at[step], at[run], at[task], 1 if on_behalf else 0, schema)
+        for ts, source, parent, step, run, task, on_behalf, schema in envelopes
+    ]
+    return _encode({"v": list(at), "e": rows})
+
+
+def _position_in(execution_id: str, event_id: str | None) -> int | None:
+    """The position that an id names in this execution, None where it names none. "007" is no position: it would read as
+    7."""
+    if event_id is None or not event_id.startswith(f"{execution_id}/"):
+        return None
+    number = event_id[len(execution_id) + 1 :]
+    return int(number) if number.isdecimal() and str(int(number)) == number else None
 
 
 def _unpacked_envelopes(execution_id: str, text: bytes) -> list[_Envelope]:

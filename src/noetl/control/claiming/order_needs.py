@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from weakref import WeakKeyDictionary
 
 from noetl.engine.execution import Execution
 from noetl.engine.plan import Plan
@@ -14,7 +13,7 @@ from noetl.net.tasks import ENDS, pipeline_of, tasks_of, with_hooks
 from noetl.net.tasks import KIND as TRANSFER
 from noetl.tools.registry import BUILT_IN
 
-_known: WeakKeyDictionary[Plan, dict[tuple[str, str], frozenset[str]]] = WeakKeyDictionary()
+_NEEDS = "needs of"  # in the memo of a plan
 
 
 def needs_of(plan: Plan, execution: Execution, order_id: str) -> frozenset[str]:
@@ -30,13 +29,11 @@ def needs_of(plan: Plan, execution: Execution, order_id: str) -> frozenset[str]:
 
 def kinds_for(plan: Plan, step: str, side_run: SideRun | None = None) -> frozenset[str]:
     """Those of a step's pipeline, or of a side run of it."""
-    known = _known.get(plan)
-    if known is None:
-        known = _known[plan] = {}
-    part = step, "" if side_run is None else f"{side_run.kind}/{side_run.index}/{side_run.task}"
-    if part not in known:
-        known[part] = frozenset(_kinds(tasks_for(plan.step(step), side_run)))
-    return known[part]
+    part = _NEEDS, step, "" if side_run is None else f"{side_run.kind}/{side_run.index}/{side_run.task}"
+    found: frozenset[str] | None = plan.memo.get(part)
+    if found is None:
+        found = plan.memo[part] = frozenset(_kinds(tasks_for(plan.step(step), side_run)))
+    return found
 
 
 def tasks_for(step: Transition, side_run: SideRun | None) -> Iterable[Task]:

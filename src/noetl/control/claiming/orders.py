@@ -23,7 +23,7 @@ from noetl.engine.decision import (
     PauseChildren,
     ResumeChildren,
 )
-from noetl.engine.execution import Execution
+from noetl.engine.execution import Execution, lease_under
 from noetl.engine.lifetimes import expiries_of
 from noetl.engine.loops.orders import ctx_for, iterations_of
 from noetl.engine.loops.state import Range
@@ -95,8 +95,9 @@ def order_for(
 
     Mappings that events change in place are copied one level deep; below it, changes copy what they change.
     """
-    run, lease = execution.run_of(order_id), execution.lease_of(order_id)
+    run = execution.run_of(order_id)
     assert run is not None, "an order that was just claimed has its step run"
+    lease = lease_under(run, order_id)
     assert lease is not None
     span = lease if isinstance(lease, Range) else None
     terms = terms_of(plan, run.step, usual)

@@ -15,7 +15,7 @@ import msgspec
 from noetl.store.contract import DEFAULT_POOL
 
 
-class Ready(msgspec.Struct, frozen=True):
+class Ready(msgspec.Struct, frozen=True, gc=False):
     """`seen_epoch` is the lease under which it was found abandoned, 0 for one that was never held."""
 
     execution_id: str

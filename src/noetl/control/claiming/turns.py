@@ -57,18 +57,15 @@ class Turns:
         return await self._group_commit.run(decided)
 
     def _answer(self, turn: Turn, decisions: Sequence[Decision], orders: Sequence[Order]) -> TurnAnswer:
-        told = list(zip(turn.reports, decisions, strict=True))
-        return TurnAnswer(
-            verdicts=tuple(decision.verdict for decision in decisions),
-            orders=tuple(orders),
-            stopped={report.order_id: decision.stopped for report, decision in told if decision.stopped},
-            paused=tuple(report.order_id for report in turn.reports if self._is_paused(report.execution_id)),
-        )
-
-    def _is_paused(self, execution_id: str) -> bool:
-        return (
-            execution_id in self._decisions.loaded and self._decisions.loaded[execution_id].execution.lifecycle.paused
-        )
+        verdicts, stopped, paused = [], {}, []
+        for report, decision in zip(turn.reports, decisions, strict=True):
+            verdicts.append(decision.verdict)
+            if decision.stopped:
+                stopped[report.order_id] = decision.stopped
+            loaded = self._decisions.loaded.get(report.execution_id)
+            if loaded is not None and loaded.execution.lifecycle.paused:
+                paused.append(report.order_id)
+        return TurnAnswer(verdicts=tuple(verdicts), orders=tuple(orders), stopped=stopped, paused=tuple(paused))
 
     async def _record(self, report: Report, batch: CommitBatch) -> Decision:
         await self._decisions.load(report.execution_id)

@@ -14,7 +14,7 @@ from noetl.control.claiming.orders import order_rows
 from noetl.control.commit.loaded_executions import DecidedEvents, LoadedExecution, LoadedExecutions
 from noetl.control.notifications.notices import NoticeWriter
 from noetl.engine.commands import Command, DeliverMessage, RecordReport
-from noetl.engine.decision import CloseOrder, Decision, EndExecution
+from noetl.engine.decision import CloseOrder, Decision, Effect, EndExecution
 from noetl.engine.plan import Plan
 from noetl.events.encoding import encode_payload
 from noetl.events.envelope import Event
@@ -76,12 +76,12 @@ class CommitBatch:
             decided = self._events[execution_id] = DecidedEvents()
         _note(decided, decision.events, plan)
         self._decisions.setdefault(execution_id, []).append(decision)
-        if isinstance(command, DeliverMessage):
+        if type(command) is DeliverMessage:
             self._taken.setdefault(execution_id, []).append(command.message_id)
         # The worker that reports knows that its order ends. Others have to be told.
-        reported = command.report.order_id if isinstance(command, RecordReport) else None
+        reported = command.report.order_id if type(command) is RecordReport else None
         for effect in decision.effects:
-            if isinstance(effect, CloseOrder) and effect.order_id != reported:
+            if type(effect) is CloseOrder and effect.order_id != reported:
                 self._stopped.setdefault(execution_id, []).append(effect.order_id)
 
     def event_count(self, execution_id: str) -> int:
@@ -96,7 +96,7 @@ class CommitBatch:
     @property
     def stopped(self) -> list[str]:
         """Orders that nobody wants any more, though somebody may be at work on them."""
-        return [order_id for own in self._stopped.values() for order_id in own]
+        return [order_id for own in self._stopped.values() for order_id in own] if self._stopped else []
 
     def commits(
         self, loaded: LoadedExecutions, now: float, terms: LeaseTerms, notices: NoticeWriter | None
@@ -167,7 +167,9 @@ def _commit(
     notices: tuple[NoticeRow, ...],
 ) -> Commit:
     execution = loaded.execution
-    effects = [effect for decision in decisions for effect in decision.effects]
+    effects: list[Effect] = []
+    for decision in decisions:
+        effects += decision.effects
     waits, closed_waits, tasks = outside_rows(execution.execution_id, effects)
     return Commit(
         after=loaded.committed,

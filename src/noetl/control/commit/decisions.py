@@ -68,6 +68,8 @@ class Decisions:
 
     async def load(self, execution_id: str) -> LoadedExecution:
         """The execution as of now."""
+        if (loaded := self.loaded.at_hand(execution_id)) is not None:
+            return loaded
         await self.follow((execution_id,))
         return await self._read(execution_id)
 
@@ -149,21 +151,23 @@ class Decisions:
         loaded = self.loaded[execution_id]
         batch.touch(execution_id)
         # It could not be read again yet: what memory has went ahead of the log.
-        if execution_id in self._away and self.loaded.is_stale(execution_id):
+        if self._away and execution_id in self._away and self.loaded.is_stale(execution_id):
             raise self._away[execution_id]
         try:
             decision = advance(loaded.plan, loaded.execution, command)
             batch.add(execution_id, command, decision, loaded.plan)
         finally:
             self.values.check()  # also where it broke: perhaps because something was not at hand
+        concerning_children: list[ChildEffect] = []
         for effect in decision.effects:
-            if isinstance(effect, DispatchStep):
+            if type(effect) is DispatchStep:
                 pool = effect.pool or DEFAULT_POOL
                 self.ready.add(Ready(execution_id, effect.order_id, priority=effect.priority, pool=pool))
-        for effect in decision.effects:
+            elif isinstance(effect, ChildEffect):
+                concerning_children.append(effect)
+        for child_effect in concerning_children:
             # In the same batch, so that parent and children are cancelled together or not at all.
-            if isinstance(effect, ChildEffect):
-                self._decide_children(batch, execution_id, effect)
+            self._decide_children(batch, execution_id, child_effect)
         return decision
 
     def _decide_children(self, batch: CommitBatch, execution_id: str, effect: ChildEffect) -> None:

@@ -54,7 +54,8 @@ class Effects:
         """Do what is owed now that the batch is stored."""
         listeners = self._listeners
         for commit in commits:
-            self._tell_resumed(self._loaded[commit.execution.execution_id].execution)
+            if self._resumptions:
+                self._tell_resumed(self._loaded[commit.execution.execution_id].execution)
             if listeners.watch is not None:
                 listeners.watch(commit.events)
         self._notify_of_new_orders()

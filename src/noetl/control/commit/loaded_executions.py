@@ -92,6 +92,16 @@ class LoadedExecutions:
     def __getitem__(self, execution_id: str) -> LoadedExecution:
         return self._loaded[execution_id]
 
+    def get(self, execution_id: str) -> LoadedExecution | None:
+        """As memory has it, stale or not."""
+        return self._loaded.get(execution_id)
+
+    def at_hand(self, execution_id: str) -> LoadedExecution | None:
+        """The execution, where memory is as good as the log: nobody else moves it, and no commit of it has failed."""
+        if self._policy.shares_executions or execution_id in self._stale:
+            return None
+        return self._loaded.get(execution_id)
+
     def __contains__(self, execution_id: str) -> bool:
         return execution_id in self._loaded
 

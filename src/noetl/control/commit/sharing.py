@@ -36,6 +36,10 @@ class SharingPolicy(Protocol):
 
     # what memory is worth
 
+    @property
+    def shares_executions(self) -> bool:
+        """Whether others decide upon the same executions as a matter of course."""
+
     def may_have_moved(self, seen_at: float, now: float, *, is_contended: bool) -> bool:
         """Whether an execution is to be compared with the log before something is decided upon it. `seen_at`: when it
         was known to be as the log has it; `is_contended`: somebody else has moved it before."""
@@ -101,7 +105,10 @@ class OwnExecutions:
     keeps_snapshots = False  # conflicts are rare, so a copy of each state would cost more than reading a log again
     near_bytes = sys.maxsize  # nobody else is served, so reading a large file holds up nobody
 
-    # Nobody moves them but us. Who interferes from outside wins a commit against us, and the conflict tells.
+    # Nobody moves them but us: what memory has is decided upon without a look at the log. Who interferes from outside
+    # wins a commit against us, and the conflict tells.
+    shares_executions = False
+
     def may_have_moved(self, seen_at: float, now: float, *, is_contended: bool) -> bool:
         return False
 
@@ -130,6 +137,8 @@ class SharedExecutions:
 
     # Asking the store at every load would cost one query per decision. Within TRUST_S memory is believed, and a wrong
     # guess loses its commit and is decided again. Where that has happened once, it may happen again at any moment.
+    shares_executions = True
+
     def may_have_moved(self, seen_at: float, now: float, *, is_contended: bool) -> bool:
         return is_contended or seen_at < now - TRUST_S
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -26,7 +25,7 @@ _WORD = re.compile(r"\w+")
 _encoder = msgspec.json.Encoder()
 _PYTHON = "python"  # of the built-in kinds, the one that looks up names by itself: those in its code
 
-_known: WeakKeyDictionary[Plan, dict[str, tuple[str, ...] | None]] = WeakKeyDictionary()
+_READS = "results read by"  # in the memo of a plan
 
 
 def results_for(plan: Plan, step: str, results: Mapping[str, TaskResult]) -> dict[str, TaskResult]:
@@ -37,12 +36,11 @@ def results_for(plan: Plan, step: str, results: Mapping[str, TaskResult]) -> dic
 
 def _reads(plan: Plan, step: str) -> tuple[str, ...] | None:
     """The steps that a step names in its texts; None for any."""
-    known = _known.get(plan)
-    if known is None:
-        known = _known[plan] = {}
-    if step not in known:
-        known[step] = _steps_read_by(plan.step(step), plan)
-    return known[step]
+    try:
+        found: tuple[str, ...] | None = plan.memo[_READS, step]
+    except KeyError:
+        found = plan.memo[_READS, step] = _steps_read_by(plan.step(step), plan)
+    return found
 
 
 def _steps_read_by(step: Transition, plan: Plan) -> tuple[str, ...] | None:

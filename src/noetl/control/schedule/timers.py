@@ -75,8 +75,11 @@ class Timers:
 
     def stored(self, commits: Sequence[Commit]) -> None:
         for commit in commits:
-            self._aside.pop(commit.execution.execution_id, None)  # it moves after all
-            self.set(commit.execution.execution_id, commit.execution.wake_at)
+            row = commit.execution
+            if self._aside:
+                self._aside.pop(row.execution_id, None)  # it moves after all
+            if row.wake_at is not None or row.execution_id in self._moments:
+                self.set(row.execution_id, row.wake_at)
 
     def taken_up(self, execution: Execution) -> None:
         self.set(execution.execution_id, execution.wake_at)

@@ -11,18 +11,16 @@ import hashlib
 import logging
 from collections import OrderedDict
 from collections.abc import Collection, Iterable
-from weakref import WeakKeyDictionary
 
 import msgspec
 
 from noetl.base.clock import Clock
 from noetl.base.errors import NoetlError, ToolError
-from noetl.base.redaction import Mask, Redactor
+from noetl.base.redaction import Mask
 from noetl.control.commit.loaded_executions import LoadedExecutions
 from noetl.control.commit.sharing import SharingPolicy
 from noetl.control.secrets.release import SecretRelease
 from noetl.engine.pipeline.secret_names import naming_of
-from noetl.engine.plan import Plan
 from noetl.events.calls import PlaybookCall
 from noetl.events.credentials import SealedCredential
 from noetl.events.masking import masked
@@ -34,6 +32,7 @@ from noetl.store.contract import Store
 from noetl.tools.registry import CALL_NOTHING, credential_inputs
 
 KIND = "execution_secret"  # of the records on the key-value table; their names begin with the root execution
+_READS = ("reads secrets",)  # in the memo of a plan
 _MOST_FAMILIES = 1_000
 _MOST_ROOTS = 10_000
 _MANY = 100  # executions that are forgotten at once
@@ -71,11 +70,12 @@ class ExecutionSecrets:
         self._executions, self._policy = executions, policy
         self._families: OrderedDict[str, Family] = OrderedDict()
         self._roots: OrderedDict[str, str] = OrderedDict()
-        self._readers: WeakKeyDictionary[Plan, bool] = WeakKeyDictionary()
 
     async def mask(self, execution_id: str) -> Mask:
         """Everything that the family of this execution has read so far."""
-        root = await self._root(execution_id)
+        root = self._roots.get(execution_id)
+        if root is None:
+            root = await self._root(execution_id)
         family = self._family(root)
         is_known = family.is_loaded and self._policy.has_secrets_in_memory
         if not is_known and self._may_have_read(execution_id):
@@ -103,10 +103,15 @@ class ExecutionSecrets:
         """The turn as it may be recorded: what comes back through a worker that was not given the secret is masked."""
         if not turn.reports:
             return turn
-        reports = [_masked_report(one, (await self.mask(one.execution_id)).redactor) for one in turn.reports]
-        if all(one is other for one, other in zip(reports, turn.reports, strict=True)):
+        changed: dict[int, Report] = {}
+        for at, report in enumerate(turn.reports):
+            redactor = (await self.mask(report.execution_id)).redactor
+            if not redactor.idle and (clean := masked(report, redactor)) is not report:
+                changed[at] = clean
+        if not changed:
             return turn
-        return msgspec.structs.replace(turn, reports=tuple(reports))
+        reports = tuple(changed.get(at, report) for at, report in enumerate(turn.reports))
+        return msgspec.structs.replace(turn, reports=reports)
 
     async def check_call(self, call: PlaybookCall) -> None:
         """ToolError where a child would be started with a secret in its payload, which is recorded."""
@@ -152,14 +157,14 @@ class ExecutionSecrets:
 
     def _may_have_read(self, execution_id: str) -> bool:
         """False where it is certain, without asking the store, that its family reads no secret."""
-        if execution_id not in self._executions:
+        loaded = self._executions.get(execution_id)
+        if loaded is None or loaded.execution.origin.parent_execution_id is not None:
             return True
-        loaded = self._executions[execution_id]
-        if loaded.execution.origin.parent_execution_id is not None:
-            return True
-        if loaded.plan not in self._readers:
-            self._readers[loaded.plan] = _may_read(loaded.plan.net)
-        return self._readers[loaded.plan]
+        memo = loaded.plan.memo
+        found: bool | None = memo.get(_READS)
+        if found is None:
+            found = memo[_READS] = _may_read(loaded.plan.net)
+        return found
 
     async def _load(self, root: str, family: Family) -> None:
         for thing in await self._store.key_values.list(KIND, prefix=f"{root}/", limit=_MOST_RECORDS):
@@ -203,10 +208,6 @@ def _digest(read: ReadSecret) -> str:
     if read.sealed is not None:
         return f"{read.sealed.key_id}-{read.sealed.fingerprint}"
     return hashlib.sha256(msgspec.json.encode(read.entry, order="deterministic")).hexdigest()[:32]
-
-
-def _masked_report(report: Report, redactor: Redactor) -> Report:
-    return report if redactor.idle else masked(report, redactor)
 
 
 def _may_read(net: Net) -> bool:
