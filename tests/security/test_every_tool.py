@@ -41,7 +41,9 @@ def _bucket(port: int) -> dict[str, Any]:
 CONNECTING: dict[str, Callable[[int], dict[str, Any]]] = {
     "amqp": lambda port: {"op": "count", "queue": "q", "auth": _login(port)},
     "archive": lambda port: {"op": "list", "source": "s3://bucket/a.zip", "auth": _bucket(port)},
+    "container": lambda port: {"image": "busybox", "auth": {"url": f"tcp://localhost:{port}"}},
     "convert": lambda port: {"source": "s3://bucket/a.csv", "auth": _bucket(port)},
+    "dask": lambda port: {"code": "result = 1", "auth": {"url": f"tcp://localhost:{port}"}},
     "duckdb": lambda port: {"command": read("SELECT 1"), **_postgres(port)},
     "email": lambda port: {"from": "a@example.org", "to": "b@example.org", "text": "x", "auth": _login(port)},
     "gcs": lambda port: {"op": "list", "bucket": "b", "auth": {"endpoint": f"http://localhost:{port}"}},
@@ -64,6 +66,7 @@ CONNECTING: dict[str, Callable[[int], dict[str, Any]]] = {
         "circuit": BELL,
         "auth": {"token": PASSWORD, "url": f"https://localhost:{port}", "channel": "ibm_quantum_platform"},
     },
+    "ray": lambda port: {"code": "result = 1", "auth": {"url": f"ray://localhost:{port}"}},
     "redis": lambda port: {"op": "get", "key": "k", "auth": _login(port, tls=False)},
     "sftp": lambda port: {"op": "list", "path": "/", "auth": _login(port, host_key="*")},
     "slack": lambda port: {"text": "x", "auth": {"url": f"http://localhost:{port}/hook"}},
@@ -81,7 +84,7 @@ CONNECTING: dict[str, Callable[[int], dict[str, Any]]] = {
 NEEDED = {"quantum": "quantum-ibm"}
 
 # They open no connection, or are programs that the policy does not hold (docs/security.md).
-OTHERS = {"artifact", "log", "noop", "playbook", "python", "script", "secrets", "shell"}
+OTHERS = {"artifact", "dbt", "dlt", "log", "noop", "playbook", "python", "script", "secrets", "shell"}
 
 
 def test_it_is_known_of_every_kind_whether_it_connects() -> None:
@@ -103,7 +106,7 @@ def test_it_is_known_of_every_kind_whether_it_connects() -> None:
     ],
 )
 async def test_a_server_opens_no_connection_to_its_own_machine_for_a_playbook(kind: str) -> None:
-    tools = tools_of(ServerSettings())
+    tools = tools_of(ServerSettings(allow=("container",)))
     try:
         async with listening() as (port, heard):
             outcome = await outcome_of(

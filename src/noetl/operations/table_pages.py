@@ -9,18 +9,22 @@ import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from noetl.operations.api_shapes import PageColumn, TablePage
 from noetl.store.contract import ResultStore
-from noetl.tools.tables.files import TableFiles
-from noetl.tools.tables.stored import table_in
 
+if TYPE_CHECKING:
+    from noetl.tools.tables.files import TableFiles
+
+# What reads tables is loaded with the first of them: SQL and DuckDB come with it, and a server starts without.
 _OWNER = "pages"
 
 
 def recorded_table(result: Any) -> str | None:
     """The checksum of the table that a recorded result refers to; None where it refers to none."""
+    from noetl.tools.tables.stored import table_in
+
     reference = table_in(result)
     return reference.checksum if reference is not None else None
 
@@ -28,6 +32,8 @@ def recorded_table(result: Any) -> str | None:
 @asynccontextmanager
 async def opened_tables() -> AsyncIterator[tuple[TableFiles, Path]]:
     """DuckDB for some calls, and a folder for the files they need."""
+    from noetl.tools.tables.files import TableFiles
+
     tables = TableFiles()
     with tempfile.TemporaryDirectory(prefix="noetl-table-", ignore_cleanup_errors=True) as folder:
         try:

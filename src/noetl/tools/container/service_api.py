@@ -18,6 +18,7 @@ import httpcore2
 import msgspec
 
 from noetl.base.addresses.connections import GuardedBackend, connection_pool
+from noetl.base.addresses.guard import BlockedError
 from noetl.base.errors import ToolError
 from noetl.tools.auth_shapes import UNRESOLVED, connection_fields
 from noetl.tools.contract import ToolContext
@@ -162,6 +163,8 @@ class ServiceApi:
                 extensions={"timeout": limits},
             ) as response:
                 yield response
+        except BlockedError as problem:
+            raise BlockedError(f"{self.service} is blocked: {problem.message}") from None
         except (
             *(httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.TimeoutException),
             *(httpcore2.UnsupportedProtocol, ssl.SSLError, OSError),

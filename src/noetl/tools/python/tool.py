@@ -10,12 +10,11 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from noetl.base.errors import ToolError
-from noetl.templates.sql.statements import quoted
 from noetl.tools.contract import UNKNOWN, ToolContext, ToolResult
 from noetl.tools.python.children import PythonChildren
 from noetl.tools.python.context_reads import NAME as CONTEXT
@@ -24,8 +23,9 @@ from noetl.tools.python.libs import imports_of
 from noetl.tools.python.limits import default_limits, limits_of
 from noetl.tools.sandbox import sandbox_of
 from noetl.tools.script_files import read_script
-from noetl.tools.tables.files import TableFiles, copy_to
-from noetl.tools.tables.stored import fetched_tables, store_table, table_folder, wants_table
+
+if TYPE_CHECKING:
+    from noetl.tools.tables.files import TableFiles
 
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
 _AS_ONE_MAPPING = frozenset({"args", "input_data"})
@@ -34,12 +34,16 @@ _TABLE_KINDS = ("path", "arrow", "pandas")
 
 class PythonTool:
     def __init__(self) -> None:
-        self._children, self._tables = PythonChildren(), TableFiles()
+        self._children = PythonChildren()
+        self._tables: TableFiles | None = None  # made by the first task that reads or returns a table
 
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
         request = await _request(inputs, context)
-        if inputs.get("tables") is None and not wants_table(context.spec):
+        if inputs.get("tables") is None and context.spec.get("rows") is None:
             return _result(await self._answer(request, context))
+        # Loaded here: with tables come SQL and DuckDB, which most tasks never need.
+        from noetl.tools.tables.stored import table_folder
+
         with table_folder() as folder:
             return await self._with_tables(request, inputs.get("tables"), context, folder)
 
@@ -47,6 +51,9 @@ class PythonTool:
         self, request: dict[str, Any], tables: Any, context: ToolContext, folder: Path
     ) -> ToolResult:
         """The same, with tables to read, or a result that becomes one."""
+        from noetl.tools.tables.files import TableFiles, rows_of_json
+        from noetl.tools.tables.stored import fetched_tables, store_table, wants_table
+
         kind = str(context.spec.get("tables") or "path")
         if kind not in _TABLE_KINDS:
             raise ToolError("py.exception", f'spec.tables "{kind}" is not known: {", ".join(_TABLE_KINDS)}')
@@ -56,10 +63,10 @@ class PythonTool:
             return _result(await self._answer(request, context, folder))
         written, file = folder / "written", folder / "rows.parquet"
         result = _result(await self._answer({**request, "rows_file": str(written)}, context, folder))
-        owner = context.execution_id
+        if self._tables is None:
+            self._tables = TableFiles()
         if result.result == "json":
-            rows = f"read_json({quoted(str(written))}, format = 'newline_delimited')"
-            await self._tables.sql(owner, folder, copy_to(file, f"SELECT * FROM {rows}"))  # noqa: S608  a path of ours
+            await self._tables.sql(context.execution_id, folder, rows_of_json(written, file))
         else:
             written.rename(file)
         return msgspec.structs.replace(result, result=await store_table(file, context, self._tables))
@@ -78,11 +85,13 @@ class PythonTool:
     def release(self, execution_id: str) -> None:
         """This execution is over: nothing of it is kept."""
         self._children.release(execution_id)
-        self._tables.release(execution_id)
+        if self._tables is not None:
+            self._tables.release(execution_id)
 
     async def close(self) -> None:
         await self._children.close()
-        await self._tables.close()
+        if self._tables is not None:
+            await self._tables.close()
 
     def helpers(self) -> dict[str, dict[str, Any]]:
         return {"py": {"exception": None}}

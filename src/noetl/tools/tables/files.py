@@ -159,6 +159,12 @@ def copy_to(file: Path, query: str) -> str:
     return f"COPY ({query}) TO {quoted(str(file))} (FORMAT parquet, ROW_GROUP_SIZE 100000)"
 
 
+def rows_of_json(written: Path, file: Path) -> str:
+    """Lines of JSON, which Python has written, into Parquet."""
+    rows = f"read_json({quoted(str(written))}, format = 'newline_delimited')"
+    return copy_to(file, f"SELECT * FROM {rows}")  # noqa: S608  a path of ours
+
+
 def unique_names(names: Sequence[str]) -> list[str]:
     """Names of columns that are told apart: a query may give two of the same name, a table cannot."""
     made: list[str] = []
