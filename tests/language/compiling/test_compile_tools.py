@@ -99,7 +99,6 @@ def test_a_kind_that_only_a_plug_in_runs_says_which(compiled: Compile) -> None:
 @pytest.mark.parametrize(
     "task",
     [
-        "{ kind: container, runtime: { image: python, pull: always }, env: { A: 1 } }",
         "{ kind: ducklake, catalogue: here, look: back }",
     ],
 )
@@ -109,6 +108,15 @@ def test_what_only_a_plug_in_runs_takes_what_only_the_plug_in_knows(compiled: Co
 
     assert result.loud == ["W_TOOL_KIND"]
     assert result.net is not None
+
+
+@pytest.mark.req("VAL-04")
+@pytest.mark.parametrize("api", ["noetl.io/v2", "noetl.io/v10"])
+def test_a_container_takes_its_image_under_runtime_too(compiled: Compile, api: str) -> None:
+    task = "{ kind: container, runtime: { image: python, pull: always }, env: { A: 1 } }"
+
+    assert compiled(step(task), api=api).loud == []
+    assert compiled(step("{ kind: container, env: { A: 1 } }"), api=api).loud == ["E_TASK_KEY"]
 
 
 @pytest.mark.req("VAL-13", "TOOL-13")

@@ -18,6 +18,7 @@ from noetl.tools.shell.inputs import arguments_of, environment_of, limits_from, 
 INPUT = "container.input"
 PULL_POLICIES = ("missing", "always", "never")
 MAX_OUTPUT = 1 << 20  # of each stream
+_RUNTIME = ("image", "pull", "user", "network", "cwd")
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]{0,499}\Z")
 _NETWORK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\Z")
 _USER = re.compile(r"[A-Za-z0-9_.-]{1,64}(:[A-Za-z0-9_.-]{1,64})?\Z")
@@ -66,6 +67,7 @@ def container_name(context: ToolContext) -> str:
 
 def container_task(inputs: Mapping[str, Any], context: ToolContext) -> ContainerTask:
     """What to run. ToolError `container.input` says what is wrong with the inputs."""
+    inputs = _with_runtime(inputs)
     command, args = _command(inputs.get("command")), tuple(arguments_of(inputs.get("args"), kind=INPUT))
     _check_arguments((*command, *args), context)
     resources = context.spec.get("resources") or {}
@@ -89,6 +91,18 @@ def container_task(inputs: Mapping[str, Any], context: ToolContext) -> Container
         max_bytes=_max_bytes(context.spec.get("max_bytes")),
         labels={"noetl.io/execution": context.execution_id, "noetl.io/step": context.step},
     )
+
+
+def _with_runtime(inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Playbooks of other systems put the image and how it runs under one key."""
+    runtime = inputs.get("runtime") or {}
+    unknown = [str(name) for name in runtime if name not in _RUNTIME] if isinstance(runtime, Mapping) else ["its shape"]
+    if unknown:
+        raise ToolError(INPUT, f"runtime takes {', '.join(_RUNTIME)}, and not {', '.join(unknown)}")
+    together: Mapping[str, Any] = {**runtime, **inputs}
+    if not together.get("image"):
+        raise ToolError(INPUT, '"image" is missing')
+    return together
 
 
 def _command(written: Any) -> tuple[str, ...]:

@@ -173,8 +173,14 @@ CONTAINER = ToolKind(
     ),
     doc="Runs a container image by Docker, Podman or Kubernetes, where the operator allows this kind. Template values "
     "in the text of a command are quoted as single arguments.",
+    one_of=(("image", "runtime"),),
     inputs=(
-        Input(name="image", schema=TEXT, doc="Image to run.", required=True),
+        Input(name="image", schema=TEXT, doc="Image to run."),
+        Input(
+            name="runtime",
+            schema=OBJECT,
+            doc="In place of them: image, pull, user, network and cwd, written together. What stands beside it wins.",
+        ),
         Input(
             name="command",
             schema=TEXT_OR_TEXTS,
