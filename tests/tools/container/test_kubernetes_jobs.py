@@ -30,6 +30,8 @@ pytestmark = [pytest.mark.timeout(300)]
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[KubernetesStandIn]:
+    # Asked for here: the stand-in answers in a thread of its own, where a skip would be an error.
+    pytest.importorskip("kubernetes_validate", reason="NOT TESTED: make test installs requirements-deploy.lock")
     with KubernetesStandIn(tmp_path) as running:
         yield running
 
