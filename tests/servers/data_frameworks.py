@@ -9,6 +9,8 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 from tests.servers.environments import python_environment
 from tests.servers.ports import free_port
 from tests.servers.programs import FOLDER, PORT, ServedProgram
@@ -49,7 +51,7 @@ def dask_cluster() -> DaskCluster:
 
 class RayCluster(ServedProgram):
     """The head of a cluster, with its client server, without dashboard. It takes a minute on a busy machine, some ten
-    processes, and the address of this machine's interface even where it is told loopback: for `make test-deep` only."""
+    processes, and the address of this machine's interface even where it is told loopback: see `ray_cluster`."""
 
     def __init__(self) -> None:
         head, first = free_port(), 20_000  # ports of its workers, below those that the system gives out
@@ -81,4 +83,7 @@ def ray_python() -> str:
 
 @cache
 def ray_cluster() -> RayCluster:
+    if os.environ.get("NOETL_TEST_RAY") != "1":
+        reason = "its head node talks to itself at the address of this machine's interface, and tests keep to loopback"
+        pytest.skip(f"NOT TESTED: a Ray cluster ({reason}); NOETL_TEST_RAY=1 runs it all the same")
     return RayCluster()
