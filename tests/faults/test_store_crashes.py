@@ -153,15 +153,16 @@ def test_a_rebuild_that_is_killed_has_changed_nothing(at_home: Path, store: str)
 
 
 @pytest.mark.req("RES-01")
-def test_a_result_that_was_put_while_its_collector_died_is_still_there(tmp_path: Path) -> None:
+@pytest.mark.parametrize("aside", ["", ".json"], ids=["by a program before tables", "by this one"])
+def test_a_result_that_was_put_while_its_collector_died_is_still_there(tmp_path: Path, aside: str) -> None:
     """It was touched in time, moved aside, and never moved back."""
     results = FileResults(tmp_path)
     reference = results.put({"text": LARGE})
     path = tmp_path / reference.key
-    path.rename(path.with_suffix(".123.gone"))
+    path.rename(path.with_suffix(f"{aside}.123.gone"))
 
     assert results.load(reference) == {"text": LARGE}
-    path.rename(path.with_suffix(".124.gone"))
+    path.rename(path.with_suffix(f"{aside}.124.gone"))
     assert results.untouched(before=time.time() - 60) == []
     assert path.exists(), "whoever collects next has put it back"
     (path.with_suffix(".125.part")).write_bytes(b"half")

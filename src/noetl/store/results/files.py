@@ -119,7 +119,7 @@ class FileResults:
         try:
             return path.read_bytes()
         except FileNotFoundError:
-            if not _put_back(path.parent.glob(f"{path.name}.*.gone")):
+            if not _put_back(path.parent.glob(f"{path.stem}.*.gone")):
                 raise
             return path.read_bytes()
 
@@ -169,10 +169,16 @@ def _put_back(aside: Iterable[Path]) -> bool:
     for path in aside:
         with suppress(FileNotFoundError):
             with suppress(FileExistsError):  # put anew: that one is younger
-                os.link(path, path.with_name(".".join(path.name.split(".")[:2])))
+                os.link(path, path.with_name(_name_before(path.name)))
             path.unlink()
             found = True
     return found
+
+
+def _name_before(aside: str) -> str:
+    """The name before a file was moved aside. Programs before tables wrote CHECKSUM.PID.gone, without its kind."""
+    checksum, kind = aside.split(".")[:2]
+    return f"{checksum}.{'json' if kind.isdecimal() else kind}"
 
 
 class MemoryResults:
