@@ -7,6 +7,7 @@ import base64
 import hashlib
 import os
 import secrets
+from asyncio.subprocess import Process
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
@@ -45,11 +46,12 @@ class _Login(asyncssh.SSHServer):
         return username == "ada" and key.public_data == self._key.public_data
 
 
-async def _shell(process: asyncssh.SSHServerProcess[bytes]) -> None:
+async def _shell(process: asyncssh.SSHServerProcess[bytes], children: list[Process]) -> None:
     """What sshd does: the command by a shell, its streams and its end passed on, killed when the channel closes."""
     child = await asyncio.create_subprocess_exec(
         *("/bin/sh", "-c", process.command or ""), stdin=-1, stdout=-1, stderr=-1, start_new_session=True
     )
+    children.append(child)
     assert child.stdin is not None
     outputs = [(child.stdout, process.stdout), (child.stderr, process.stderr)]
     pumps = asyncio.gather(_feed(process, child.stdin), *(_pump(source, target) for source, target in outputs))
@@ -68,7 +70,6 @@ async def _shell(process: asyncssh.SSHServerProcess[bytes]) -> None:
         # Its pipes too, or the loop complains when it ends; first, since who waits here can be cancelled once more.
         child._transport.close()  # type: ignore[attr-defined]
         await asyncio.gather(*both, return_exceptions=True)
-        await child.wait()
 
 
 async def _feed(process: asyncssh.SSHServerProcess[bytes], target: asyncio.StreamWriter) -> None:
@@ -99,9 +100,10 @@ async def machine(tmp_path: Path) -> AsyncIterator[Machine]:
     folder = tmp_path / "far"
     folder.mkdir()
     shells: set[asyncio.Task[None]] = set()
+    children: list[Process] = []
 
     def shell(process: asyncssh.SSHServerProcess[bytes]) -> asyncio.Task[None]:
-        shells.add(running := asyncio.ensure_future(_shell(process)))
+        shells.add(running := asyncio.ensure_future(_shell(process, children)))
         return running
 
     server = await asyncssh.create_server(
@@ -119,6 +121,10 @@ async def machine(tmp_path: Path) -> AsyncIterator[Machine]:
     for one in shells:  # the server does not wait for them
         one.cancel()
     await asyncio.gather(*shells, return_exceptions=True)
+    for (
+        child
+    ) in children:  # here, where nobody cancels: a loop that ends before it heard of a child's end leaves it open
+        await child.wait()
 
 
 async def ssh(machine: Machine, command: str, /, **inputs: Any) -> Outcome:
