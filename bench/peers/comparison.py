@@ -16,9 +16,10 @@ from pathlib import Path
 from bench import figures
 from bench.embedded import alone
 from bench.figures import Row
-from bench.peers.environments import PACKAGES, ROOT, Environment, environment
+from bench.peers.environments import ROOT, Environment, environment
 
 HERE = Path(__file__).parent
+PEERS = ("dbos", "restate")  # those with a script here; dlt has an environment too, but moves rows only
 TIMEOUT_S = 300
 ROUNDS = 3
 # workload, its size, the size for DBOS where ours takes it minutes, what is counted, the goal against Restate
@@ -71,7 +72,7 @@ def _rows(
 def _installed() -> dict[str, Environment]:
     """The peers that can run here; of the others it is said why not."""
     found: dict[str, Environment] = {}
-    for peer in PACKAGES:
+    for peer in PEERS:
         try:
             found[peer] = environment(peer)
         except RuntimeError as problem:
