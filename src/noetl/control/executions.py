@@ -70,6 +70,7 @@ class Executions:
     ) -> None:
         """Begin an execution; once this returns, it is durable and will be completed. With `carried` it begins at a
         step, with what an earlier run had there."""
+        # Before the batch: looking up credentials may wait for another service.
         refused = await self._secret_release.refusal(net, payload)
         start = Start(
             net=net, execution_id=execution_id, trace_id=trace_id, payload=payload, refused=refused, carried=carried
@@ -82,6 +83,8 @@ class Executions:
 
         async def begin_execution(batch: CommitBatch) -> None:
             loaded, now = self._loaded, self._clock.now()
+            # Only what memory knows. For all others the store refuses the commit, since `after` is 0 and the log
+            # exists.
             if start.execution_id in loaded:  # others wait for that one's end
                 raise TakenError(f"execution {start.execution_id} exists already")
             new = loaded.begin(start.net, start.execution_id, start.trace_id, now, start.parent_execution_id)
@@ -130,6 +133,7 @@ class Executions:
         if self.policy.is_memory_current and execution_id in self._loaded and not self._loaded.is_stale(execution_id):
             return self._loaded[execution_id]
 
+        # Through the group commit, since between two batches nothing in memory is ahead of the log.
         async def loaded(batch: CommitBatch) -> LoadedExecution:
             return await self._decisions.load(execution_id)
 
@@ -137,6 +141,7 @@ class Executions:
 
     async def ended_execution(self, execution_id: str) -> Execution:
         """The execution, once it is over."""
+        # Loaded again afterwards: another server may have ended it, and then memory was read anew.
         await (await self.execution(execution_id)).ended.wait_counted()
         return (await self.execution(execution_id)).execution
 

@@ -25,6 +25,7 @@ from noetl.events.calls import PlaybookCall
 from noetl.store.contract import OrderRow
 from noetl.store.key_values import KeyValues
 
+# How long an order can stay unnoticed that another server made or left, when the wake-up was lost as well.
 EVERY_S = 1.0
 INCIDENT = "incident"  # the kind, on the key-value table
 
@@ -119,11 +120,13 @@ class Sweeper:
             try:
                 records = await chore.find()
                 outage.worked()
+            # Broad, since one job that breaks must not stop the others: nothing would find lost orders any more.
             except Exception as problem:  # the store is away, say: it will be back
                 outage.failed(problem)
                 continue
             for record in records:
                 await self._do(chore, record)
+        # After the jobs: what they break on in this round is recorded with it.
         for incident in self._quarantine.take_unsaid():
             await self._record(incident)
 
@@ -143,5 +146,6 @@ class Sweeper:
             known = await self._key_values.get(INCIDENT, incident.record)
             version, body = known.version if known else 0, msgspec.json.encode(incident)
             await self._key_values.put(INCIDENT, incident.record, body, over=version, at=self._clock.now())
+        # Broad for the same reason: the quarantine keeps what went wrong.
         except Exception as problem:
             log_failure(_log, problem, "an incident could not be kept: %s", incident.record)

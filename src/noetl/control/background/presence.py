@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from noetl.store.contract import ExecutionRow, Records
 
 KIND = "process"
+# Most embedded runs are shorter, and two writes would be a good part of what they cost.
 AFTER_S = 0.1
 REFRESH_S = 60.0
 STALE_S = 3 * REFRESH_S  # who has not said so for that long is gone, wherever it ran

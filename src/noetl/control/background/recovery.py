@@ -32,6 +32,7 @@ class Recovery:
             executions = {run: loaded[execution_id].execution for run, execution_id in runs.items()}
             return [run for run, its in executions.items() if not its.is_open or run not in its.runs]
 
+        # In a batch although it stores nothing: only there memory may be brought up to date.
         return await self._group_commit.run(looked)
 
     async def seek(self) -> list[OrderRow]:

@@ -89,8 +89,11 @@ class Retention:
         for one, net_hash in policies:
             one.executions = together[net_hash]
             before = self._clock.now() - one.kept_s - self._patience(one.kept_s)
+            # `retire` looks again in the statement that deletes: between the two another server may have removed them.
             while batch := await self._store.outlived(net_hash, before=before, limit=BATCH):
                 gone = await self._store.retire(batch)
+                # After the executions: a record of a secret without its execution is harmless, an execution whose
+                # secrets cannot be masked is not.
                 await forget_secrets(self._store, batch)
                 crash_point("retention.between")
                 one.executions += gone
@@ -130,6 +133,7 @@ class Retention:
         """What is old and nothing names. The old ones are listed before the names are read: what is named meanwhile has
         been put meanwhile."""
         before = self._clock.now() - self._grace_s
+        # In a thread: the files of a result store may be millions.
         old = set(await asyncio.to_thread(lambda: self._results.untouched(before=before)))
         if not old:
             return old
@@ -140,6 +144,7 @@ class Retention:
         """Those of `wanted` that stored values hold in turn: a large value may hold references to others."""
         found: set[str] = set()
         pending, seen = list(named), set(named)
+        # Stops as soon as all candidates are known to be held: then there is nothing to collect.
         while pending and found != wanted:
             try:
                 inner = checksums_in(self._results.body(pending.pop()))

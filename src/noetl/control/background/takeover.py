@@ -31,6 +31,7 @@ async def take_over(decisions: Decisions, store: Store, clock: Clock, execution_
             decisions.abandoned.add((order.order_id, order.lease_epoch))
             decisions.ready.add(ready_of(order))
         decisions.effects.notify_workers()
+    # Also of an execution that is over: children that were started without waiting go on by themselves.
     for child in await store.children(execution_id):
         if child.finished_at is None:
             await take_over(decisions, store, clock, child.execution_id, is_gone)

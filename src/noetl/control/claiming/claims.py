@@ -30,6 +30,8 @@ from noetl.engine.lost_leases import MOST_LEASES
 from noetl.events.orders import Order, ReportResult, Turn
 from noetl.store.contract import OrderRow, OrderState, Store
 
+# A page of the store's index. Orders that memory knows are on the page too, so `seek` asks for as many more, up to the
+# bound.
 SOUGHT = 1_000  # new orders found at a time
 MOST_SOUGHT = 20_000
 AT_MOST_EVERY_S = 0.1  # a worker that finds nothing makes us look in the store
@@ -55,6 +57,7 @@ class Claims:
         self._decisions, self._store, self._clock, self._policy = decisions, store, clock, policy
         self._pools, self._leases, self._expected = pools, leases, expected
         self._able = ability_of or (lambda _: ANY)
+        # So that the first worker that finds nothing makes us look at once.
         self._sought_at = float("-inf")
         self.suspects = PoisonOrders(decisions, store, clock)
 
@@ -78,6 +81,7 @@ class Claims:
 
     async def _claim_for_pools(self, turn: Turn, batch: CommitBatch) -> list[Order]:
         claimed: list[Order] = []
+        # A turn that only reports: all slots of the worker are busy.
         if turn.capacity <= 0:
             return claimed
         # The worker says what it holds only after an answer was lost (see worker/remote_control_plane.py).
@@ -94,6 +98,7 @@ class Claims:
         # Before the ordinary claim: a worker that runs a suspect order gets nothing else (see poison_orders.py).
         if (offer := await self.suspects.offer(turn, partial(self._may_take, ability, closed))) is not None:
             return claimed if offer.order is None else claimed + await self._claim_alone(offer.order, turn, batch)
+        # Asked again, since `seek` may have found orders of further pools.
         if not (pools := self._pools_of(turn, ability) - closed):
             return claimed
         gate, rooms = await self._pools.gate(pools, turn.capacity)
@@ -166,6 +171,8 @@ class Claims:
             loaded = await self._decisions.load(ready.execution_id)
             needs = needs_of(loaded.plan, loaded.execution, ready.order_id)
             if not self._able(turn.worker_id).runs(needs):
+                # What an order needs follows from its net, and that is only loaded here. So the first worker that
+                # cannot run it pays for finding out.
                 self._leave(ready, needs)
                 return False
             verdict = self._take(ready, turn, batch, claimed)

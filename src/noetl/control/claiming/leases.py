@@ -19,6 +19,8 @@ from noetl.control.commit.decisions import Decisions
 from noetl.events.orders import Order, Turn
 from noetl.store.contract import Store
 
+# Any moment in the past would make the order claimable; this one cannot be the end of a real lease, so `Claims.seek`
+# can tell the two apart.
 GIVEN_BACK = 0.0  # the moment of a lease that its holder ended itself: no worker was lost with it
 
 

@@ -63,6 +63,7 @@ class LocalControlPlane:
     # orders
 
     async def turn(self, turn: Turn) -> TurnAnswer:
+        # Masked before it is decided: what is in an event cannot be taken back.
         answer = await self._turns.take(await self._secrets.masked_turn(turn))
         if not (self._is_traced and answer.orders):
             return answer
@@ -83,6 +84,7 @@ class LocalControlPlane:
             await self._recovery.seek()
 
     async def resumed(self, execution_id: str) -> None:
+        # Looked at again after every wake-up: it may have been paused a second time meanwhile.
         while (await self._executions.execution(execution_id)).execution.holds:
             await self._effects.resumption(execution_id).wait()
 
@@ -103,6 +105,7 @@ class LocalControlPlane:
             return None
         run, lease = execution.run_of(chunk.order_id), execution.lease_of(chunk.order_id)
         held = (lease.lease_epoch, lease.worker_id) if lease is not None else None
+        # The same fence as for reports: a worker that lost its lease must not write into the output of its successor.
         if run is None or held != (chunk.lease_epoch, worker_id):
             return None
         return output.begin(chunk, run.step, worker_id, await self._secrets.mask(chunk.execution_id))

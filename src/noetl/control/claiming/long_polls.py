@@ -46,6 +46,7 @@ class Polls:
 
     def __init__(self, claims: Claims, ready: ReadyOrders, effects: Effects, local_worker: LocalWorker | None) -> None:
         self._claims, self._ready, self._effects, self._local_worker = claims, ready, effects, local_worker
+        # An ordered set: who has waited longest is given orders first.
         self._open: dict[Poll, None] = {}
 
     async def wait(self, turn: Turn, is_gone: IsGone, wakeups: Awaitable[bool]) -> tuple[Order, ...]:
@@ -96,6 +97,7 @@ class Polls:
         # Runs whether the commit succeeds or not; else the poll would wait for ever.
         batch.at_the_end.append(poll.free.set)
         given = batch.given.get(poll, [])
+        # `holding` is cleared: what the worker missed was looked up by its turn before it began to wait.
         wanted = msgspec.structs.replace(poll.turn, capacity=poll.turn.capacity - len(given), holding=None)
         claimed = await self._claims.claim(wanted, batch)
         if claimed:

@@ -21,6 +21,8 @@ def needs_of(plan: Plan, execution: Execution, order_id: str) -> frozenset[str]:
     run = execution.run_of(order_id)
     if run is None:
         return frozenset()
+    # A job that a provider runs is undone through the tool that started it, whose kind is the task's name in the
+    # registration.
     undone = execution.side_work.saga.under_way if execution.side_work.saga is not None else None
     if run.side_run is not None and undone is not None and run.side_run.of == undone.registration_id and undone.job_id:
         return frozenset({undone.task})

@@ -41,7 +41,9 @@ def order_rows(
     execution_id: str, effects: Iterable[Effect], *, now: float, ttl_of: TtlOf = lambda _: _USUAL.ttl_s
 ) -> tuple[OrderRow, ...]:
     """One row per order that the effects touch, as the last of them leaves it."""
+    # By order: a batch may dispatch, lease and close one order, and the store takes one row of each.
     rows: dict[str, OrderRow] = {}
+    # Orders that the store has never had.
     fresh: set[str] = set()
     for effect in effects:
         match effect:
@@ -115,11 +117,13 @@ def order_for(
         token=token_of(execution, run),
         results=results_for(plan, run.step, execution.outputs.results),
         position=run.position,
+        # A task was under way when the last holder was lost. One with `on_lost: fail` must not be run a second time.
         interrupted=run.in_task,
         expiries=expiries_of(execution, run),
         vars=dict(run.eval_vars.own),
         iterations=None if span is None else iterations_of(plan, run, span),
         terms=terms,
+        # By the clock of the server. The worker only uses it to tell how much of the lease is left on arrival.
         lease_until=at + terms.ttl_s if at is not None else 0.0,
     )
     return order if run.side_run is None else msgspec.structs.replace(order, **side_run_of(execution, run))

@@ -24,6 +24,7 @@ from noetl.control.commit.decisions import Decisions
 from noetl.events.orders import Turn
 from noetl.store.contract import Store
 
+# The epoch counts claims, so an order found under epoch 2 was lost twice.
 LOSSES = 2
 EMPTIED_S = 10.0  # without a word from a worker that is being emptied, another one may be
 
@@ -39,6 +40,8 @@ class PoisonOrders:
 
     def __init__(self, decisions: Decisions, store: Store, clock: Clock) -> None:
         self._decisions, self._store, self._clock = decisions, store, clock
+        # Suspects in the order they were found. Each is laid aside in `ReadyOrders` as well, so that the sweep does not
+        # offer it.
         self._waiting: dict[Ready, None] = {}
         self._alone: dict[str, Ready] = {}  # by worker, the suspect it was given
         self._emptied: dict[Ready, tuple[str, float]] = {}  # which worker is emptied for it, and until when it is tried

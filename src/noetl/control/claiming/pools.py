@@ -20,7 +20,10 @@ from noetl.store.contract import Store, StoreSpace
 KIND, USED = "pool", "pool-used"
 KNOWN_S = 1.0  # a change is seen after at most that long
 EVERY = "*"  # a worker that takes orders of every pool
+# Of a compare and set on one key. Ten in a row lost to others means heavy contention, and the caller can wait better.
 _TRIES = 10
+# The body must not grow for ever when somebody keeps changing the rate. The longest windows are kept, as they bind
+# longest.
 _LENGTHS = 8  # of windows that are counted besides the one in force
 
 
@@ -28,15 +31,17 @@ class PoolRate(msgspec.Struct, frozen=True, kw_only=True):
     """At most `limit` orders in any window of `per` seconds, windows following each other."""
 
     limit: int
-    per: float
+    per: float  # seconds; windows begin at multiples of it since the epoch, so all servers agree on them
 
 
 class Pool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """None: no limit. `require` are labels: only a worker that carries all of them takes orders of the pool."""
+    """What an operator has set for a pool."""
 
     name: str
+    # How many orders may be leased at once, in the whole store; None: no limit.
     capacity: int | None = None
     rate: PoolRate | None = None
+    # Labels: only a worker that carries all of them takes orders of the pool.
     require: dict[str, str] = {}
 
 
@@ -73,6 +78,7 @@ class PoolLimit:
     """How many orders may still be taken of each pool, in one turn of a worker."""
 
     def __init__(self, left: dict[str, int | None]) -> None:
+        # By pool; None: no limit.
         self._left = left
 
     @property
@@ -89,6 +95,7 @@ class Pools:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store, self._clock = store, clock
         self._known: dict[str, Pool] = {}
+        # None: read them again at the next claim.
         self._known_at: float | None = None
 
     async def all(self) -> list[Pool]:
@@ -130,11 +137,13 @@ class Pools:
                 number = min(number, max(0, pool.capacity - held[name]))
             if pool.rate is not None and number:
                 number = await self._book(pool.name, pool.rate, number, now)
+            # A pool without a setting has no limit at all, not even `wanted`.
             left[name] = number if name in known else None
         return PoolLimit(left), rooms
 
     async def _settings(self) -> dict[str, Pool]:
         now = self._clock.now()
+        # The lower bound: after the clock was set back, what is known would otherwise be believed until it catches up.
         if self._known_at is None or not 0 <= now - self._known_at < KNOWN_S:
             self._known = {pool.name: pool for pool in await self.all()}
             self._known_at = now

@@ -15,11 +15,14 @@ import msgspec
 from noetl.store.contract import DEFAULT_POOL
 
 
+# No garbage collection: it holds only strings and numbers, so it is in no reference cycle, and there may be thousands.
 class Ready(msgspec.Struct, frozen=True, gc=False):
-    """`seen_epoch` is the lease under which it was found abandoned, 0 for one that was never held."""
+    """An order that waits for a worker."""
 
     execution_id: str
     order_id: str
+    # The lease under which it was found abandoned, 0 for one that was never held. The engine compares it when the order
+    # is claimed: of two servers that found the same order one succeeds (`engine/reports.py`, `claim`).
     seen_epoch: int = 0
     priority: int = 0
     pool: str = DEFAULT_POOL
@@ -33,6 +36,7 @@ class _Line:
     """The orders of one lane, by priority, then by execution."""
 
     def __init__(self) -> None:
+        # No empty inner dict or deque is ever kept: `__bool__` and `highest` rely on it.
         self._levels: dict[int, dict[str, deque[Ready]]] = {}
 
     def __bool__(self) -> bool:
@@ -75,10 +79,16 @@ class ReadyOrders:
 
     def __init__(self) -> None:
         self._lines: dict[tuple[str, Needs | None], _Line] = {}  # by pool, and by what is known to be needed
+        # By order. Only of orders that some worker could not run: what an order needs is looked up when a claim was
+        # refused.
         self._needs: dict[str, Needs] = {}
+        # Ids of all orders in the lines, not of those laid aside. An order that was taken may be offered again, under
+        # its next epoch.
         self._known: set[str] = set()
+        # Of paused executions. The store goes on offering them, so `Claims.seek` asks `is_aside`.
         self._aside: dict[str, list[Ready]] = {}
         self._counts: dict[str, int] = {}
+        # By pool, as `_counts`: how many were added since the last commit told workers of new ones.
         self._fresh: dict[str, int] = {}
 
     def __len__(self) -> int:

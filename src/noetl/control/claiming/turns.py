@@ -23,6 +23,7 @@ from noetl.events.orders import Order, Report, ReportResult, Timed, Turn, TurnAn
 from noetl.events.steps import StepFailed
 from noetl.events.tasks import TaskProcessed
 
+# As SHARED_EVENTS of the group commit: an entry of a report makes at least one event.
 MOST_ENTRIES = 64  # of a report that are decided at once
 
 
@@ -39,6 +40,7 @@ class Turns:
         if self._policy.isolates_executions:
             parts = [split_report(report) for report in turn.reports]
             recorded = [(one.execution_id, partial(self._record_safely, one)) for part in parts for one in part]
+            # Last, and in the same group as the reports: what they make ready may be claimed in this turn.
             claimed = (None, partial(self._claims.claim, turn))
             *decisions, orders = await self._group_commit.decide_each([*recorded, claimed])
             # After all of them: what could be stored is stored. The worker repeats the turn, and a report that was
@@ -51,6 +53,7 @@ class Turns:
             return self._answer(turn, whole, orders)
 
         async def decided(batch: CommitBatch) -> TurnAnswer:
+            # Reports first: they free the slot, and often make the order ready that is claimed next.
             decisions = [await self._record(report, batch) for report in turn.reports]
             return self._answer(turn, decisions, await self._claims.claim(turn, batch))
 
@@ -79,6 +82,8 @@ class Turns:
         try:
             return await self._record(report, batch)
         except Exception as problem:
+            # Errors of ours are answers to this worker, and a store that is away concerns everybody: both pass. What is
+            # left breaks on this execution alone: a log that cannot be read, or a defect.
             is_ours = isinstance(problem, NoetlError) and not isinstance(problem, BackendError)
             if is_ours or (isinstance(problem, BackendError) and not isinstance(problem, UnreadableError)):
                 raise
@@ -90,6 +95,8 @@ class Turns:
 def split_report(report: Report) -> list[Report]:
     """A long report in parts that are decided one after another, so that nobody else waits for all of it (P8)."""
     entries = report.entries
+    # The split is safe because a repeated report changes nothing: if the second part fails, the worker sends all of it
+    # again.
     if len(entries) <= MOST_ENTRIES or any(_is_of_the_whole(timed) for timed in entries):
         return [report]
     parts = (entries[at : at + MOST_ENTRIES] for at in range(0, len(entries), MOST_ENTRIES))
@@ -110,6 +117,7 @@ def _joined_decisions(parts: Sequence[Decision]) -> Decision:
     if len(parts) == 1:
         return parts[0]
     verdicts = [part.verdict for part in parts]
+    # By what the worker must know most: that it lost its lease, then that it was refused.
     first = (ReportResult.FENCED, ReportResult.REFUSED, ReportResult.ACCEPTED)
     verdict = next((one for one in first if one in verdicts), verdicts[-1])
     return Decision(verdict=verdict, stopped=tuple(path for part in parts for path in part.stopped))

@@ -8,8 +8,9 @@ import msgspec
 
 
 class WorkerAbilities(msgspec.Struct, frozen=True, kw_only=True):
-    """`kinds` None: the worker did not say what it runs, as older ones do not, and is given everything."""
+    """What a worker says of itself when it registers."""
 
+    # Tool kinds. None: the worker did not say what it runs, as older ones do not, and is given everything.
     kinds: frozenset[str] | None = None
     labels: Mapping[str, str] = {}
 

@@ -33,10 +33,14 @@ class CommitBatch:
     """Decisions in the order they were made."""
 
     def __init__(self) -> None:
+        # By execution, in the order they were first decided upon, which is the order of their commits in the
+        # transaction.
         self._decisions: dict[str, list[Decision]] = {}
         self._events: dict[str, DecidedEvents] = {}
         self._taken: dict[str, list[str]] = {}  # messages, by the execution that they were delivered to
+        # Orders that end without a report of their holder, by execution: it has to be told to stop.
         self._stopped: dict[str, list[str]] = {}
+        # Everything that memory may be ahead of the log in. A failed commit forgets exactly these.
         self.touched: set[str] = set()
         self._touching: set[str] = set()  # what whoever decides now has used, for good or not
         self._room: dict[str, StoreSpace] = {}  # the pools that orders are taken from, and how many may be
@@ -172,6 +176,7 @@ def _commit(
         effects += decision.effects
     waits, closed_waits, tasks = outside_rows(execution.execution_id, effects)
     return Commit(
+        # The optimistic lock: the store refuses the commit if the log of this execution has grown since.
         after=loaded.committed,
         execution=ExecutionRow(
             execution_id=execution.execution_id,
@@ -189,6 +194,7 @@ def _commit(
         events=tuple(decided.stored),
         bodies=tuple(decided.bodies),
         orders=order_rows(execution.execution_id, effects, now=now, ttl_of=partial(_ttl_of, loaded, terms)),
+        # With its first commit an execution brings its net, so that no log exists whose net is missing.
         net=loaded.plan.net_json() if loaded.committed == 0 else None,
         waits=waits,
         closed_waits=closed_waits,

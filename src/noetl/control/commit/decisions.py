@@ -149,6 +149,7 @@ class Decisions:
 
     def decide(self, batch: CommitBatch, execution_id: str, command: Command) -> Decision:
         loaded = self.loaded[execution_id]
+        # Before anything can raise: from here on memory may differ from the log.
         batch.touch(execution_id)
         # It could not be read again yet: what memory has went ahead of the log.
         if self._away and execution_id in self._away and self.loaded.is_stale(execution_id):
@@ -198,6 +199,7 @@ class Decisions:
     async def commit(self, batch: CommitBatch) -> list[Commit]:
         now = self._clock.now()
         commits = batch.commits(self.loaded, now, self.terms, self.notices)
+        # A batch may decide nothing, as when all reports in it are repeats. That costs no transaction.
         if commits:
             crash_point("append.before")
             await self._store.commit(commits)

@@ -37,6 +37,8 @@ from noetl.engine.decision import Decision
 from noetl.store.contract import Commit, ConflictError, TakenError
 
 _T = TypeVar("_T")
+# Five tries bound how long one batch can hold up the queue. A decision that waits outside of batches gives up after
+# thirty, which are at most six seconds of pauses; its caller gets the conflict as an error.
 _TRIES = 5  # without a pause, before a decision fails
 _MOST_TRIES = 30  # with growing pauses in between
 _FIRST_S, _LONGEST_S = 0.001, 0.2
@@ -83,8 +85,11 @@ class GroupCommit:
         self, memory: CommitMemory, effects: Effects, waiting_workers: WaitingWorkers, policy: SharingPolicy
     ) -> None:
         self._memory, self._effects, self._waiting_workers, self._policy = memory, effects, waiting_workers, policy
+        # Queued for the next batch, in the order they are decided.
         self._waiting: list[PendingDecision] = []
+        # The task that works off the queue, while there is one. A lone caller commits without it.
         self._commit_task: asyncio.Task[None] | None = None
+        # Downloads of stored results that decisions outside of any batch wait for.
         self._fetches: set[asyncio.Task[None]] = set()
         self._is_busy = False
 
@@ -146,6 +151,7 @@ class GroupCommit:
             if request.enqueue():
                 self._waiting.append(request)
         if self._waiting and not self._is_busy:
+            # Set here and not in the task: until the task runs, another caller must see that somebody is at work.
             self._is_busy = True
             self._go_on()
 
@@ -193,6 +199,8 @@ class GroupCommit:
                 # (docs/decisions/0012). No worker receives the order before the commit.
                 await self._waiting_workers.hand_out(batch)
                 commits = await self._memory.commit(batch)
+                # Settled means that the outcome is final. A cancelled lone caller queues the others again, and
+                # `enqueue` refuses those that are settled.
                 for request in decided:
                     request.settle()
                 # Settled first, performed after: what fails from here on is stored, and must not be decided a second
@@ -237,6 +245,7 @@ class GroupCommit:
                 self._memory.forget(batch.touched)
                 raise
             finally:
+                # After success, failure and cancellation alike: polls wait for this moment (long_polls.py).
                 for tell in batch.at_the_end:
                     tell()
 
@@ -269,6 +278,7 @@ class GroupCommit:
 
     async def _one_by_one(self, requests: list[PendingDecision]) -> None:
         for request in requests:
+            # One that failed in the shared batch already has its answer.
             if request.problem is None:
                 await self._commit_batch([request])
 
@@ -321,6 +331,7 @@ class GroupCommit:
         if request.subject is None:
             return False
         events = batch.event_count(request.subject)
+        # The bound holds for the first event over it: a single decision may make many events, and is never split.
         if events >= MOST_EVENTS:
             return True
         return events >= SHARED_EVENTS and any(map(request.is_in_the_way_of, chain(pending, self._waiting)))

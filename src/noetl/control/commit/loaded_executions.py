@@ -43,24 +43,31 @@ class Ending(asyncio.Event):
 
 
 class DecidedEvents(msgspec.Struct):
-    """What was decided upon an execution, in order: each event whole, how large its payload is, and what the log is to
-    have of both, where large values are set apart."""
+    """What was decided upon an execution, in order. The four lists have one entry for each event."""
 
+    # Whole, with large values in place: what `evolve` has seen, and what a snapshot replays.
     events: list[Event] = []
+    # Of the encoded payload before large values were set apart: what the event costs in memory.
     sizes_bytes: list[int] = []
+    # As the log has it: a large value is a reference.
     stored: list[Event] = []
+    # The encoded payload of `stored`, so that no store encodes it a second time.
     bodies: list[bytes] = []
 
 
 class LoadedExecution(msgspec.Struct):
-    """An execution kept in memory. `committed` is the last `seq` the store has; `seen_at` when that was known last."""
+    """An execution kept in memory."""
 
     plan: Plan
     execution: Execution
     created_at: float
+    # The last `seq` that the store has. `execution.seq` is ahead of it while a batch is being decided.
     committed: int
+    # The same object for as long as somebody waits for it, also when the execution is read again.
     ended: Ending
+    # When `committed` was last known to be the end of the log: other servers may have added to it since.
     seen_at: float = 0.0
+    # Where to go back to when a decision could not be stored. None where the policy keeps no snapshots.
     base: Snapshot | None = None
 
     @property
@@ -82,9 +89,15 @@ class LoadedExecutions:
     ) -> None:
         self._store, self._values, self._policy = store, values, policy
         self._kept = KeptBytes(policy.memory_bounds) if policy.memory_bounds is not None else None
+        # Stale ones stay in it: callers hold on to their `ended`, and the snapshot saves reading the log from its
+        # beginning.
         self._loaded: dict[str, LoadedExecution] = {}
+        # Memory is ahead of the log, or cannot be compared with it. Nothing is decided upon these before they are read
+        # again.
         self._stale: set[str] = set()
         self._contended: set[str] = set()  # others have moved these as well: it may happen again any moment
+        # By parent; the inner dict is an ordered set, so that children are paused and cancelled in the order they
+        # began.
         self._children: dict[str, dict[str, None]] = {}
         self.plans = Plans(store, values)
         self._followed = watch if policy.tells_followed_events else None  # hears what others have recorded meanwhile
@@ -208,6 +221,7 @@ class LoadedExecutions:
         for execution_id in clean:
             loaded = self._loaded[execution_id]
             loaded.seen_at = now
+            # Also None, when the execution was deleted meanwhile: then `_follow` reads no events and nothing changes.
             if positions.get(execution_id) != loaded.committed:
                 try:
                     await self._follow(loaded)

@@ -15,6 +15,7 @@ from noetl.events.encoding import encode_payload
 from noetl.events.envelope import Event
 
 MIB = 1 << 20
+# The three figures are estimates: they must only rank executions and keep the sum near the bound.
 _BASE_BYTES = 4_096  # an execution of which nothing is known yet
 _EVENT_BYTES = 120
 _TIMES_STORED = 2  # memory for one stored byte of payload, roughly
@@ -25,7 +26,10 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     every decision would take more time than it saves memory."""
 
     most: int = 5_000
+    # By the estimate of `weight_of`, not by what the process takes.
     most_bytes: int = 256 * MIB
+    # Ended executions are asked for a little longer, by clients that wait for the end and by the UI, and seldom after
+    # that.
     most_over: int = 200  # of those that are over
     most_over_bytes: int = 8 * MIB
     least: int = 64
@@ -53,6 +57,7 @@ class KeptBytes:
         self._bounds = bounds
         self._weights: dict[str, int] = {}  # used longest ago first
         self._over: dict[str, None] = {}  # over for longest first
+        # Sums over both dicts, kept up to date, since `leaving` asks after every commit.
         self.bytes = self.over_bytes = 0
 
     def add(self, execution_id: str, weight: int, *, is_over: bool) -> None:
@@ -81,6 +86,7 @@ class KeptBytes:
 
     def leaving(self, is_kept: IsKept) -> list[str]:
         """Those that are kept no longer: first what is over, then what was used longest ago."""
+        # Nothing is removed here. The caller drops them, and `drop` corrects the sums.
         gone: list[str] = []
         bounds = self._bounds
         has_too_many_over = _Excess(len(self._over) - bounds.most_over, self.over_bytes - bounds.most_over_bytes)

@@ -12,9 +12,7 @@ Decide = Callable[[CommitBatch], Awaitable[Any]]
 
 
 class PendingDecision:
-    """What one caller wants decided. `answer` is set when the caller waits in the queue. `subject` is the execution it
-    is about, where that is known beforehand; `group` is shared by what is to be decided in the order it was asked
-    for."""
+    """What one caller wants decided."""
 
     def __init__(
         self,
@@ -24,7 +22,12 @@ class PendingDecision:
         subject: str | None = None,
         group: object = None,
     ) -> None:
+        # `answer`: where the caller waits for the result; None for a caller that runs the batch itself, and for claims
+        # of polls, which nobody waits for here. `subject`: the execution it is about, where that is known beforehand.
+        # `group`: shared by what has to be decided in the order it was asked for, such as the reports of one turn.
         self.decide, self.answer, self.subject, self.group = decide, answer, subject, group
+        # The executions that this decision has used, filled by the batch; `GroupCommit._undo` finds by it who is
+        # affected when a decision raises.
         self.touched: set[str] = set()
         self.result: Any = None
         self.problem: BaseException | None = None

@@ -13,10 +13,12 @@ MOST = 1_000  # nets kept ready; the store has all of them
 class Plans:
     def __init__(self, store: Store, values: ResultCache) -> None:
         self._store, self._values = store, values
+        # By the content hash of the net: executions of the same version share one plan, whoever registered it.
         self._plans: dict[str, Plan] = {}
         self._latest: tuple[Net, Plan] | None = None  # a crowd of executions of one net makes one plan
 
     def of(self, net: Net) -> Plan:
+        # By identity: hashing the net would cost more than the start of a small execution.
         if self._latest is None or self._latest[0] is not net:
             self._latest = net, self._keep(net)
         return self._latest[1]

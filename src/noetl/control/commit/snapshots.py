@@ -21,6 +21,8 @@ KEPT = 64  # events before the snapshot moves on; most executions are shorter an
 
 class Snapshot:
     def __init__(self, execution: Execution) -> None:
+        # Never given out and never decided upon: `execution()` gives a copy, so a decision cannot spoil what it goes
+        # back to.
         self._execution = execution
         self._since: list[Event] = []
 
@@ -52,6 +54,7 @@ def copied(state: Any) -> Any:
             if state.__struct_config__.frozen:
                 return state
             fields = {name: copied(getattr(state, name)) for name in state.__struct_fields__}
+            # By the constructor, so that a field added to a struct is copied without anybody thinking of it.
             return type(state)(**fields)
         case dict():
             return {key: copied(value) for key, value in state.items()}

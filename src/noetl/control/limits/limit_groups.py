@@ -23,14 +23,16 @@ HELD = "too many executions of this playbook run already"
 
 
 class LimitGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """The executions of a playbook under one key, the oldest first. `limit` is the playbook's own, 0 when it has none.
-    `released` were let in and may not know it yet."""
+    """The executions of a playbook under one key, the oldest first. Stored as JSON on the key-value table."""
 
+    # The playbook's own as of the last start, 0 when it has none. A limit of an operator stands before it.
     limit: int
     path: str = ""
+    # What `concurrency.key` rendered to: each value has a group of its own. None: the playbook has no key.
     key: Any = None
     running: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
+    # Let in, and perhaps not resumed yet. They are among `running` too.
     released: tuple[str, ...] = ()
 
 
@@ -42,6 +44,8 @@ def place_of(limited: Concurrency | None, start: Start, now: float) -> tuple[str
     workload = overlaid(start.net.workload, start.payload)
     scope = Scope({"workload": workload, "execution_id": start.execution_id, "ctx": {}, "args": {}})
     key = render(limited.key, scope, now=now) if limited.key is not None else None
+    # As JSON, so that the number 1 and the text "1" are two keys. A path has no space in it, so names of two playbooks
+    # never meet.
     name = path if key is None else f"{path} {msgspec.json.encode(key).decode()}"
     return name, LimitGroup(
         limit=limit_value("concurrency.limit", render(limited.limit, scope, now=now)), path=path, key=key

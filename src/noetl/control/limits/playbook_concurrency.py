@@ -31,6 +31,8 @@ from noetl.store.key_values import KeyValue
 
 POLL_S = 1.0
 BEGINS_WITHIN_S = 60.0  # who was let in and has not begun by then never will
+# Of compare and set on one entry. Many servers may start the same playbook at once, and each round one of them
+# succeeds.
 _TRIES = 50
 _PAGE = 500
 
@@ -101,6 +103,7 @@ class PlaybookConcurrency:
             name, fresh = place_of(limited, start, self._clock.now())
         except TemplateError as problem:
             return msgspec.structs.replace(start, refused=Error(kind=problem.kind, message=problem.message))
+        # Before the group is written: its end may be committed as soon as it begins.
         self._limited.add(start.execution_id, name)
         for _ in range(_TRIES):
             thing, group = await self._group(name, fresh)

@@ -1,7 +1,7 @@
 """Limits of playbooks that an operator has set: how many executions of each may run at once (beyond.md §5).
 
-They lie on the store's shelf, so that every server and every embedded run on the store keeps them, and stand for what
-the playbook says until they are reset. Who runs and who waits under them is the gate's business (`concurrency`).
+They are in the key-value table, so that every server and every embedded run on the store keeps them, and stand for what
+the playbook says until they are reset. Who runs and who waits under them is decided in `playbook_concurrency`.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ class PlaybookLimit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 class PlaybookLimits:
     def __init__(self, key_values: KeyValues, clock: Clock) -> None:
         self._key_values, self._clock = key_values, clock
+        # All of them, since most starts ask for a playbook that has none, and that too must be known without a query.
         self._known: dict[str, int] = {}
         self._known_at: float | None = None
 

@@ -35,6 +35,7 @@ from noetl.tools.registry import BUILT_IN
 
 FAILED = "playbook.failed"
 PLAYBOOK = "playbook"
+# The moment at which the worker rendered the template is not known here, so another value is no sign of a lie.
 _READS_CLOCK = re.compile(r"\bnow\s*\(")
 
 Path = tuple[int, ...]
@@ -53,6 +54,7 @@ async def check_call(call: PlaybookCall, plan: Plan, execution: Execution, store
     """CallRefusedError unless the held order calls this playbook now. The lease itself is looked at elsewhere."""
     run, lease = execution.run_of(call.order_id), execution.lease_of(call.order_id)
     if run is None or lease is None or lease.lease_epoch != call.lease_epoch:
+        # Not refused here: the lease is looked at again when the call is made, and a late worker is told so there.
         return
     if lease.worker_id != call.worker_id:  # nobody comes to this by being late
         raise refused(f'"{call.path}" was not started: the order is held by another worker')
@@ -102,6 +104,7 @@ def _calling(call: PlaybookCall, plan: Plan, run: StepRun, lease: StepLease | Ra
         if run.side_run is not None and run.side_run.kind is SideRunKind.ASYNC:
             run_id = run.side_run.task_run_id or run_id  # it goes on with the task run that it was accepted by
         tasks = list(tasks_for(step, run.side_run))
+        # Rules of a v2-case step run tasks in an order that only the worker knows: any task of the step may be meant.
         own = [task for task in tasks if task.name == position.task and step.case is None]
         if run_id == call.task_run_id:
             yield from ((task, path) for task in (own or tasks))
@@ -161,6 +164,7 @@ def _gives(read: Read, task: Task, written: Any, found: Any, made: Callable[[Any
             return True
         if known.is_all and not _READS_CLOCK.search(written):
             return False
+        # Something in it is the worker's word. What the author wrote around it must still be there.
         return fits(written, found) if isinstance(found, str) else not fixed_parts(written)
     if isinstance(written, Mapping):
         return (
@@ -188,6 +192,7 @@ def _arguments(value: Any) -> Any:
 def _plain(value: Any) -> Any:
     """As it is after it was sent."""
     try:
+        # The call came as JSON: a tuple became a list, a date became text.
         return msgspec.json.decode(msgspec.json.encode(value))
     except (TypeError, ValueError, NoetlError):
         return value

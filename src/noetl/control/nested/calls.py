@@ -25,6 +25,7 @@ from noetl.tools.registry import CALL_NOTHING
 
 FAILED = "playbook.failed"
 LEFT = "the step that waited for it has ended"
+# Enough for any playbook that is written by hand; a playbook that calls itself ends in seconds.
 MAX_DEPTH = 16  # default of executor.spec.policy.limits.max_depth (O-33)
 
 
@@ -69,6 +70,8 @@ class NestedCalls:
         try:
             _check_lease(parent.execution, call)
         except ToolError:
+            # The worker repeats a call whose answer was lost. If its step run has ended meanwhile, nobody will ever
+            # wait for the child again.
             is_left = call.wait and call.step_run_id not in parent.execution.runs
             if (
                 is_left

@@ -19,6 +19,7 @@ from noetl.store.catalog import NEWEST, CatalogRow, Registration
 from noetl.store.contract import Store
 
 _SUFFIXES = (".yaml", ".yml")
+# No `..` and no leading slash can match: a path may come from the data of a run.
 _PATH = re.compile(r"\w[\w.-]*(?:/\w[\w.-]*)*")
 _FILES = 2000  # looked at in a folder tree; more is no folder of playbooks
 

@@ -118,6 +118,7 @@ def _webhook(
     headers |= {"Noetl-Delivery": notice_id, "Noetl-Timestamp": timestamp}
     secret = next((str(fields[name]) for name in _SECRET_FIELDS if fields.get(name)), None)
     if secret is not None:
+        # The timestamp is signed with the body, so that a delivery that was recorded cannot be sent again later.
         digest = hmac.digest(secret.encode(), timestamp.encode() + b"." + body, hashlib.sha256).hex()
         headers["Noetl-Signature"] = f"v1={digest}"
     return {"method": "POST", "url": str(url), "headers": headers, "body": body.decode()}

@@ -44,6 +44,7 @@ def message_of(row: NoticeRow, body: NoticeBody, *, now: float) -> NoticeMessage
     text = _rendered(body.text, names, now, problems) or default_text(row, facts)
     if problems:
         text += "\n\n" + "\n".join(f"A template of this notice failed: {problem}" for problem in problems)
+    # One line: a line break in a subject would begin a new header of the mail.
     subject = " ".join(subject.split())[:_LONGEST_SUBJECT]
     text = text[:_LONGEST_TEXT]
     data = {**notice, "subject": subject, "text": text} | {name: names[name] for name in _FACTS}

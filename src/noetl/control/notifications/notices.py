@@ -28,11 +28,13 @@ _TOLD = (PlaybookProcessed, PlaybookLate, HumanCreated, HumanEscalated, HumanOve
 
 
 class NoticeBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a notice is made of when it is sent. `facts` are what its templates read, besides `notice`."""
+    """What a notice is made of when it is sent. Stored as JSON in the row of the notice."""
 
     destination: Destination
+    # Templates of the author; None: the words that NoETL has for this event.
     subject: Authored | None = None
     text: Authored | None = None
+    # What the templates read, besides `notice`: taken at the commit, so that a late sending tells what was then.
     facts: dict[str, Any] = {}
 
 
@@ -89,6 +91,8 @@ class NoticeWriter:
             body = NoticeBody(destination=destination, subject=wanted.subject, text=wanted.text, facts=facts)
             is_throttled = wanted.throttle_s > 0
             yield NoticeRow(
+                # Derived, so that a decision that is made again makes the same notice, and the receiver can tell a
+                # repeat.
                 notice_id=derived("notice", event.event_id, rule, index),
                 execution_id=execution.execution_id,
                 path=net.path,
@@ -96,6 +100,7 @@ class NoticeWriter:
                 rule=rule,
                 created_at=event.ts,
                 due_at=event.ts,
+                # Notices of one key are folded into one within `throttle_s`.
                 fold_key=derived(rule, facts["event"], net.path, index) if is_throttled else None,
                 throttle_s=wanted.throttle_s,
                 body=msgspec.json.encode(body),

@@ -35,11 +35,14 @@ class NotificationRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     all be among those of the playbook's metadata. `late_after` is the expected duration of the event late."""
 
     name: str
+    # Events: failed, completed, cancelled, late, task_assigned, task_overdue.
     on: tuple[str, ...] = ()
+    # A credential appears by its name only.
     notify: tuple[dict[str, dict[str, Any]], ...] = ()
     path: str = "*"
     labels: dict[str, str] = {}
     late_after: str | float | None = None
+    # At most one notice in this time; what comes meanwhile is counted in the next.
     throttle: str | float | None = None
     subject: str | None = None
     text: str | None = None

@@ -130,6 +130,8 @@ class NoticeSender:
             due_at = now + pause_after(row.attempts)
             settlement = Settlement(state=NoticeState.PENDING, at=now, due_at=due_at, error=str(problem))
             outcome = "failed"
+        # Compare and set on the number of attempts: another server may have claimed it after HELD_S, and its word
+        # counts.
         if await self._notices.settle(row.notice_id, attempts=row.attempts, settlement=settlement):
             self._counted(kind, outcome)
             if problem is not None:

@@ -26,6 +26,7 @@ from noetl.store.contract import ConflictError, Store
 from noetl.store.waits import MAX_KEYS, MESSAGE, MessageRow, WaitRow, parts_of
 
 MESSAGE_TTL_S = 86_400.0  # message_ttl (MSG-03)
+# A sender without a receiver would otherwise fill the database.
 MOST_KEPT = 10_000  # messages of one name that nobody has taken
 _AT_ONCE = 100  # executions that hear a broadcast in one transaction
 _log = logging.getLogger(__name__)
@@ -66,11 +67,13 @@ class MessageDelivery:
         was given to another message."""
         now = self._clock.now()
         message = new_message(name, correlation or {}, payload, message_id=message_id, ttl_s=ttl_s, now=now)
+        # Stored first, then waits are looked for: a wait that opens in between looks for messages itself (`look_for`).
         is_known = not await keep(self._store, message)
         if is_known:
             kept = await self._store.waits.message(message.message_id)
             if kept is not None and kept.taken_by is not None:
                 return DeliveryResult(message_id=message.message_id, delivered_to=kept.taken_by, known=True)
+        # Also where it was known: the first sender may have crashed between storing and delivering.
         delivered_to = await self.deliver(message)
         return DeliveryResult(message_id=message.message_id, delivered_to=delivered_to, known=is_known)
 
@@ -108,6 +111,7 @@ class MessageDelivery:
             for part in parts_of(message.correlation):
                 if part in wanted:
                     fitting.setdefault(part, []).append(message)
+        # Messages that somebody has by now, of this look: the list was read before.
         gone: set[str] = set()
         for wait in waits:
             for message in fitting.get(wait.correlation, ()):

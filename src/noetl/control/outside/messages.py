@@ -19,6 +19,7 @@ from noetl.store.deliveries import waits_of
 from noetl.store.waits import MESSAGE, WaitRow
 
 SWEEP_S = 2.0
+# Expired messages are not delivered anyway; this only frees their rows.
 DISCARD_S = 600.0  # between looking for messages whose time is over
 
 _log = logging.getLogger(__name__)
@@ -32,6 +33,8 @@ class OpenWaits:
         self._remembers = remembers
         self._own: dict[str, dict[str, WaitRow]] = {}  # by execution
         self._fresh: dict[str, WaitRow] = {}  # nobody has looked for messages to these
+        # Executions that take nothing now. When one goes on, its waits are looked at again, as its messages were passed
+        # over.
         self._paused: set[str] = set()
         self._news = asyncio.Event()
 
@@ -61,6 +64,7 @@ class OpenWaits:
     def taken_up(self, execution: Execution) -> None:
         if not self._remembers:
             return
+        # What was remembered may have been closed by the process that drove it meanwhile.
         self._own.pop(execution.execution_id, None)
         if execution.lifecycle.paused:
             self._paused.add(execution.execution_id)

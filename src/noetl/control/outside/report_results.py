@@ -16,8 +16,8 @@ class RequestResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """What became of a command, as it is handed from process to process."""
 
     verdict: ReportResult
-    detail: str | None = None
-    problems: tuple[Refusal, ...] = ()
+    detail: str | None = None  # why, for people; None: the usual words of the verdict
+    problems: tuple[Refusal, ...] = ()  # every field of a form that does not fit
 
 
 class TakesCommands(Protocol):

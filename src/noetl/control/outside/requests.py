@@ -18,6 +18,7 @@ from noetl.engine.commands import CancelExecution, PauseExecution, ResumeExecuti
 from noetl.events.orders import ReportResult
 from noetl.store.requests import RequestRow, Requests
 
+# Nobody is woken for a request, so this is about how long `noetl pause` on a local store takes.
 POLL_S = 0.5
 ACTIONS = ("pause", "resume", "cancel", "compensate")
 

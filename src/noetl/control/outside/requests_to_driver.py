@@ -41,6 +41,8 @@ def read(request: RequestRow, *, at: float) -> Telling | None:
     of = _TYPES.get(request.action)
     if of is None:
         return None
+    # The moment is that of whoever decides: timers and deadlines are compared with one clock. The column `reason` holds
+    # the command here; for pause, resume and cancel it is text.
     return msgspec.structs.replace(msgspec.json.decode(request.reason or "", type=of), at=at)
 
 

@@ -16,6 +16,7 @@ _OPEN = ("running", "paused")
 class Subscriptions:
     def __init__(self, store: Store) -> None:
         self._store = store
+        # By net: whether a step of it listens to events follows from the playbook alone.
         self._listens: dict[str, bool] = {}
 
     async def of_signal(self, name: str) -> list[str]:

@@ -18,6 +18,7 @@ from noetl.events.tokens import TokenClaimed
 from noetl.store.contract import SingleRow, Store
 
 _PAGE = 2_000
+# Only these types are read: the log of a long execution is mostly task events, which say nothing of `ctx`.
 _ENDS = tuple(kind.event_type for kind in (TokenClaimed, OrderClaimed, StepDone, StepFailed, LoopDone))
 _TYPES = tuple(kind.event_type for kind in (ExecutionRequested, CtxPatched, TokenClaimed, OrderClaimed))
 
@@ -60,5 +61,6 @@ def ctx_of(events: list[Event], load: Load) -> dict[str, Any]:
         if isinstance(payload, CtxPatched):
             write(ctx, payload.patch)
         elif isinstance(payload, ExecutionRequested) and payload.carried is not None:
+            # A rerun from a step begins with the `ctx` that the earlier run had there.
             ctx = dict(payload.carried.ctx)
     return ctx

@@ -25,6 +25,7 @@ from noetl.events.references import Reference
 from noetl.store.contract import ResultStore
 from noetl.store.results.files import referring, table_reference
 
+# Each try may discover one more reference inside a value that was just brought.
 _TRIES = 30
 _T = TypeVar("_T")
 
@@ -55,8 +56,11 @@ class ResultCache:
 
     def __init__(self, results: ResultStore, near_bytes: int = sys.maxsize) -> None:
         self._results = results
+        # -1: every size is far, also an empty value.
         self._near_bytes = -1 if results.is_outside else near_bytes
         self._transfer = ResultTransfer(results)
+        # Noted since the last `check`: bodies to send before the decision may be stored, and checksums to fetch before
+        # it can be made.
         self._unsent: dict[str, bytes] = {}
         self._unread: set[str] = set()
         self._owed: dict[str, bytes] = {}  # by the worker beside
@@ -101,6 +105,7 @@ class ResultCache:
             try:
                 try:
                     found = look(self.load)
+                # Also when `look` raised: perhaps because it was given None for a value that is not here.
                 finally:
                     self.check()
                 return found

@@ -14,6 +14,7 @@ from noetl.base.errors import ToolError
 from noetl.store.contract import ResultStore
 
 CACHE_BYTES = 128 << 20  # more than any single decision reads
+# Far below the day for which retention spares what nobody names (GRACE_S).
 _SENT_S = 600.0  # for so long nobody collects what was sent, by far
 _GONE_S = 5.0  # for so long what was not there is not asked for again
 _AT_A_TIME = 8
@@ -28,6 +29,8 @@ class ResultTransfer:
         self._results = results
         self._bodies: OrderedDict[str, bytes] = OrderedDict()
         self._size = 0
+        # Checksums that the store has, with the moment on the monotonic clock. Only to save sending twice: the address
+        # is the content, so that sending again is harmless.
         self._sent: OrderedDict[str, float] = OrderedDict()
         self._gone: dict[str, tuple[float, ToolError]] = {}
         self._under_way: dict[tuple[str, bool], asyncio.Task[None]] = {}  # by checksum, and whether it is sent

@@ -21,6 +21,7 @@ class WaitingForResults:
     def __init__(self, come_back: Callable[[Iterable[Ready]], None]) -> None:
         self._come_back = come_back
         self._orders: dict[str, dict[str, Ready]] = {}  # by execution and order
+        # The event loop keeps weak references to tasks only.
         self._tasks: set[asyncio.Task[None]] = set()
 
     def takes(self, ready: Ready) -> bool:

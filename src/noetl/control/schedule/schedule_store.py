@@ -1,6 +1,6 @@
 """The schedules of this installation, by the path of their playbook (TMR-01).
 
-It says what is kept, for whoever looks or changes it; the clockwork that keeps it is in `schedules`. Of two who change
+It says what is kept, for whoever looks or changes it; `schedules` starts the executions. Of two who change
 the same schedule at once the second reads it again.
 """
 
@@ -67,7 +67,7 @@ class ScheduleStore:
         return [one for one in found if path in (None, one.path)]
 
     async def ask_for(self, backfill: Backfill, *, at: float) -> None:
-        """Leave it to the clockwork, durably."""
+        """Leave it to `Schedules`, durably."""
         await self._key_values.put(BACKFILL, backfill.backfill_id, _body(backfill), over=0, at=at)
 
     async def key_values_of(self, kind: str) -> list[KeyValue]:
@@ -127,5 +127,7 @@ def _entered(trigger: Trigger, row: CatalogRow, before: Schedule | None, at: flo
     }
     if before is None:
         return Schedule(**fields, paused=bool(options.get("paused")), kept=at)
+    # With other times nothing of the past was missed: they begin now. With the same ones, what was missed while the new
+    # version was registered is still due.
     same = (before.cron, before.timezone) == (trigger.cron, trigger.timezone)
     return msgspec.structs.replace(before, **fields, kept=before.kept if same else max(at, before.kept))

@@ -46,6 +46,7 @@ class ScheduledStarter(Protocol):
 
 def execution_id_of(path: str, moment: float) -> str:
     """The execution of a playbook at one of its times: the same one, whoever starts it."""
+    # Whole seconds: cron has no finer times, and a float may differ in its last digit.
     return str(UUID(hex=derived("schedule", path, int(moment))))
 
 

@@ -35,6 +35,7 @@ class Timers:
 
     def __init__(self) -> None:
         self._aside: dict[str, float] = {}  # could not be woken, and until when they are let be
+        # May hold entries that are out of date; `_moments` has the truth, one moment for each execution.
         self._heap: list[tuple[float, str]] = []
         self._moments: dict[str, float] = {}
         self.sooner = asyncio.Event()  # set when there is a nearer moment than there was
@@ -120,8 +121,10 @@ class TimerQueue:
     async def wake_due(self) -> int:
         """Wake some of those that are due in the store; gives how many there were."""
         now = self._clock.now()
+        # Thrown away: on a server this heap only serves to sleep for the right time.
         self._timers.take_due(now, sys.maxsize)  # the store knows them, and what others did about them
         aside = self._timers.laid_aside(now)
+        # Those laid aside are still due in the store and come first: without the addition they could fill the page.
         rows = await self._store.due(now=now, limit=MOST_AT_ONCE + len(aside))
         due = [row.execution_id for row in rows if row.execution_id not in aside]
         await self._wake(due)
@@ -148,6 +151,7 @@ class TimerQueue:
         if execution_ids:
             crash_point("alarm.after")
         woken = zip(execution_ids, decisions, strict=True)
+        # Else `wake_due` would find them due again at once, and turn in a tight loop.
         self._lay_aside(one for one, decision in woken if not decision.events)
 
     def _lay_aside(self, execution_ids: Iterable[str]) -> None:

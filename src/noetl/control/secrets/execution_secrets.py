@@ -42,17 +42,19 @@ _log = logging.getLogger(__name__)
 
 
 class ReadSecret(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One secret that was given out: its texts, `sealed`; or `entry`, by which they are found again."""
+    """One secret that was given out. Stored as JSON on the key-value table; exactly one of the two is set."""
 
+    # Its texts, encrypted under the master key.
     sealed: SealedCredential | None = None
+    # Without a master key: how the secret is looked up again. Never the value.
     entry: KeychainEntry | None = None
 
 
 class Family(msgspec.Struct, eq=False):
-    """What is known here of a root execution and its descendants. `records` are the names of those that were read."""
+    """What is known here of a root execution and its descendants."""
 
     mask: Mask
-    records: set[str]
+    records: set[str]  # names on the key-value table that `mask` has learned
     given: set[frozenset[str]]  # the texts of each secret that was recorded by this process
     is_loaded: bool = False
 
@@ -69,6 +71,7 @@ class ExecutionSecrets:
         self._store, self._secret_release, self._clock = store, secret_release, clock
         self._executions, self._policy = executions, policy
         self._families: OrderedDict[str, Family] = OrderedDict()
+        # The root of every execution that was asked for: it never changes, so the walk to it is made once.
         self._roots: OrderedDict[str, str] = OrderedDict()
 
     async def mask(self, execution_id: str) -> Mask:
@@ -77,6 +80,7 @@ class ExecutionSecrets:
         if root is None:
             root = await self._root(execution_id)
         family = self._family(root)
+        # On a server what was loaded is not enough: another one may have given out a secret since.
         is_known = family.is_loaded and self._policy.has_secrets_in_memory
         if not is_known and self._may_have_read(execution_id):
             await self._load(root, family)
@@ -89,6 +93,7 @@ class ExecutionSecrets:
         texts = frozenset(secrets_in(material))
         if texts in family.given:
             return
+        # Before the record is written: a report that comes back meanwhile must be masked already.
         family.mask.learn(texts)
         keychain = self._secret_release.keychain()
         sealed = keychain.sealed_texts(root, sorted(texts)) if keychain is not None else None
@@ -150,6 +155,7 @@ class ExecutionSecrets:
         return root
 
     async def _parent(self, execution_id: str) -> str | None:
+        # Not of one that is just beginning: until its first commit `origin` is empty.
         if execution_id in self._executions and self._executions[execution_id].committed:
             return self._executions[execution_id].execution.origin.parent_execution_id
         row = await self._store.execution(execution_id)
@@ -158,6 +164,7 @@ class ExecutionSecrets:
     def _may_have_read(self, execution_id: str) -> bool:
         """False where it is certain, without asking the store, that its family reads no secret."""
         loaded = self._executions.get(execution_id)
+        # A child shares the mask of its parent, which may have read what the child's own net does not name.
         if loaded is None or loaded.execution.origin.parent_execution_id is not None:
             return True
         memo = loaded.plan.memo
@@ -173,6 +180,8 @@ class ExecutionSecrets:
             read = msgspec.json.decode(thing.body, type=ReadSecret)
             try:
                 family.mask.learn(await self._texts(root, read))
+            # The report must not fail over it. The credential was deleted or cannot be decrypted any more, and then
+            # nothing can be compared with it.
             except NoetlError as problem:
                 _log.warning("a secret that execution %s has read cannot be masked any more: %s", root, problem)
             family.records.add(thing.name)

@@ -60,6 +60,7 @@ class SecretRelease:
         self._open = open_keychain
         self._opened: Keychain | None = None
         self._needs_none: Net | None = None  # the last net that names no secret: a crowd is looked at once
+        # Goes with the plan: nets come and go, and nobody else would remove the entries.
         self._namings: WeakKeyDictionary[Plan, dict[str, Naming]] = WeakKeyDictionary()
 
     async def refusal(self, net: Net, payload: dict[str, Any]) -> Error | None:

@@ -37,6 +37,7 @@ from noetl.templates.expression import GuardReference, parse
 from noetl.templates.render import render
 from noetl.templates.scopes import is_reserved
 
+# Beyond it the answer is "not all is known", which grants by the fixed parts of the template alone.
 _MOST = 10_000  # iterations of one order that are looked through
 _FIXED = frozenset({"workload", "execution_id", "token", "_task"})
 _OWN_WORDS = frozenset({"page", "status_code"})  # of v2-case, about the call that was made; others are reserved
@@ -89,6 +90,7 @@ class SecretScopes:
         self._at, self._changed = at, changed
         self._writes = written_keys(self._step)
         self._tasks = {task.name for task in tasks_of(self._step)}
+        # `load` is given by the caller: a value that is not here yet must be fetched and the question asked again.
         around = msgspec.structs.replace(surroundings_of(plan, execution, run), load=load)
         if ctx is not None:
             around = msgspec.structs.replace(around, ctx=ctx)
@@ -108,9 +110,11 @@ class SecretScopes:
         except TemplateError:
             return NOTHING_KNOWN
         behind = _behind(task)
+        # For one iteration at a time a template may give another name each, and the worker may ask for any of them.
         arounds = list(islice(self._arounds([*references, *behind]), _MOST)) or [self._around]
         has_args = all(self._is_known(one, arounds[0], True) for one in behind)
         try:
+            # Whether a name is known does not depend on the iteration, so the first one stands for all.
             inner = inside(task, arounds[0], Position(task=task.name), now=0.0)
         except NoetlError:
             inner, has_args = arounds[0], False

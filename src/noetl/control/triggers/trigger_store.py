@@ -19,10 +19,10 @@ Kept = TypeVar("Kept")
 
 
 class Poller(msgspec.Struct, frozen=True):
-    """The server that polls a trigger, until then. Two that poll at once start nothing twice, but ask twice."""
+    """The server that polls a trigger, as a lease. Two that poll at once start nothing twice, but ask twice."""
 
     server_id: str
-    until: float
+    until: float  # by the clock of the server; renewed when half of it is over
 
 
 class TriggerStore:
@@ -53,6 +53,7 @@ class TriggerStore:
     async def delete(self, name: str) -> None:
         """With all that is kept of it. A server that is polling it stops at its next look."""
         trigger = await self.get(name)
+        # First, so that nobody begins to poll it while the rest is removed.
         await self._key_values.delete(TRIGGER, name)
         for thing in await self._all(DEAD_LETTER, prefix=f"{trigger.trigger_id}/"):
             await self._key_values.delete(DEAD_LETTER, thing.name)
@@ -124,4 +125,5 @@ class TriggerStore:
 
 
 def _letter_name(trigger: SourceTrigger, item_id: str) -> str:
+    # Hashed: the id of an item comes from its source and may be of any length.
     return f"{trigger.trigger_id}/{derived(item_id)}"

@@ -30,6 +30,7 @@ class Triggers:
         self._turns = TriggerTurns(store, starter, reader, clock)
         self._triggers = TriggerStore(store.key_values)
         self._clock, self._server_id = clock, server_id
+        # With the definition that the task was started with: when the stored one differs, the task is replaced.
         self._polling: dict[str, tuple[SourceTrigger, asyncio.Task[None]]] = {}
 
     async def serve(self) -> None:
@@ -59,6 +60,7 @@ class Triggers:
         ending = [self._polling.pop(key) for key in trigger_ids]
         for _, task in ending:
             task.cancel()
+        # Waited for before the triggers are left: another server would begin while this one still starts executions.
         await asyncio.gather(*(task for _, task in ending), return_exceptions=True)
         for trigger, _ in ending:
             with suppress(NoetlError):  # it runs out by itself

@@ -26,6 +26,7 @@ MOST_DEAD = 1_000  # dead letters kept of one trigger; then it stops
 LONGEST_BYTES = 1 << 20  # of one item, as a webhook's body
 KEPT_BYTES = 64 << 10  # of an item in a dead letter
 MOST_AT_ONCE = 100
+# The longest pause between tries of one item; they grow from two seconds.
 _BACKOFF_S = 60.0
 
 
@@ -61,6 +62,8 @@ class TriggerTurns:
 
     async def turn(self, trigger: SourceTrigger, *, wait_s: float) -> float:
         """Look once, and give the seconds until the next look."""
+        # The version is read with it: the write at the end fails if another server has polled meanwhile, and its
+        # progress stays.
         before, version = await self._triggers.progress(trigger)
         progress = msgspec.structs.replace(before, running=await self._open(before.running))
         wait_next_s = ENDS_POLL_S
@@ -91,19 +94,24 @@ class TriggerTurns:
         poll = TriggerPoll(
             trigger_id=trigger.trigger_id,
             cursor=progress.cursor,
+            # Nothing is started while what was there before is skipped, so the limit on running executions does not
+            # matter.
             limit=MOST_AT_ONCE if is_skipping else limit,
             wait_s=0.0 if is_skipping else wait_s,
         )
         batch = await self._reader.poll(trigger, poll)
         if is_skipping:
+            # The first empty batch is the end of what was there before the trigger.
             is_current = not batch.items
         else:
             is_current = True
             try:
                 progress = await self._start_all(trigger, progress, batch.items)
             except _Stopped as stopped:
+                # A queue gives the items out again that were not started; the cursor of other sources simply stays.
                 await self._reader.settle(trigger, batch.items[: stopped.index], batch.items[stopped.index :])
                 raise
+        # After all of them are durable: a broker deletes what is acknowledged.
         await self._reader.settle(trigger, batch.items, ())
         return msgspec.structs.replace(progress, cursor=batch.cursor, is_current=is_current), bool(batch.items)
 
@@ -129,6 +137,7 @@ class TriggerTurns:
     async def _start(self, trigger: SourceTrigger, progress: TriggerProgress, item: TriggerItem) -> TriggerProgress:
         """Begin the execution of an item, unless it has one."""
         execution_id = execution_id_of(trigger, item.item_id)
+        # Saves building the start. The commit refuses a second one in any case, as the id is the same.
         if await self._store.execution(execution_id) is not None:
             return progress
         if item.refusal:
@@ -152,6 +161,7 @@ class TriggerTurns:
             raise _Stopped(f"item {item.item_id}: {error}", progress, index)
         if len(await self._triggers.dead_letters(trigger)) >= MOST_DEAD:
             raise _Stopped(f"{MOST_DEAD:,} dead letters are kept: retry or discard them first", progress, index)
+        # The limit keeps a thousand dead letters of one trigger below 64 MB on the key-value table.
         is_cut = len(msgspec.json.encode(item.value)) > KEPT_BYTES
         letter = DeadLetter(
             item_id=item.item_id,
