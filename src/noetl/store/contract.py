@@ -45,34 +45,41 @@ DEFAULT_POOL = "default"
 
 
 class OrderRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """An order as the outbox knows it. `lease_epoch` counts its leases and fences late reports. Only workers of its
-    `pool` are given it; those of a higher `priority` first (SRV-08, ADV-03)."""
+    """An order as the outbox knows it."""
 
     order_id: str
     execution_id: str
     step_run_id: str
     state: OrderState = OrderState.READY
+    # Only workers of this pool are given it (SRV-08), those of a higher priority first (ADV-03). Both stay as they were
+    # when the order was made.
     pool: str = DEFAULT_POOL
     priority: int = 0
+    # The worker that holds it, or held it last.
     lease_owner: str | None = None
+    # Counts its leases, and fences late reports. Of a ready order it is 0.
     lease_epoch: int = 0
+    # In no log: a renewed lease changes this column alone, without an event (see rebuild.py).
     lease_until: float | None = None
 
 
 class ExecutionRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What lists of executions show; derived from the log. `wake_at`: the next moment at which time alone moves it,
-    None when nothing is due, or while it is paused (TMR-06, O-16)."""
+    """What lists of executions show; derived from the log."""
 
     execution_id: str
     trace_id: str
     path: str
     name: str
+    # The version of the playbook that it began with and stays with.
     net_hash: str
+    # running | paused | completed | failed | cancelled, as the engine's life cycle names them.
     status: str
+    # How many events it has. `Commit.after` is compared with it, so it is the lock of the execution too.
     last_seq: int
     created_at: float
     finished_at: float | None = None
     parent_execution_id: str | None = None
+    # The next moment at which time alone moves it; None when nothing is due, or while it is paused (TMR-06, O-16).
     wake_at: float | None = None
 
     def readable(self) -> dict[str, Any]:
@@ -100,28 +107,34 @@ class StoreSpace(msgspec.Struct, frozen=True):
 
     pool: str
     capacity: int
-    now: float
+    now: float  # by the clock of the server that claims: leases are measured by it too
 
 
 class Commit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One engine step of one execution. `after` is the last `seq` it was decided on. `net` comes with the first
-    one: the compiled playbook, kept once per content hash. `waits` are those it opens or changes; `closed_waits` name
-    those that are over; `taken_messages` were delivered by it, each to one wait only (MSG-02). `room`: it takes orders
-    of these pools, and is refused where that would make too many. `notices` tell of its events; one that is there
-    already stays as it is. `bodies` are the payloads of its events as they are stored, where they are encoded already:
-    each is measured, weighed and written, and encoding is the largest part of that."""
+    """One engine step of one execution: everything that has to be stored together, or not at all."""
 
+    # The last `seq` it was decided on; 0 begins an execution. The store refuses it if the log is past that.
     after: int
+    # As it is after the commit.
     execution: ExecutionRow
     events: tuple[Event, ...]
+    # The payloads of the events as they are stored, where they are encoded already; else empty. Each is measured,
+    # weighed and written, and encoding is the largest part of that.
     bodies: tuple[bytes, ...] = ()
+    # Every order that it makes, leases or closes, as it leaves it.
     orders: tuple[OrderRow, ...] = ()
+    # The compiled playbook, with the first commit of an execution. Kept once per content hash.
     net: bytes | None = None
+    # Those that it opens or changes.
     waits: tuple[WaitRow, ...] = ()
+    # The ids of those that are over.
     closed_waits: tuple[str, ...] = ()
+    # Delivered by it, each to one wait only (MSG-02).
     taken_messages: tuple[str, ...] = ()
     tasks: tuple[TaskRow, ...] = ()
+    # It takes orders of these pools, and is refused where that would make too many.
     room: tuple[StoreSpace, ...] = ()
+    # They tell of its events. One that is there already stays as it is: its id is derived from the event.
     notices: tuple[NoticeRow, ...] = ()
 
 
@@ -136,10 +149,10 @@ class SingleRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MovedExecution(msgspec.Struct, frozen=True):
-    """Executions that have moved, with the last `seq` of each; `cursor` is where to go on from."""
+    """Executions that have moved."""
 
-    cursor: str
-    positions: dict[str, int] = {}
+    cursor: str  # where to go on from; each backend writes its own kind, and callers only hand it back
+    positions: dict[str, int] = {}  # the last `seq` of each
 
 
 class History(Protocol):

@@ -21,6 +21,7 @@ Rows = tuple[tuple[WaitRow, ...], tuple[str, ...], tuple[TaskRow, ...]]
 
 def outside_rows(execution_id: str, effects: Sequence[Effect]) -> Rows:
     """Waits that are open after these effects, the ids of those that are over, and the tasks they change."""
+    # Most commits have none of them, and this runs for every commit.
     if not [effect for effect in effects if type(effect) in _OUTSIDE]:
         return (), (), ()
     waits: dict[str, WaitRow] = {}

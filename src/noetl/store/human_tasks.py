@@ -17,25 +17,29 @@ class TaskState(StrEnum):
 
 
 class TaskRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One task. `version` counts its changes, so that who acts on what he saw acts on nothing else. `form` are its
-    fields as plain data, `data` what the person decides by, `history` what happened to it; `result` the values it was
-    completed with."""
+    """One task. The whole of it is stored as JSON, beside the columns that lists are filtered by."""
 
     task_id: str
     execution_id: str
     step: str
     step_run_id: str
     state: TaskState = TaskState.OPEN
+    # Counts its changes, so that who acts on what they saw acts on nothing else.
     version: int = 1
     title: str
     description: str = ""
+    # What the person decides by.
     data: Any = None
+    # What happened to it, the oldest first.
     history: list[dict[str, Any]] = []
+    # Who may take it; both None: anybody.
     role: str | None = None
     user: str | None = None
+    # Its fields, as plain data.
     form: list[dict[str, Any]] = []
     claimed_by: str | None = None
     completed_by: str | None = None
+    # The values it was completed with.
     result: dict[str, Any] | None = None
     created_at: float
     due_at: float | None = None

@@ -10,11 +10,13 @@ import msgspec
 
 
 class KeyValue(msgspec.Struct, frozen=True, kw_only=True):
-    """`version` counts from one; `body` is JSON."""
+    """One entry of the table."""
 
     kind: str
     name: str
+    # Counts from one. A change names the version it has seen, which makes every change a compare and set.
     version: int
+    # JSON; each kind has a struct of its own where it is used.
     body: bytes
     updated_at: float
 

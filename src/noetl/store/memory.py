@@ -60,6 +60,7 @@ class MemoryStore:
     async def commit(self, commits: Sequence[Commit]) -> None:
         for commit in commits:
             self._check(commit)
+        # Everything is checked before anything is changed: there is no rollback here, and nothing awaits in between.
         self._check_room(commits)
         for commit in commits:
             execution_id = commit.execution.execution_id
@@ -84,6 +85,7 @@ class MemoryStore:
         if last != commit.after or any(e.seq != last + n for n, e in enumerate(commit.events, 1)):
             raise ConflictError(f"execution {execution_id} is at event {last}, not at {commit.after}")
         named = _named(commit)
+        # An id in the form of a position, of another event than the one at that position.
         is_position = any(one.startswith(f"{execution_id}/") for one in named)
         if (
             is_position

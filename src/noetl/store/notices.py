@@ -25,24 +25,28 @@ OPEN = (NoticeState.PENDING, NoticeState.SENDING)
 
 
 class NoticeRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One notice. `body` is JSON: what has happened, and where it goes. While it is pending, `due_at` is when it is to
-    be sent; while a server has it, when others may take it. Notices with the same `fold_key` are sent at most once in
-    `throttle_s`: those that come meanwhile are folded into the next one, whose `folded` counts them."""
+    """One notice, for one destination."""
 
     notice_id: str
     execution_id: str
     path: str
     event: str
+    # The name of the rule that asks for it; "playbook" when the playbook does.
     rule: str
     state: NoticeState = NoticeState.PENDING
     created_at: float
+    # While it is pending, when it is to be sent; while a server has it, when others may take it.
     due_at: float
+    # Counts claims. Who settles an attempt names its number, so that a server that was too slow changes nothing.
     attempts: int = 0
+    # Notices with the same key are sent at most once in `throttle_s`: those that come meanwhile are folded into the
+    # next one, whose `folded` counts them.
     fold_key: str | None = None
     throttle_s: float = 0.0
     folded: int = 0
     error: str | None = None
     ended_at: float | None = None
+    # JSON: what has happened, and where it goes (`NoticeBody` of the control plane).
     body: bytes
 
 

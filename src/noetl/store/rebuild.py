@@ -64,6 +64,7 @@ def _orders(execution: Execution, events: Sequence[Event]) -> list[OrderRow]:
     for event in events:
         order_id = getattr(event.payload, "order_id", None)
         if order_id is not None and event.step_run_id is not None:
+            # The first event that names an order is the one that made it, so this is the order in which they were made.
             made.setdefault(order_id, event.step_run_id)
     return [_order(execution, *one) for one in made.items() if one[0] in execution.order_states.open]
 

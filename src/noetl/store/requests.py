@@ -11,14 +11,16 @@ import msgspec
 
 
 class RequestRow(msgspec.Struct, frozen=True, kw_only=True):
-    """`action`: pause | resume | cancel, with a `reason`; or the name of something else that the execution is to be
-    told, which is then in `reason` as JSON. `answer` says what became of it, None until somebody has taken it."""
+    """Something that is asked of the process that drives an execution."""
 
     request_id: int
     execution_id: str
+    # pause | resume | cancel | compensate; or the name of a command (`control/outside/requests_to_driver.py`).
     action: str
+    # In people's words; of a command it is the command itself, as JSON.
     reason: str | None = None
     requested_at: float
+    # What became of it; None until somebody has taken it.
     answer: str | None = None
     answered_at: float | None = None
 

@@ -26,6 +26,7 @@ def event_of(execution_id: str, row: Sequence[Any]) -> Event:
     seq, event_id, event_type, ts, source, parent_id, step, step_run_id, task_run_id, on_behalf, schema, *content = row
     body, checksum, trace_id = content
     try:
+        # A CRC and no hash: it is against failing disks, not against people, and is computed for every event.
         if checksum is not None and crc32(body.encode()) != checksum:  # none: written before there were checksums
             raise ValueError("it is not what was written")
         return Event(

@@ -21,19 +21,20 @@ Place = tuple[float, str]  # of a message in a list: when it was sent, and its i
 
 
 class WaitRow(msgspec.Struct, frozen=True, kw_only=True):
-    """An open wait. `correlation` is what a message must hold, as canonical text."""
+    """An open wait."""
 
     wait_id: str
     execution_id: str
     step_run_id: str
-    kind: str
+    kind: str  # MESSAGE or SIGNAL; timers and human tasks are no rows of this table
     name: str
+    # What a message must hold, as canonical text: an index finds it by equality with one of `parts_of` the message.
     correlation: str = "{}"
     opened_at: float
 
 
 class MessageRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A message that was accepted. `taken_by` is the execution that has it."""
+    """A message that was accepted."""
 
     message_id: str
     name: str
@@ -41,6 +42,7 @@ class MessageRow(msgspec.Struct, frozen=True, kw_only=True):
     payload: Any = None
     sent_at: float
     expires_at: float
+    # The execution that has it. The row stays until it expires, so that the same id sent again is recognised.
     taken_by: str | None = None
 
 
@@ -67,6 +69,7 @@ def canonical(correlation: dict[str, Any]) -> str:
 def parts_of(correlation: dict[str, Any]) -> list[str]:
     """Every correlation that a message with this one satisfies: it holds each key with an equal value (MSG-01). Values
     that are too long for anybody to wait for are left out: eight of them would give 256 texts of that length."""
+    # All subsets of at most MAX_KEYS keys: a message fits a wait that asks for fewer keys than it has.
     items = [(key, value) for key, value in sorted(correlation.items()) if len(correlated(value)) <= MAX_BYTES]
     return [canonical(dict(part)) for size in range(len(items) + 1) for part in combinations(items, size)]
 

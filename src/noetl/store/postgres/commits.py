@@ -13,6 +13,8 @@ from noetl.store.event_batches import batch_values
 from noetl.store.postgres.queries import QUERIES
 from noetl.store.row_codecs import execution_values, notice_values, order_values, task_values, wait_values
 
+# The number of columns of each, for `columns` of no rows: PostgreSQL must be given as many arrays as the statement has
+# parameters.
 _NET, _WAIT, _TASK, _NOTICE, _PAIR = 2, 7, 8, 15, 2
 
 
@@ -44,12 +46,14 @@ class Written:
             await connection.execute(QUERIES["commit"], *self._main_values())
             await self._write_more(connection)
             crash_point("append.locked")
+            # After the write: it counts what is held now, ours included.
             for room in rooms:
                 await _check_room(connection, room)
 
     def _main_values(self) -> list[Sequence[Any]]:
         """The values of the statement `commit`."""
         commits = self._commits
+        # A hundred starts of one playbook in a batch send its net once.
         nets = {one.execution.net_hash: one.net for one in commits if one.net is not None}
         return [
             [(*execution_values(one.execution), one.after) for one in commits],

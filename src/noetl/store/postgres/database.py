@@ -17,6 +17,7 @@ from noetl.store.postgres.address import Address
 from noetl.store.postgres.failures import explained, is_lost, uncertain, unreachable
 from noetl.store.postgres.queries import QUERIES
 
+# Of each server. Commits go through one group commit, so most of these serve readers.
 CONNECTIONS = 8
 CONNECT_S = 10.0
 PATIENCE_S = 20.0  # a server that is restarted is back within it
@@ -162,6 +163,7 @@ async def _pool(address: Address, connections: int) -> Any:
         max_inactive_connection_lifetime=_IDLE_S,
         timeout=CONNECT_S,
         command_timeout=_ANSWER_S,
+        # The driver would send a statement that resets the session after every use: a round trip for each of ours.
         reset=_nothing,
         **address.connect_arguments(),
     )

@@ -53,6 +53,7 @@ def explained(where: str, problem: BaseException) -> BackendError:
     match problem:
         case asyncpg.PostgresError(sqlstate=state) if state == CONFLICT:
             return ConflictError(_error_text(problem))
+        # A position or an id that another server has stored first. What it means is for `Written` to say.
         case asyncpg.UniqueViolationError():
             return ConflictError(_stored_already(problem))
         case problem if isinstance(problem, _CONTENDED):

@@ -20,6 +20,7 @@ from noetl.base.errors import BackendError
 from noetl.store.postgres.database import Database
 from noetl.store.postgres.queries import QUERIES
 
+# Part of the names and bounds of tables that exist: changing it needs a migration.
 SPAN_S = 7 * 86_400.0
 _AHEAD = 1  # spans that are there before they are needed: servers look every hour
 _LONG_S = 3_600.0  # a span may have a million executions
@@ -60,6 +61,7 @@ class _Adding:
         self._span = span
 
     async def add(self, connection: Any) -> None:
+        # Two servers find at the same moment that the next week is missing.
         await connection.execute(QUERIES["lock_spans"])
         await connection.execute(QUERIES["add_span"], self._span.suffix, self._span.low, self._span.high)
 

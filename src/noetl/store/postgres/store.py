@@ -84,6 +84,7 @@ class PostgresStore(PostgresHistory):
 
     async def commit(self, commits: Sequence[Commit]) -> None:
         written = Written(commits)
+        # Set once the answer to an attempt was lost: from then on a conflict may be with ourselves.
         lost: UncertainError | None = None
         pauses = Pauses(self._db.patience_s)
         while True:

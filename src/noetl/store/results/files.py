@@ -87,6 +87,7 @@ class FileResults:
                 os.utime(path)  # whoever collects what nobody names sees that somebody is about to name it
                 return
         make_folder(path.parent)
+        # By process and thread, in the same folder: a rename is atomic only within one file system.
         part = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}.part")  # others may be writing the same
         try:
             with create(part) as file:

@@ -122,6 +122,7 @@ class ObjectResults(RemoteResults):
         from obstore.exceptions import BaseError
 
         try:
+            # Looked at again just before it is deleted: somebody may have put it since it was listed.
             if (await self._objects.head_async(self._store, key))["last_modified"].timestamp() >= before:
                 return False
             await self._objects.delete_async(self._store, key)

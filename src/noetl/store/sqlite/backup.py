@@ -25,6 +25,7 @@ from noetl.base.errors import BackendError, RefusedError
 from noetl.base.private_files import FILE_MODE, create, make_folder
 from noetl.store.sqlite.migration import applied, is_store, known_migrations
 
+# Raised when an archive changes so that older programs must not restore it.
 FORMAT = 1
 _MANIFEST, _DATABASE, _RESULTS = "manifest.json", "store.db", "results/"
 _RESULT = re.compile(r"results/([0-9a-f]{2})/([0-9a-f]{64})\.json")
@@ -49,6 +50,7 @@ def back_up(db: Path, results: Path, archive: Path) -> Manifest:
         copy = Path(folder) / _DATABASE
         _copy_database(db, copy)
         part = Path(folder) / "archive"
+        # Listed after the database was copied, for the reason above.
         files = sorted(results.glob("[0-9a-f][0-9a-f]/*.json")) if results.is_dir() else []
         manifest = _manifest(copy, len(files))
         with create(part) as out, tarfile.open(fileobj=out, mode=_mode(archive)) as tar:
@@ -56,6 +58,7 @@ def back_up(db: Path, results: Path, archive: Path) -> Manifest:
             tar.add(copy, _DATABASE, filter=_private)
             for file in files:
                 tar.add(file, f"{_RESULTS}{file.parent.name}/{file.name}", filter=_private)
+        # Synced before it gets its name: an archive that has the name asked for is whole, even after a power cut.
         _sync(part)
         part.rename(archive)
     return manifest

@@ -39,6 +39,7 @@ _UNREADABLE = (
     sqlite3.SQLITE_IOERR_CORRUPTFS,
     sqlite3.SQLITE_IOERR_DATA,
 )
+# A moment is taken when something is decided, and seen by others when it is committed. A minute covers any commit.
 _ENDED_LATE_S = 60.0
 _log = logging.getLogger(__name__)
 
@@ -49,6 +50,7 @@ class SqliteHistory:
     def __init__(self, connection: sqlite3.Connection, where: str) -> None:
         self._db = connection
         self._where = where
+        # None for a reader: it may go on with a file that was replaced.
         self._file: tuple[int, int] | None = None  # which one it was when it was opened for writing
         self._outage = Outage(_log, f"the store {where} cannot be written", f"the store {where} can be written again")
         self.key_values: KeyValues = SqliteKeyValues(connection, self._explained)
@@ -91,6 +93,8 @@ class SqliteHistory:
             rows = self._db.execute(QUERIES["select_rows"], (execution_id, after)).fetchall()
             if rows:
                 return picked_events([event_of(execution_id, row) for row in rows], only)
+            # From the end, one batch after another: whoever wants the last ten events of a long log must not read all
+            # of it.
             query = QUERIES["select_newest_batches" if only is not None and only.newest else "select_batches"]
             found = self._db.execute(query, (execution_id, after))
             batches = (batch_events(execution_id, row, after=after, only=only) for row in found)
@@ -139,6 +143,8 @@ class SqliteHistory:
         """One file has few writers: all that is open is told, and what ended of late, if anybody wrote at all. Ends
         are told for a while longer, since whoever decided them may have committed later."""
         with self._explained():
+            # It changes with commits of other connections, `total_changes` with our own: together they tell whether
+            # anybody wrote.
             [version] = self._db.execute("PRAGMA data_version").fetchone()
             here = f"{version}.{self._db.total_changes}"
             before, _, last_end = (since or "").partition("/")
@@ -188,6 +194,7 @@ class SqliteHistory:
     @contextmanager
     def _explained(self) -> Iterator[None]:
         """Whatever SQLite cannot do becomes our own error, naming the file."""
+        # Only during an outage: this is called for every statement.
         changes = self._db.total_changes if self._outage.is_on else None
         if self._file is not None and file_identity(self._where) != self._file:
             raise self._gone()

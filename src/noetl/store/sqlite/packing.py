@@ -65,6 +65,8 @@ def _pack_execution(connection: sqlite3.Connection, execution_id: str) -> int:
         if "UTF-8" not in str(problem):
             raise
         return 1
+    # A trigger refuses to delete events while the row of their execution is there (EVT-01). `begin_packing` sets the
+    # mark that lets this one pass.
     if [row[0] for row in rows] == list(range(1, len(rows) + 1)):
         connection.execute(QUERIES["begin_packing"], (execution_id,))
         connection.execute(QUERIES["retire_rows"], (execution_id,))

@@ -52,6 +52,7 @@ from noetl.store.sqlite.transaction import transaction
 from noetl.store.sqlite.waits import SqliteWaits, write_waits
 from noetl.store.waits import Waits
 
+# How long a commit waits for the write lock of another process. A commit takes milliseconds; packing holds it longest.
 _BUSY_MS = 10_000
 # 8 MB of log between checkpoints. Each makes somebody wait for two more flushes, but after the first one the log is
 # written over instead of growing, and flushing a file that grows costs the system 0.1 ms more a commit.
@@ -95,6 +96,7 @@ class SqliteStore(SqliteHistory):
         try:
             make_folder(path.parent)
             make_file(path)  # the files that SQLite makes beside it have the rights of this one
+            # No implicit transactions: `transaction` begins them, and takes the write lock with it.
             connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         except (OSError, sqlite3.Error) as problem:
             raise BackendError(f"the store {path} cannot be opened: {problem}") from problem
@@ -111,6 +113,7 @@ class SqliteStore(SqliteHistory):
                 connection.execute("PRAGMA synchronous = FULL")
                 connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
                 migrate(connection, known_migrations(), str(path))
+                # After the migrations, and every time: an earlier packing may have been interrupted.
                 pack(connection)
             store._file = file_identity(str(path))
         except BaseException:
@@ -276,6 +279,7 @@ class SqliteStore(SqliteHistory):
     async def retire(self, execution_ids: Collection[str]) -> int:
         with self._explained(), transaction(self._db):
             wanted = [(one,) for one in set(execution_ids)]
+            # The statement has the condition that it is over. One that another process has removed is not counted here.
             gone = [one for one in wanted if self._db.execute(QUERIES["retire_execution"], one).rowcount == 1]
             crash_point("retention.within")
             for query in _RETIRED:  # events too may go once the rows of their executions are gone (EVT-01)

@@ -82,5 +82,7 @@ def write_waits(db: sqlite3.Connection, commit: Commit) -> None:
     db.executemany(QUERIES["insert_wait"], [wait_values(wait) for wait in commit.waits])
     db.executemany(QUERIES["delete_wait"], [(wait_id,) for wait_id in commit.closed_waits])
     for message_id in commit.taken_messages:
+        # The update has the condition that nobody has taken it, inside the transaction: of two waits one gets the
+        # message.
         if db.execute(QUERIES["take_message"], (commit.execution.execution_id, message_id)).rowcount != 1:
             raise TakenError(f"message {message_id} was delivered to another wait, or removed")

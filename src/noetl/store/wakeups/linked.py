@@ -40,6 +40,7 @@ class LinkedWakeups:
     def __init__(self, connect: Callable[[Hear], AbstractAsyncContextManager[Link]]) -> None:
         self._connect = connect
         self._near = MemoryWakeups()
+        # By pool, how many wake-ups are still to be sent to other processes.
         self._out: dict[str, int] = {}
         self._to_send = asyncio.Event()
         self._linked = asyncio.Event()
@@ -76,6 +77,7 @@ class LinkedWakeups:
         return await self._near.wait(pools, timeout)
 
     def _wake_local(self, pool: str, times: int) -> None:
+        # The number comes from another process, and must not make us loop for long.
         self._near.wake(max(1, min(times, MOST_TIMES)), pool)
 
     async def _serve(self) -> None:

@@ -25,6 +25,8 @@ class MemoryWakeups:
         """Ring; gives how many of the rings nobody heard."""
         for heard in range(times):
             if not (_wake_one(self._waiting.get(pool)) or _wake_one(self._anywhere)):
+                # One is enough however many were missed: who hears of it claims until nothing is left, and rings for
+                # others.
                 self._missed.add(pool)
                 return times - heard
         return 0

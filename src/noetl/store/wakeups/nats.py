@@ -77,7 +77,10 @@ class _NatsLink:
         with suppress(BadRequestError):  # it is there, as somebody else wants it to be
             await self._stream.add_stream(config)
         consumer = ConsumerConfig(
-            deliver_policy=DeliverPolicy.NEW, ack_policy=AckPolicy.EXPLICIT, inactive_threshold=_IDLE_S
+            # Not from the beginning of the stream: whoever starts looks in the store anyway.
+            deliver_policy=DeliverPolicy.NEW,
+            ack_policy=AckPolicy.EXPLICIT,
+            inactive_threshold=_IDLE_S,
         )
         self._heard = await self._stream.pull_subscribe(f"{SUBJECT}.>", stream=STREAM, config=consumer)
 
@@ -101,6 +104,7 @@ class _NatsLink:
     def _on_message(self, message: Msg) -> None:
         with suppress(msgspec.MsgspecError):  # somebody else's message
             ring = msgspec.json.decode(message.data, type=WakeupMessage)
+            # Our own come back as well: the workers here were asked before it was sent.
             if ring.sender != self._name:
                 self._hear(ring.pool, ring.times)
 

@@ -48,6 +48,7 @@ class _PostgresLink:
 
     def _on_notification(self, connection: object, pid: int, channel: str, payload: object) -> None:
         times, _, pool = str(payload).partition(" ")
+        # Our own notifications come back on the same connection.
         if pid != self._connection.get_server_pid() and times.isdigit():
             self._hear(pool, int(times))
 
