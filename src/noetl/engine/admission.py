@@ -36,12 +36,12 @@ from noetl.templates.scope import Scope
 
 
 class Ruling(msgspec.Struct, frozen=True, kw_only=True):
-    """`rule` is the index of the rule that decided, None for the default. `park`: neither yes nor no yet (O-03)."""
+    """What admission says of a token."""
 
     allowed: bool
-    park: bool = False
-    rule: int | None = None
-    meta: dict[str, Any] = {}
+    park: bool = False  # neither yes nor no yet: asked again when `ctx` changes (O-03)
+    rule: int | None = None  # the index of the rule that decided, None for the default
+    meta: dict[str, Any] = {}  # what rules attach to the token
 
 
 class Admitted(msgspec.Struct, frozen=True):
@@ -64,6 +64,7 @@ def admit(plan: Plan, execution: Execution, token: Token, at: float) -> Decision
     if execution.step_run_count >= plan.max_step_runs:
         message = f"this execution has had {plan.max_step_runs} step runs, which is its limit"
         return _dropped(draft, token, about, "budget", Error(kind="execution.budget", message=message))
+    # Most steps have neither rules nor limits. Building the scope for them would be the larger part of a step's cost.
     if plan.admits_plainly(token.step) and token.partition is None and token.step not in execution.held.limits:
         return _scheduled(draft, _plainly_scheduled(plan, step, token, step_run_id), about, token.priority)
     scope = admission_scope(plan, execution, token)
@@ -73,6 +74,7 @@ def admit(plan: Plan, execution: Execution, token: Token, at: float) -> Decision
             return _parked(draft, execution, token, about)
         if not ruling.allowed:
             return denied(draft, token, ruling.rule)
+        # Quotas before places: a token that will be dropped must not queue for one first.
         if error := over_quota(execution, step):
             return _dropped(draft, token, about, "quota", error)
         wanted = execution.held.limits.get(token.step)
@@ -136,6 +138,7 @@ def denied(draft: Draft, token: Token, rule: int | None) -> Decision:
 def _parked(draft: Draft, execution: Execution, token: Token, about: dict[str, Any]) -> Decision:
     if token.held == PARK:
         return Decision()  # judged again, and still neither yes nor no
+    # With the position: a token may be parked, released and parked again, and ids are unique in an execution.
     event_id = derived(token.event_id, TokenHeld.event_type, execution.seq)
     draft.add(TokenHeld(token_id=token.token_id, reason=PARK), event_id=event_id, **about)
     return draft.decision()

@@ -30,6 +30,7 @@ def defer(
     ctx: dict[str, Any] | None = None,
 ) -> None:
     """Begin what `entry` accepted, from where its pipeline stood. An iteration's `ctx` is its own, so it is kept."""
+    # From the task run: a report that is repeated names the same side run, and begins no second one.
     run_id = derived("async", entry.task_run_id)
     order_id = order_id_of(run_id)
     started = AsyncStarted(

@@ -15,20 +15,21 @@ from noetl.events.rerun_state import RerunState
 
 
 class ExecutionStart(msgspec.Struct, frozen=True, kw_only=True):
-    """How an execution begins; a nested one says whose child it is. `refused`: its keychain did not resolve, and it
-    ends where it begins (KEY-02). `depth` counts the playbooks around a nested one (TOOL-11); one whose parent is
-    `paused` begins so, `held` says why another does. One that `compensates` another only undoes what that one had
-    registered (design.md §8). `carried`: it begins at a step, with what an earlier run had there."""
+    """How an execution begins."""
 
     payload: dict[str, Any] = {}
+    # Of a nested one: whose child it is.
     parent_execution_id: str | None = None
     parent_step_run_id: str | None = None
-    depth: int = 0
-    paused: bool = False
-    held: str | None = None
+    depth: int = 0  # how many playbooks are around a nested one (TOOL-11)
+    paused: bool = False  # as its parent is, or because it is `held`
+    held: str | None = None  # why it begins paused, where that is no word of its parent
+    # Its keychain did not resolve, or a limit drops it: it ends where it begins (KEY-02).
     refused: Error | None = None
+    # The execution that this one undoes, by what that one had registered (design.md §8), and nothing else.
     compensates: str | None = None
     registrations: tuple[CompensationRegistered, ...] = ()
+    # It begins at a step, with what an earlier run had there.
     carried: RerunState | None = None
 
 
@@ -146,17 +147,16 @@ class TaskAction(StrEnum):
 
 
 class ActOnTask(msgspec.Struct, frozen=True, kw_only=True):
-    """A person does something with a human task (HUM-02). `roles` are those the person has; `version`, when given, is
-    the state of the task that he has seen; `text` is what a comment says."""
+    """A person does something with a human task (HUM-02)."""
 
     at: float
     task_id: str
     action: TaskAction
     actor: str
-    roles: tuple[str, ...] = ()
-    values: dict[str, Any] = {}
-    version: int | None = None
-    text: str = ""
+    roles: tuple[str, ...] = ()  # those the person has, as the server knows them, not as the request says
+    values: dict[str, Any] = {}  # of the form, to complete it
+    version: int | None = None  # the state of the task that the person has seen; None: whatever it is
+    text: str = ""  # what a comment says
 
 
 class Proceed(msgspec.Struct, frozen=True, kw_only=True):

@@ -108,6 +108,7 @@ def _note(
 def _read(execution: Execution, ctx: dict[str, Any], tasks: Any) -> dict[str, Any]:
     """What the tasks may read of `ctx` and of other steps, as it is now: whatever their text names."""
     text = " ".join(_texts(msgspec.to_builtins(tasks)))
+    # Words instead of parsed references: a task's code may read names too. What is kept too much only costs room.
     words = frozenset(re.findall(r"\w+", text))
     whole = _WHOLE.search(text) is not None
     seen = {key: value for key, value in ctx.items() if whole or key in words}

@@ -19,6 +19,7 @@ def patch_ctx(
         raise TemplateError(f"set_ctx must be a mapping, this gave {type(patch).__name__}")
     if not patch:
         return execution.ctx
+    # The events that wrote these keys before, so that a reader of the log can follow a value back (SCOPE-07).
     previous = {key: execution.written_by[key] for key in patch if key in execution.written_by}
     draft.add(CtxPatched(patch=patch, previous=previous), run=run, parent_id=parent_id)
     return written(execution.ctx, patch)

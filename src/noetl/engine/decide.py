@@ -58,6 +58,8 @@ from noetl.events.envelope import Event
 # What would dispatch something new (SRV-07).
 _HELD_WHILE_PAUSED = frozenset({Due.ADMIT, Due.LOOP, Due.HEAR, Due.HANDLE, Due.COMPENSATE})
 
+# Commands of somebody outside, which may compete with a timer of the same step. What decides is the order of the
+# moments, not which server was quicker.
 _SPOKEN = (RecordReport, DeliverMessage, DeliverSignal, InjectEvent, CancelTimer, ChangeLimit, ActOnTask)
 
 
@@ -118,8 +120,12 @@ def _to_rest(plan: Plan, execution: Execution, command: Command) -> Decision:
             decision = with_attributes(plan, decision)
         events += decision.events
         effects += decision.effects
+        # Applied before anything further is decided: the next decision must see this one. That is why memory has to be
+        # forgotten when the commit fails.
         for event in decision.events:
             unsettled.apply(execution, event)
+        # Joins and parked tokens first: a join that can fire does so before anything else moves (joins.py), and the
+        # proofs rely on it.
         decision = unsettled.next(plan, execution, command.at)
         if not decision.events:
             decision = _proceed(plan, execution, command.at, fires=fires)
@@ -135,15 +141,18 @@ def _to_rest(plan: Plan, execution: Execution, command: Command) -> Decision:
 
 
 def _proceed(plan: Plan, execution: Execution, at: float, *, fires: bool) -> Decision:
+    # Over, or not yet begun.
     if execution.lifecycle.status is not None or execution.seq == 0:
         return NOTHING
     if execution.lifecycle.error is not None and execution.tokens and plan.net.executor.fail_fast:
         return _stop_others(execution, at)
+    # The oldest: a dict keeps the order in which things came due.
     item = next(iter(execution.agenda.items()), None)
     if item is not None and execution.lifecycle.paused and item[1] in _HELD_WHILE_PAUSED:
         item = next((one for one in execution.agenda.items() if one[1] not in _HELD_WHILE_PAUSED), None)
     if item is not None:
         return _do(plan, execution, *item, at)
+    # After the agenda: what follows from events that are recorded comes before what time brings.
     nearest = execution.open_waits.due_times.nearest
     if nearest is not None and nearest[0] <= at and fires and not execution.lifecycle.paused:
         return fire(plan, execution, nearest, at)

@@ -111,13 +111,14 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """`verdict` answers a report, a claim, or what somebody outside asked for; `detail` and `problems` say why not. A
-    decision without events changes nothing. `stopped` are the iterations, or the level around them, that the server has
-    ended although their worker still runs them."""
+    """What a command leads to. A decision without events changes nothing."""
 
     events: tuple[Event, ...] = ()
+    # Owed once the events are stored, and never before.
     effects: tuple[Effect, ...] = ()
+    # The answer to a report, a claim, or what somebody outside asked for; `detail` and `problems` say why not.
     verdict: ReportResult = ReportResult.ACCEPTED
+    # Paths of iterations, or of the level around them, that the server has ended although their worker still runs them.
     stopped: tuple[tuple[int, ...], ...] = ()
     detail: str | None = None
     problems: tuple[Refusal, ...] = ()

@@ -41,12 +41,15 @@ def evolve(execution: Execution, event: Event) -> None:
     """Apply `event`, which must be the next one. O(1), whatever came before."""
     if event.seq != execution.seq + 1:
         raise LookupError(f"event {event.seq} cannot follow event {execution.seq} of {execution.execution_id}")
+    # Before the event is applied: whether a listener is free is judged by the state that the event came to.
     if execution.open_waits.listeners:
         cases.keep_for_listeners(execution, event)
     if execution.side_work.handlers:
         side_runs.keep_for_handlers(execution, event)
     payload = event.payload
     HANDLERS[type(payload)](execution, event, payload)
+    # Last: an event that raises leaves `seq` where it was. The caller drops the execution then, as it may be half
+    # changed.
     execution.seq = event.seq
     execution.last_event_id = event.event_id
 

@@ -25,39 +25,35 @@ from noetl.events.rerun_state import KeptIterations
 
 
 class Boundary(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The event on which a step's arcs are evaluated; also the event that produced a token. `data` is what a wait that
-    ended came with."""
+    """The event on which a step's arcs are evaluated; also the event that produced a token."""
 
-    name: str
+    name: str  # step.done, step.failed, loop.done, message.received, …
     step: str
     event_id: str
     result: TaskResult | None = None
     error: Error | None = None
     loop: LoopDone | None = None
-    data: Any = msgspec.UNSET
+    data: Any = msgspec.UNSET  # what a wait that ended came with; None is a value, so "nothing" is UNSET
 
 
 class Token(msgspec.Struct, kw_only=True):
-    """A token that has not been consumed; `event_id` is its `token.created`. `fork` is its innermost group, `inputs`
-    those it was joined from, `failure` why its join could not fill (O-01). `held` says what it waits for, `slot` the
-    one it queues for or is called to, `slots` those its run holds. `pace` is the rate under which its moment has
-    been given to it; `not_before` is the end of its delay, where something else holds it first."""
+    """A token that has not been consumed."""
 
     token_id: str
     step: str
     args: dict[str, Any]
-    event_id: str
-    source: Boundary | None = None
-    fork: str | None = None
-    inputs: list[dict[str, Any]] = []
-    failure: Error | None = None
+    event_id: str  # of its `token.created`
+    source: Boundary | None = None  # the event that produced it; None for the first token
+    fork: str | None = None  # its innermost group, whose tokens meet at joins
+    inputs: list[dict[str, Any]] = []  # those it was joined from, as `token.inputs` lists them
+    failure: Error | None = None  # why its join could not fill (O-01)
     priority: int = 0
     partition: str | None = None
-    held: str | None = None
-    slot: str | None = None
-    slots: tuple[str, ...] = ()
-    pace: str | None = None
-    not_before: float = 0.0
+    held: str | None = None  # what it waits for: join, delay, rate, park, …; None: it may be admitted
+    slot: str | None = None  # the one it queues for or is called to
+    slots: tuple[str, ...] = ()  # those that its run holds
+    pace: str | None = None  # the rate under which its moment has been given to it
+    not_before: float = 0.0  # the end of its delay, where something else holds it first
 
     def as_input(self) -> dict[str, Any]:
         """As `token.inputs` lists it."""

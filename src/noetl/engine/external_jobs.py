@@ -84,6 +84,7 @@ def _is_undone(execution: Execution, step: Transition) -> bool:
 
 def _jobs_in(result: TaskResult) -> Iterator[tuple[str, Any]]:
     """The jobs in the result of a step, or of a loop's iterations, each with its state."""
+    # Of a result that is stored apart, the small fields that stay in the event: the engine cannot wait for the rest.
     value = result.inline if result.ref is not None else result.result
     for one in value if isinstance(value, list) else (value,):
         if isinstance(one, dict) and isinstance(one.get("job_id"), str):

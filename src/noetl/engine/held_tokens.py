@@ -14,18 +14,15 @@ from noetl.events.control import StepRate
 
 
 class Fork(msgspec.Struct, kw_only=True):
-    """The tokens of one firing, and all that descend from them until a join. `around` is the group it was opened in.
-
-    `out` counts, by step, its tokens that do not wait at one of its joins, and all tokens of groups inside it;
-    `waiting` has the others in the order they came. `joined` are the joins that have run for it; true: others may not
-    meet there while it lives.
-    """
+    """The tokens of one firing, and all that descend from them until a join."""
 
     fork_id: str
-    around: str | None = None
+    around: str | None = None  # the group it was opened in
+    # By step: how many of its tokens do not wait at one of its joins, with all tokens of groups inside it. No zeros are
+    # kept, so that an empty dict means that nobody is on the way.
     out: dict[str, int] = {}
-    waiting: dict[str, dict[str, None]] = {}
-    joined: dict[str, bool] = {}
+    waiting: dict[str, dict[str, None]] = {}  # by join, the tokens that wait there, in the order they came
+    joined: dict[str, bool] = {}  # joins that have run for it; true: others may not meet there while it lives
 
     @property
     def is_empty(self) -> bool:
@@ -33,16 +30,13 @@ class Fork(msgspec.Struct, kw_only=True):
 
 
 class Slot(msgspec.Struct, kw_only=True):
-    """Who holds a place under a limit, oldest first; who waits for one; and who has been called up and not come.
+    """The places under one limit. Steps that share a key share it, and may differ in their limits. All four are ordered
+    sets of tokens."""
 
-    Steps that share a key may differ in their limits. Whoever was called up and found no room under its own, tighter
-    limit is in `front`, before the queue.
-    """
-
-    held: dict[str, None] = {}
-    queue: dict[str, None] = {}
-    called: dict[str, None] = {}
-    front: dict[str, None] = {}
+    held: dict[str, None] = {}  # who runs, the oldest first
+    queue: dict[str, None] = {}  # who waits
+    called: dict[str, None] = {}  # called up, and not admitted yet; they count as if they held a place
+    front: dict[str, None] = {}  # called up, and found no room under a tighter limit of their own: before the queue
 
     @property
     def is_empty(self) -> bool:
@@ -80,15 +74,13 @@ class StepLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pace(msgspec.Struct, kw_only=True):
-    """The moments of a rate, the earliest first: when runs have `begun`, as far back as that still counts, and those
-    `ahead`, each given to a token that waits for it (ADV-05).
+    """The moments of a rate, the earliest first (ADV-05)."""
 
-    `counted_s` is the longest stretch of any rate there was under this name, so that what has begun still counts when
-    the rate is changed and changed back."""
-
+    # The longest stretch of any rate there was under this name, so that what has begun still counts when the rate is
+    # changed and changed back.
     counted_s: float = 0.0
-    begun: list[float] = []
-    ahead: list[float] = []
+    begun: list[float] = []  # when runs have begun, as far back as that still counts
+    ahead: list[float] = []  # each given to a token that waits for it
 
     def begin(self, now: float) -> None:
         insort(self.begun, now)

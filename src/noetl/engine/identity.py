@@ -13,6 +13,7 @@ SERVER = "server"  # the worker id of what is decided in place
 
 def token_id_of(execution_id: str, source_event_id: str | None = None, arc: int | None = None, ordinal: int = 0) -> str:
     """Of the token an arc makes on an event, the first of them or another; with neither, of the start token."""
+    # Left out for the first: ids of tokens that older programs derived stay the same.
     further = (ordinal,) if ordinal else ()
     return derived("token", execution_id, source_event_id or "", "" if arc is None else arc, *further)
 

@@ -19,6 +19,8 @@ from noetl.events.orders import ReportResult
 from noetl.events.outcomes import Error
 from noetl.events.steps import StepFailed
 
+# Beyond two, orders are given out alone (control/claiming/poison_orders.py), so three further losses are the order's
+# own doing.
 MOST_LEASES = 5
 KIND = "lease.lost"
 

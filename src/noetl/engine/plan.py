@@ -33,10 +33,12 @@ class Plan:
     def __init__(self, net: Net, *, load: Load = nothing_stored, keep: Keep = nowhere_to_keep) -> None:
         self.net = net
         self.load, self.keep = load, keep
+        # By checksum. A loop asks for its collection with every range that it hands out.
         self._collections: dict[str, Any] = {}
         self._outside: dict[str, frozenset[int]] = {}
         self._reachable: dict[str, frozenset[str]] = {}
         self._net_json: bytes | None = None
+        # Found when first asked for: it needs the whole net as text, and most nets have no template of this form.
         self._keeping: frozenset[str] | None = None
         # What others find out about the net once and ask for at every step, under keys of their own.
         self.memo: dict[tuple[str, ...], Any] = {}
@@ -46,6 +48,7 @@ class Plan:
         self.step_names = frozenset(self._steps)
         self._side_runs = {step.name: leaves_side_runs(step) for step in net.transitions}
         self._case_steps = frozenset(step.name for step in net.transitions if has_rules(step))
+        # These tables are asked several times for every token, and follow from the net alone.
         self._in_place = {step.name: self._decided_in_place(step) for step in net.transitions}
         self._admitted_plainly = {step.name: self._is_plain(step) for step in net.transitions}
         self.attributes = {step.name: found for step in net.transitions if (found := _attributes(step))}
@@ -156,6 +159,7 @@ def _needs_no_worker(task: Task) -> bool:
     policy = task.policy
     if policy is None:
         return True
+    # A retry waits and a hook runs a tool: neither is for the server, which decides without waiting.
     retries = any(rule.do is Directive.RETRY for rule in policy.rules)
     hooks = policy.before or policy.after or policy.finally_
     return not retries and not hooks

@@ -32,6 +32,7 @@ def paced_anew(plan: Plan, execution: Execution, token: Token, at: float) -> Dra
     given = execution.held.paces.get(token.pace or "")
     if rate is None or given is None:
         return None
+    # By what has begun alone: the moments ahead were computed before time was lost, and are what is to be corrected.
     early_s = moment_after(Pace(begun=given.begun), rate, at) - at
     if early_s <= min(rate.per_s / 2, max(_LATE_S, rate.per_s / 10)):
         return None

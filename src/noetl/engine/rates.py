@@ -39,6 +39,7 @@ def rate_under(step: Transition, scope: Scope, now: float, wanted: StepLimits | 
     if rate is None and own is None:
         return None
     key = render(rate.key, scope, now=now) if rate is not None and rate.key is not None else None
+    # Two name spaces, so that a key that is called like a step is not that step's own rate.
     name = f"step/{step.name}" if key is None else f"key/{msgspec.json.encode(key).decode()}"
     if own is not None:
         return RateLimit(name=name, limit=own.limit, per_s=own.per_s, counted_s=_written_s(rate, scope, now))

@@ -52,10 +52,12 @@ def route(plan: Plan, execution: Execution, run: StepRun, at: float) -> Decision
     boundary = run.ended
     assert boundary is not None, "only a step run that has ended is routed"
     step = plan.step(run.step)
+    # A step with wait blocks has two ends: its pipeline's, which arms them, and that of the wait, which is routed.
     if step.waits and comes_to_waits(step, run):
         return arm(plan, execution, run, at)
     draft = Draft(execution, at, boundary.event_id)
     ctx, error = _own_end(plan, draft, execution, run, step, at)
+    # Before the arcs are chosen: an arc with `trigger_compensation` undoes this step too.
     register(draft, execution, run, step, ctx)
     if step.ends_execution and boundary.error is None and error is None:
         draft.add(NextSelected(event=boundary.name, mode=Mode.EXCLUSIVE.value, ended="done"), run=run)
@@ -65,6 +67,7 @@ def route(plan: Plan, execution: Execution, run: StepRun, at: float) -> Decision
         draft.add(_record(step, boundary, selection), run=run)
         _write(draft, execution, run, selection)
         _follow(plan, draft, execution, run, selection.fired, at)
+    # Last, so that the execution is never without a token while it goes on: no token left is its end.
     draft.add(TokenConsumed(token_id=run.token_id), run=run)
     return draft.decision()
 
@@ -90,6 +93,8 @@ def _selected(
     plan: Plan, execution: Execution, run: StepRun, step: Transition, ctx: dict[str, Any], at: float
 ) -> Selection:
     assert run.ended is not None
+    # Where no guard, argument or delay reads anything, the choice depends on the name of the event alone, and is made
+    # once for the net.
     found: Selection | None = plan.memo.get((_SELECTED, run.step, run.ended.name))
     if found is not None:
         return found
@@ -189,6 +194,7 @@ def select(router: Router, boundary: Boundary, scope: Scope, now: float) -> Sele
     fired: list[Fired] = []
     for index, arc in enumerate(router.arcs):
         if fired and router.mode is Mode.EXCLUSIVE:
+            # Recorded all the same: who reads why a step was not taken sees that its guard was never asked.
             considered.append(ArcConsidered(step=arc.target, guard="not_evaluated"))
             continue
         try:

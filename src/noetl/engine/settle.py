@@ -33,8 +33,10 @@ class Unsettled:
     """Groups to look at, innermost first, and whether parked tokens must be judged again."""
 
     def __init__(self) -> None:
+        # An ordered set: groups in the order they were touched, each one once.
         self._forks: dict[str, None] = {}
         self._parked = False
+        # By listening step run, the events of this decision that it has not been told of.
         self._heard: dict[str, list[OwnEvent]] = {}
 
     def apply(self, execution: Execution, event: Event) -> None:

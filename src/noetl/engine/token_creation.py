@@ -24,19 +24,20 @@ from noetl.events.waits import TokenReleased
 
 
 class Fired(msgspec.Struct, frozen=True, kw_only=True):
-    """An arc that fires, rendered. `dedupe` names what may be enqueued once within `window_s`, or once for ever."""
+    """An arc that fires, rendered."""
 
-    arc: int
+    arc: int  # its index in the step; an alternative after a timeout has the one behind all arcs
     target: str
     args: dict[str, Any]
     set_ctx: dict[str, Any] = {}
     tokens: int = 1
     priority: int = 0
     partition: str | None = None
+    # What may be enqueued once within `window_s`, or once for ever where that is None.
     dedupe: str | None = None
     window_s: float | None = None
-    cancel: tuple[str, ...] = ()
-    compensates: bool = False
+    cancel: tuple[str, ...] = ()  # steps whose tokens are withdrawn first; "*": the execution
+    compensates: bool = False  # its tokens wait until everything registered is undone
     delay_s: float = 0.0
 
 
@@ -65,6 +66,7 @@ def _send_one(
 ) -> None:
     assert run.ended is not None
     source = run.ended.event_id
+    # Derived from the boundary event: a decision that is made again makes the same tokens (docs/decisions/0013).
     token_id = token_id_of(execution.execution_id, source, fired.arc, ordinal)
     is_repeat = _is_repeat(execution, fired, seen, at)
     draft.add(NextEnqueued(token_id=token_id, step=fired.target, arc=fired.arc), run=run)
@@ -87,6 +89,7 @@ def _send_one(
         **about,
     )
     if is_repeat:
+        # It is created and dropped, instead of never made: the log says why a token is missing.
         draft.add(TokenDropped(token_id=token_id, reason="duplicate"), **about)
         return
     until = at + fired.delay_s if fired.delay_s else None

@@ -66,6 +66,7 @@ def _dropped(execution: Execution, event: Event, payload: TokenDropped) -> None:
         for order_id in (
             run.loop.ranges if run.loop else (run.lease.order_id,) if run.lease.order_id and not run.ended else ()
         ):
+            # A worker may still run it. Its report is told from a late one by this mark, and answered as cancelled.
             steps.close(execution, order_id, WITHDRAWN)
         waits.forget(execution, run, event.ts)
     execution.agenda.pop(payload.token_id, None)

@@ -73,6 +73,7 @@ def scheduled(loop: LoopRun, payload: LoopScheduled) -> None:
 
 def claimed(loop: LoopRun, order_id: str, worker_id: str, lease_epoch: int) -> None:
     span = loop.ranges[order_id]
+    # Only the first claim: a range that is claimed again after a lost lease was taken out of the queue before.
     if span.lease_epoch == 0:
         frame = loop.frames[span.path]
         frame.queued -= len(span)
@@ -88,6 +89,7 @@ def begun(loop: LoopRun, payload: IterationStarted, first: Position) -> None:
         frame.open_slots += 1
         _note(loop, frame)
         return
+    # A few ranges are open at once (MAX_SHARDS), so this is no search through the loop.
     order_id = next(span.order_id for span in loop.ranges.values() if span.path == frame.path and payload.index in span)
     loop.begun[payload.path] = Begun(order_id=order_id, position=first)
 

@@ -37,6 +37,7 @@ def drive(plan: Plan, execution: Execution, run: StepRun, at: float) -> Decision
 def _hand_out(plan: Plan, execution: Execution, run: StepRun, frame: Frame, at: float) -> Decision:
     """The next range of an innermost level becomes an order."""
     draft = Draft(execution, at, frame.event_id)
+    # By how many were given out before: unique in the loop, and the same for a decision that is made again.
     order_id = derived("order", run.step_run_id, *frame.path, "range", frame.given)
     scheduled = _next_range(plan, run, frame, order_id)
     draft.add(scheduled, run=run, parent_id=frame.event_id)
@@ -88,6 +89,7 @@ def _begin_outer(plan: Plan, execution: Execution, run: StepRun, frame: Frame, a
 # Ranges: how many iterations one order takes, and which (LOOP-05, LOOP-11, LOOP-15, performance.md §2).
 
 MAX_SHARDS = 8  # ranges of one loop that are open at the same time, where its bound allows
+# A range is one order and one claim; what a lost worker leaves to be looked through again is at most this many.
 MAX_LENGTH = 500
 _ROUNDS = 4  # each shard takes about this many ranges, so that a slow one does not hold up the end
 
@@ -98,6 +100,7 @@ def shards(in_flight: int) -> int:
 
 def length_of(opened: LoopStarted) -> int:
     """How many iterations a range of this level has."""
+    # One order for all of it: the step asks to stay on one worker.
     if opened.local:
         return opened.total
     parts = shards(opened.in_flight) * _ROUNDS
@@ -114,6 +117,8 @@ def shuffled(positions: range, total: int, seed: str) -> tuple[int, ...]:
     """The iterations at these positions of a fixed shuffling of all `total`: the same for the same seed."""
     number = int(derived(seed)[:16], 16)
     third = max(total // 3, 1)
+    # A multiplication modulo the total visits each position once if the factor has no divisor in common with it. So no
+    # list of a million positions is shuffled and stored; each range computes its own.
     step = third + number % third  # far from its neighbours either way
     while gcd(step, total) != 1:
         step += 1

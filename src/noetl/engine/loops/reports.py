@@ -66,6 +66,8 @@ class _Book:
         self._frame: Frame = run.loop.frames[span.path]
         self._draft = Draft(execution, command.at, run.event_id)
         self._moved: dict[Path, tuple[int, int] | None] = {}
+        # Counted here, since the state moves only when the decision is applied: whether this report ends the order has
+        # to be known now.
         self._left = span.left
         self._stopped: list[Path] = []
         self._told: dict[Path, set[str]] = {}  # by iteration, what this report has told of the task under way

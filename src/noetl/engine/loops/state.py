@@ -17,18 +17,18 @@ from noetl.net.task import Directive
 
 
 class Begun(msgspec.Struct, kw_only=True):
-    """An iteration that has begun and not ended. `last` is what was processed since `position`; most iterations end
-    with it, so it is folded in only when somebody asks. `told` marks reports of the task under way. `writes` are
-    its own to `ctx` (SCOPE-06), `children` nested executions that can be compensated."""
+    """An iteration that has begun and not ended."""
 
     order_id: str
     position: Position
+    # What was processed since `position`, and when. Most iterations end with it, so it is folded into the position only
+    # when somebody asks (`stands`).
     last: TaskProcessed | None = None
     last_at: float = 0.0
-    in_task: bool = False
-    told: tuple[str, ...] = ()
-    writes: dict[str, Any] = {}
-    children: tuple[str, ...] = ()
+    in_task: bool = False  # its task has been started and not processed
+    told: tuple[str, ...] = ()  # marks of what was reported of the task under way
+    writes: dict[str, Any] = {}  # its own to `ctx` (SCOPE-06)
+    children: tuple[str, ...] = ()  # nested executions that can be compensated
 
     def stands(self) -> Position:
         """Where its pipeline stands."""
@@ -49,15 +49,16 @@ def expected_after(processed: TaskProcessed) -> tuple[int, int]:
 
 
 class Range(msgspec.Struct, kw_only=True):
-    """Iterations of one frame that are one order. `left` counts those that have not ended."""
+    """Iterations of one frame that are one order."""
 
     order_id: str
-    path: Path
+    path: Path  # of the frame
     first: int
-    last: int
-    slots: int
-    left: int
-    indices: tuple[int, ...] | None = None
+    last: int  # inclusive
+    slots: int  # how many of them its worker may run at a time
+    left: int  # those that have not ended
+    indices: tuple[int, ...] | None = None  # where they do not follow each other: a lane, or shuffled
+    # The lease, as in `StepLease`: ranges of one loop are held by different workers.
     worker_id: str | None = None
     lease_epoch: int = 0
 
@@ -79,40 +80,33 @@ class Write(msgspec.Struct, frozen=True):
 
 
 class Region(msgspec.Struct, kw_only=True):
-    """What runs at the same time: the outermost parallel level and all below it. It reads `ctx` as of its start, and
-    its writes are seen by others when it ends (SCOPE-06). `own` are the writes of strands that several iterations
-    share, one after another."""
+    """What runs at the same time: the outermost parallel level and all below it. Its writes are seen by others when it
+    ends (SCOPE-06)."""
 
-    ctx: dict[str, Any]
-    last_wins: bool = False
+    ctx: dict[str, Any]  # as of its start: every iteration reads the same, whichever ends first
+    last_wins: bool = False  # two iterations may write one key; else that is a conflict
     writes: dict[str, Write] = {}
-    own: dict[Path, dict[str, Any]] = {}
+    own: dict[Path, dict[str, Any]] = {}  # of strands that several iterations share, one after another
 
 
 class Frame(msgspec.Struct, kw_only=True):
-    """One open level of a loop. `units` is how many ranges of work there are to hand out from: iterations, or lanes
-    of equal partition keys; `given` of them are handed out. `ended` has one byte per iteration.
-
-    `region` is the path of the parallel region it is in; `strand` how much of a path tells apart what runs at the same
-    time; None where nothing does. `added` are elements that iterations put behind the collection; `cut`: it ends
-    early.
-    """
+    """One open level of a loop."""
 
     opened: LoopStarted
     event_id: str
-    nested: bool
-    units: int
-    ended: bytearray
+    nested: bool  # its iterations are loops themselves, begun by the server instead of by workers
+    units: int  # what there is to hand out: iterations, or lanes of equal partition keys
+    ended: bytearray  # one byte per iteration: a million of them are one megabyte, and no objects
     results: list[Any]
-    region: Path | None = None
-    strand: int | None = None
-    given: int = 0
-    open_slots: int = 0
-    queued: int = 0
+    region: Path | None = None  # the path of the parallel region it is in
+    strand: int | None = None  # how much of a path tells apart what runs at the same time; None: nothing does
+    given: int = 0  # units that are handed out
+    open_slots: int = 0  # of ranges that have not ended, against `in_flight`
+    queued: int = 0  # iterations handed out that no worker has claimed, against `max_queue`
     done: int = 0
     failed: int = 0
-    added: list[Any] = []
-    cut: bool = False
+    added: list[Any] = []  # elements that iterations put behind the collection
+    cut: bool = False  # it ends early; what is still open is not wanted
 
     @property
     def total(self) -> int:
@@ -139,27 +133,22 @@ class Frame(msgspec.Struct, kw_only=True):
 
 
 class LoopRun(msgspec.Struct, kw_only=True):
-    """The loop of one step run. `due` are the frames with work, in the order they came due.
+    """The loop of one step run."""
 
-    `done` and `failed` count innermost iterations, and outer ones whose inner loop could not be opened. `failure` is
-    the first failed one's, `broken` why the loop itself cannot go on; `contributions` to reduced keys wait for the end,
-    each with its path (LOOP-14).
-    `taken` are the transitions that rules of v2-case took in ended iterations (V2C-23).
-    """
-
-    reducers: dict[str, str]
-    best_effort: bool
-    frames: dict[Path, Frame] = {}
-    ranges: dict[str, Range] = {}
+    reducers: dict[str, str]  # by key of `ctx`, how contributions are folded
+    best_effort: bool  # a failed iteration does not fail the loop
+    frames: dict[Path, Frame] = {}  # open levels; the outermost has the empty path
+    ranges: dict[str, Range] = {}  # by order
     begun: dict[Path, Begun] = {}
     regions: dict[Path, Region] = {}
-    due: dict[Path, None] = {}
-    contributions: dict[str, list[Write]] = {}
-    taken: dict[Path, tuple[Taken, ...]] = {}
+    due: dict[Path, None] = {}  # frames with work, in the order they came due
+    contributions: dict[str, list[Write]] = {}  # to reduced keys; folded at the end, in the order of paths (LOOP-14)
+    taken: dict[Path, tuple[Taken, ...]] = {}  # transitions that rules of v2-case took in ended iterations (V2C-23)
+    # Count innermost iterations, and outer ones whose inner loop could not be opened.
     done: int = 0
     failed: int = 0
-    failure: Error | None = None
-    broken: Error | None = None
+    failure: Error | None = None  # of the first iteration that failed
+    broken: Error | None = None  # why the loop itself cannot go on
 
     @property
     def failing(self) -> bool:

@@ -20,6 +20,7 @@ def delay_before_next(retry: Retry, attempt: int, *, render: Render, now: float,
     if retry.max_delay is not None and (cap := render(retry.max_delay)) is not None:
         delay = min(delay, length(cap, now))
     jitter = render(retry.jitter) if retry.jitter is not None else None
+    # Jitter only shortens: a delay that the author wrote, or a server asked for, is never exceeded.
     return max(0.0, delay - delay * share(jitter) * spread)
 
 
@@ -30,6 +31,7 @@ def _growth(backoff: Backoff, attempt: int) -> float:
         case Backoff.LINEAR:
             return float(attempt)
         case Backoff.EXPONENTIAL:
+            # A float overflows at 2**1024; by then `max_delay` or the number of attempts has decided.
             return 2.0 ** min(attempt - 1, 1000)
 
 

@@ -91,6 +91,8 @@ def cut(text: str, room_bytes: int) -> str:
     room = room_bytes - len(msgspec.json.encode(mark))
     kept = text[:room]
     while (size := len(msgspec.json.encode(kept))) > room:
+        # Encoded text may be longer than its characters, by escapes and UTF-8. Cut in proportion, and look again: a few
+        # rounds at most, where a search character by character would be quadratic.
         kept = kept[: len(kept) * room // (size + 1)]
     return kept + mark
 

@@ -22,11 +22,11 @@ from noetl.templates.scope import Scope
 
 
 class PolicyRun(msgspec.Struct, frozen=True, kw_only=True):
-    """One processed task run, as its policy sees it. `following` is the next task of the list, None at its end."""
+    """One processed task run, as its policy sees it."""
 
     task: Task
-    following: str | None
-    position: Position
+    following: str | None  # the next task of the list, None at its end
+    position: Position  # before this outcome: its attempt is the one that was just made
     task_run_id: str
     outcome: Outcome
     scope: Scope
@@ -45,6 +45,7 @@ def judge(run: PolicyRun) -> Decided:
         try:
             if rule.when is None or holds(rule.when, run.scope, now=run.now):
                 return _by_rule(run, index, rule)
+        # ToolError: a template may read a stored result that is gone. ValueError: a delay or a number that is none.
         except (TemplateError, ToolError, ValueError) as problem:
             return _broken(run, index, problem)
     do = Directive.CONTINUE if run.outcome.ok else policy.on_unmatched  # POL-02, POL-04
@@ -113,6 +114,8 @@ def _retried(run: PolicyRun, index: int, retry: Retry) -> Decided:
     attempts = _attempts(run.render(retry.attempts))
     attempt = run.position.attempt
     if attempt < attempts:
+        # From the id instead of a random number: worker and engine compute the same delay, and a replay too. Ids are
+        # hashes, so the delays of many task runs are spread evenly.
         spread = int(run.task_run_id[:8], 16) / 0x1_0000_0000
         delay_s = delay_before_next(retry, attempt, render=run.render, now=run.now, spread=spread)
         return Decided(rule=index, do=Directive.RETRY.value, next=run.task.name, delay_s=delay_s)

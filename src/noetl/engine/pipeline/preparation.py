@@ -80,6 +80,7 @@ def prepare(
     shell = {key: written[key] for key in bound.commands if key in written}
     ends = ends_sql(task.kind, written)
     plain = {key: written[key] for key in written if key not in sql and key not in shell}
+    # Before SQL is bound: its `args` may be read by the statement.
     inputs = _mapping(Authored({**plain, **ends.plain}), scope, now)
     if over:
         inputs = overlaid(inputs, _plain_only(over, sql, shell, ends.sql))
@@ -91,6 +92,7 @@ def prepare(
         names = _WithArgs(scope, inputs.get("args"))
         handed_on = names.bare if _passes(task, names_of_secrets) else set()
         inputs.update(_bound(sql, names, now, secrets=names_of_secrets | handed_on))
+    # Verbatim last: code is never rendered, and nothing that is may stand in for it.
     return Prepared(inputs={**inputs, **task.verbatim}, spec=_mapping(task.spec, scope, now))
 
 

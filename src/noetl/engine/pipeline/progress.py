@@ -25,6 +25,7 @@ def first_position(tasks: tuple[Task, ...]) -> Position:
 
 def task_run_id(step_run_id: str, position: Position, path: tuple[int, ...] = ()) -> str:
     """The identity of the task run that comes next; a repeated one after a lost lease keeps it (O-05)."""
+    # Not from the lease: a task that is run again by another worker has the same id, which is its idempotency key.
     return derived(step_run_id, *path, position.visit, position.attempt)
 
 

@@ -76,6 +76,7 @@ class _Terms(msgspec.Struct, frozen=True):
 
 def _selected(index: int, policy: Repeat, calls: CaseCalls, failed: bool, terms: _Terms) -> Again | Exhausted:
     counts = calls.errors if failed else calls.successes
+    # The first call counts as one attempt of every policy.
     made = counts.get(index, 1)
     limit = _number(terms.render(policy.max_attempts), "max_attempts", 1)
     if made >= limit:
@@ -203,6 +204,7 @@ class Calling(CaseStanding):
             return
         before = self.case.calls
         self._change(calls=CaseCalls(rule=rule, count=before.count, responses=before.responses, over=before.over))
+        # The rule's policies had nothing to say: the sequence of the step goes on as if they had not been asked.
         if not self._calls_again():
             self._change(calls=before)
 

@@ -40,8 +40,11 @@ def decided_by_rules(plan: Plan, run: StepRun) -> tuple[Fired, ...]:
     """The tokens of the transitions that rules took; those of several iterations once each, in their order (V2C-23)."""
     once: dict[tuple[int, int, str], Taken] = {}
     for one in run.case.taken:
+        # Iterations that take the same transition make one token together, not one each.
         once.setdefault((one.rule, one.action, one.step), one)
     for one in once.values():
+        # Checked here although the worker rendered it: tokens are made by the server alone, and a report may name
+        # anything.
         if not plan.has_step(one.step):
             raise ToolError(NO_TARGET, f'the target is "{one.step}", which is not a step of this playbook')
     rules = case.rules if (case := plan.step(run.step).case) is not None else ()

@@ -87,6 +87,7 @@ def else_of(case: Case) -> int | None:
 BEGINNINGS = ("timer.", "message.", "signal.", "human.", "task.completed")  # of the names of such events
 
 # What a rule reads of an event that has none of the names it tests: it is of no step, and never an error.
+# No name of an event can hold a NUL, so this is none that a rule compares with.
 _OTHER = "\0some other name"
 _KNOWN: dict[str | int, Any] = {"name": _OTHER, "step": "", "status": "success", "error": None}
 

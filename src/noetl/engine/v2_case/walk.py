@@ -89,6 +89,8 @@ class CaseWalk(Calling):
 
     def _walk(self) -> None:
         try:
+            # `at` names the task that has to be run: the walk stops there, and goes on with `resume` when its outcome
+            # is known.
             while self.case.at is None and not self.is_over and not self.waits:
                 self._turn()
             if self.is_over:
@@ -192,6 +194,7 @@ class CaseWalk(Calling):
     def _deliver(self, event: OwnEvent, *, only: frozenset[int] | None = None) -> None:
         """One pass over the rules; what matches is run afterwards, in order."""
         case = self.step.case
+        # Once a transition is chosen the rules are not asked again: of two that match the first one leads on.
         if case is None or self.case.chosen is not None:
             return
         scope = self._scope(names.rule_names(self.step, self.around, self.position, event))

@@ -16,19 +16,18 @@ class WaitKind(StrEnum):
 
 
 class Wait(msgspec.Struct, frozen=True, kw_only=True):
-    """One armed block of a step run, by the event `event_id`. `name` is the author's word: the timer's id, what a
-    message or a signal is called. A human task's wait has the task's own id."""
+    """One armed block of a step run."""
 
-    wait_id: str
+    wait_id: str  # of a human task: the id of the task
     step_run_id: str
-    event_id: str
+    event_id: str  # of the event that armed it
     kind: WaitKind
-    name: str
+    name: str  # the author's word: the timer's id, what a message or a signal is called
     opened_at: float
-    correlation: dict[str, Any] = {}
-    due_at: float | None = None
-    cancellable: bool = False
-    timeout_action: str = "escalate"
+    correlation: dict[str, Any] = {}  # what a message must hold to end it
+    due_at: float | None = None  # when the timer fires, or the wait for a message is over
+    cancellable: bool = False  # a timer that people may cancel (TMR-04)
+    timeout_action: str = "escalate"  # what a message does that never came (MSG-04)
 
 
 class HumanTaskState(StrEnum):

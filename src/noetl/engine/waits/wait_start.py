@@ -57,6 +57,7 @@ def arm(plan: Plan, execution: Execution, run: StepRun, at: float) -> Decision:
     parent_id = run.ended.event_id if run.ended is not None else execution.last_event_id
     scope = wait_scope(plan, execution, run)
     try:
+        # All are rendered before any is armed: one that cannot be leaves no half-armed step behind.
         blocks = list(_blocks(plan.step(run.step), run, scope, at))
     except (TemplateError, ToolError) as problem:
         error = Error(kind=problem.kind, message=f'the wait of step "{run.step}": {problem}')
@@ -84,6 +85,7 @@ def _add_wait_effect(draft: Draft, run: StepRun, armed: Armed, at: float) -> Non
 
 def _blocks(step: Transition, run: StepRun, scope: Scope, at: float) -> Iterator[Armed]:
     def wait_id(kind: WaitKind) -> str:
+        # One block of each kind at most, so step run and kind name it; the same for a decision that is made again.
         return derived("wait", run.step_run_id, kind.value)
 
     if step.timer is not None:
