@@ -94,6 +94,8 @@ async def _once(tool: Tool, inputs: Mapping[str, Any], context: ToolContext) -> 
             return await tool.run(inputs, context)
     except ToolError as problem:
         return problem
+    # The tool's own time-outs, of a socket say, are TimeoutError too. Only the clock of this attempt makes it
+    # `timeout`.
     except TimeoutError as problem:
         if clock is not None and clock.expired():
             return ToolError("timeout", f"the task took longer than {limit_s:g} s", retryable=True)

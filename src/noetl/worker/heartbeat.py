@@ -18,6 +18,7 @@ from noetl.worker.leases import HeldLeases
 
 LEASE_S = LeaseTerms().ttl_s
 EVERY_S = LeaseTerms().heartbeat_s
+# The last third is for stopping the tools: they must have ended before another worker may begin.
 PATIENCE = 2 / 3  # of a lease: so long a worker goes on without being able to prolong it
 
 Renew = Callable[[dict[str, int]], Collection[str]]  # leases -> those no longer held; BackendError: nobody there
@@ -41,6 +42,7 @@ class Heartbeat(Thread):
         self._leases, self._renew, self._stop_orders = leases, renew, stop
         self._usual, self._monotonic = LeaseTerms(ttl_s=lease_s, heartbeat_s=every_s), monotonic
         self._over = Event()
+        # By order and epoch, on the monotonic clock: until then the order may go on without a word from the server.
         self._safe_until: dict[tuple[str, int], float] = {}
 
     def run(self) -> None:
@@ -75,6 +77,7 @@ class Heartbeat(Thread):
             lost = {order_id for (order_id, _), until in self._safe_until.items() if now >= until}
         else:
             self._leases.renewed({one: epoch for one, epoch in leases.items() if one not in lost}, since)
+            # From when it was asked, not from the answer: the server counts from somewhere in between.
             self._safe_until = {lease: asked_at + its.ttl_s * PATIENCE for lease, its in terms.items()}
         if lost:
             self._stop_orders(lost)

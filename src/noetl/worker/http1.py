@@ -18,6 +18,7 @@ import msgspec
 from noetl.base.tls_trust import UNTRUSTED, is_distrust
 
 CONNECT_S = 15.0
+# Of all headers together: what is longer is no answer of ours.
 _LINE_BYTES = 65_536
 _PORTS = {"http": 80, "https": 443}
 
@@ -106,6 +107,7 @@ class HttpConnection:
         self._tls: ssl.SSLContext | None = None
         host = parts.netloc.rpartition("@")[2]
         self._always = "".join(f"{name}: {value}\r\n" for name, value in {"Host": host, **headers}.items())
+        # The last one used is taken first, so that the others grow old and are closed by the server.
         self._idle: list[_Connection] = []
         self._open: set[_Connection] = set()
         self._is_closed = False

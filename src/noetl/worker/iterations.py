@@ -64,6 +64,7 @@ class RangeRun:
                 task.cancel()
             await asyncio.wait(tasks)
         errors = [error for task in tasks if not task.cancelled() and (error := task.exception()) is not None]
+        # A real error before `_Stop`: that one only says that some other iteration has ended the range.
         for error in sorted(errors, key=lambda error: isinstance(error, _Stop)):
             raise error
 

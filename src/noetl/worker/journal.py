@@ -25,7 +25,9 @@ class Journal:
         self._order, self._clock, self._worker_id = order, clock, worker_id
         self.order_id = order.order_id
         self._entries: list[Timed] = []
+        # Set once and for all: after a refusal nothing of this order may begin any more.
         self._lost: ReportResult | None = None
+        # Paths of iterations that the server has ended, or of the whole level.
         self.stopped: set[tuple[int, ...]] = set()
         self.paused = False  # as of the last report that was answered
 
@@ -46,6 +48,7 @@ class Journal:
 
     def report(self) -> Report:
         """Everything not yet reported; it counts as handed over."""
+        # A turn that fails is sent again as it is, so they need not come back here.
         entries, self._entries = tuple(self._entries), []
         return Report(
             order_id=self._order.order_id,

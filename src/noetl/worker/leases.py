@@ -23,11 +23,13 @@ class HeldLeases:
     """
 
     def __init__(self, clock: Clock | None = None, monotonic: Callable[[], float] = uptime_s) -> None:
+        # Protects everything below: the heartbeat reads from its own thread what the event loop changes.
         self._lock = Lock()
         self._clock, self.now = clock or SystemClock(), monotonic
         self._epochs: dict[str, int] = {}
         self._ends: dict[str, float] = {}  # by order, the moment its lease runs out, on the worker's own clock
         self._terms: dict[str, LeaseTerms] = {}  # those that are not the usual ones
+        # Orders with their epochs that have come before, also those that have ended.
         self._met: OrderedDict[tuple[str, int], None] = OrderedDict()
         # Set when one came that may have to be prolonged sooner than the others: for a heartbeat in a thread, and for
         # one in the worker's event loop. Only that loop holds leases, so it may set its own event.

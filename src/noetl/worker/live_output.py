@@ -19,6 +19,7 @@ from noetl.base.errors import NoetlError
 from noetl.base.redaction import Mask, MaskedLines
 from noetl.events.live_output import MAX_BATCH_BYTES, OutputBatch, OutputChunk, OutputStream
 
+# Often enough to be called live, and at most four requests a second from a worker, whatever its tasks print.
 EVERY_S = 0.25
 SEND_S = 5.0  # a server that takes longer does not get the lines
 MAX_LINES = 500  # of one task run that are not sent yet
@@ -35,6 +36,7 @@ class TaskOutput:
 
     def __init__(self, of: OutputChunk, mask: Mask, pending: Callable[[TaskOutput], None]) -> None:
         self._of, self._mask, self._tell_pending = of, mask, pending
+        # Incremental: what a tool reads may end in the middle of a character.
         self._decoders: dict[OutputStream, codecs.IncrementalDecoder] = {}
         self._masked: dict[OutputStream, MaskedLines] = {}
         self._lines: deque[tuple[OutputStream, str]] = deque()
@@ -52,6 +54,7 @@ class TaskOutput:
             self._lines.append((stream, line))
             self._size += len(line) + 1
             while len(self._lines) > MAX_LINES or self._size > MAX_CHARACTERS:
+                # The oldest goes: who looks wants to see where the task is now.
                 self._pop()
                 self._dropped += 1
         if self._lines:

@@ -48,6 +48,7 @@ Ended = StepDone | StepFailed | CaseWaiting
 
 _NOBODYS = Scope({})  # where no rule reads one
 
+# Most tools are done sooner, and then their start and their end are one report.
 RIDE_S = 0.05  # how long an event that nobody waits for may wait for company (design.md §3)
 
 
@@ -82,12 +83,15 @@ class PipelineRun:
                 await self._wait(position)
             run = self._begun(position)
             processed = await (with_hooks(self, run) if has_hooks(run.task) else self.judged(run))
+            # `recorded` is for the log. Where a secret was masked in it, `own` still has it: the next task of this
+            # pipeline may need what the one before looked up.
             recorded, own = place.writer.processed(processed)
             at = place.journal.add(recorded)
             self._write(recorded.decision)
             position = self.position = after(position, own, at)
             if (end := self._ending(position, own.decision)) is not None:
                 return place.writer.ended(end)
+            # A noop has no effect that could be repeated, so nothing is lost when it is run again.
             if run.task.kind != NOOP:
                 await place.flush()  # durable before the next task starts
                 if place.journal.stopped and self._path in place.journal.stopped:
@@ -222,6 +226,7 @@ class PipelineRun:
             self._tell_start({})
             return around, prepared, run.not_run(now, problem)
         self._tell_start(prepared.inputs)
+        # Only for the first task after the order was taken up: the others begin under this lease.
         interrupted, self._interrupted = self._interrupted, False
         if self.once or prepared.spec.get("on_lost") == "fail":
             if interrupted:
@@ -254,6 +259,7 @@ class PipelineRun:
             clock=place.clock,
             sleep=place.sleep,
             trace_id=place.order.trace_id,
+            # Right before each try, not only at the start: a machine that slept between two tries has lost its lease.
             ready=place.confirm_lease,
         )
 
@@ -262,6 +268,7 @@ class PipelineRun:
         place, task, over = self._place, run.task, self._over(run.position)
         plain = place.facts.plain_inputs(task, place.tools)
         if plain is not None and not over:
+            # Copies: a tool owns its inputs and may change them, and these are kept for the next attempt.
             return Prepared(inputs=plain.inputs.copy(), spec=plain.spec.copy())
         bound = place.tools.bound_inputs(task.kind)
         secrets = looked_up_names(place.step, run.position) if takes_sql(task, bound) else ()

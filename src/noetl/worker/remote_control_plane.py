@@ -69,8 +69,12 @@ class RemoteControlPlane:
         self._tables = RemoteTables(line.url, line.headers, verify=line.verify, sleep=sleep)
         self._worker_id, self._pools = worker_id, pools
         self.leases, self.clock = leases or HeldLeases(), clock or ServerClock(SystemClock())
+        # Brought by the long poll and not yet asked for by a slot. They are held under leases, which the heartbeat
+        # prolongs.
         self._arrived: deque[Order] = deque()
         self._nets: OrderedDict[str, Net] = OrderedDict()
+        # Until then a lost answer may have named orders that nobody here knows of: turns say what is held
+        # (`Turn.holding`).
         self._in_doubt_until = float("-inf")
         self._is_shown = True  # an older server has no request for live output
         self._held: OrderedDict[str, tuple[str, int]] = OrderedDict()  # execution -> an order of it that was held last
@@ -89,6 +93,7 @@ class RemoteControlPlane:
         asked = msgspec.structs.replace(turn, reports=told_as, capacity=turn.capacity - len(arrived))
         answer = await self._turn_answer(asked)
         verdicts = iter(answer.verdicts)
+        # By identity: reports of one order may be equal, and those that were left out have no verdict of the server.
         told = {id(report): next(verdicts) for report in sound}
         return msgspec.structs.replace(
             answer,
@@ -242,6 +247,7 @@ class RemoteControlPlane:
             except ServerRefusedError as problem:
                 _fail(problem, "playbook.failed", child_status="refused")
             called = _called.decode(response.content)
+            # The server answers before proxies lose patience. Asking again finds the same child, by its derived id.
             if called.status != "running" or not call.wait:
                 return called
 

@@ -27,6 +27,7 @@ from noetl.worker.server_connection import PlainServerConnection, ServerConnecti
 
 _Key = tuple[str, str]  # an execution, and the checksum of a value it stores: the same value may be masked in one only
 _MOST_STORED = 4096
+# So that the largest value fits, with another one.
 CACHE_BYTES = 2 * MAX_RESULT_BYTES
 _AT_A_TIME = 4
 _PATIENCE_S = 120.0
@@ -44,6 +45,7 @@ class RemoteValues:
         self._under_way: dict[_Key, asyncio.Task[None]] = {}
         self._places = asyncio.Semaphore(_AT_A_TIME)
         self.refused: dict[str, str] = {}  # values that the server would not have, and why
+        # What the server is known to have. Only to save sending it twice: storing again is harmless.
         self._stored: OrderedDict[_Key, None] = OrderedDict()
         self._masked: dict[str, dict[str, Reference]] = {}  # by execution and checksum, what is stored instead
 
@@ -61,6 +63,7 @@ class RemoteValues:
     async def settled(self, what: Any) -> None:
         """Return once every value that `what` names has been stored, or refused. Others may be on their way still: a
         value that cannot be stored holds up its own order only."""
+        # Again until none is left: a value may be kept while this waits.
         while named := self._transfers_named_in(what):
             await asyncio.wait(named)
             crash_point("worker.object_stored")

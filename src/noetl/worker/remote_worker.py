@@ -111,6 +111,8 @@ class RemoteWorker:
             most_pending=SHARED_PENDING,
             output=OutputSender(worker_id, control_plane.show_output),
         )
+        # A connection of its own: a heartbeat must not wait behind a large report. Shorter than the interval, so that
+        # one that hangs is over before the next is due.
         pulse = PlainServerConnection(spec.url, spec.token, verify=self._verify, timeout_s=EVERY_S * 0.8)
         heartbeat = Heartbeat(leases, _renewing(pulse, worker_id, leases), _stopping(handle), every_s=EVERY_S)
         try:
@@ -226,6 +228,7 @@ def _stopping(handle: WorkerHandle) -> Stop:
 
     def stop(order_ids: Collection[str]) -> None:
         if not loop.is_closed():
+            # Tasks may only be cancelled from their own event loop, and this runs in the heartbeat's thread.
             loop.call_soon_threadsafe(handle.stop, order_ids)
 
     return stop

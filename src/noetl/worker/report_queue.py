@@ -18,6 +18,7 @@ from noetl.worker.journal import Journal
 from noetl.worker.slots import WorkerHandle
 
 Settle = Callable[[Any], Awaitable[None]]
+# Bounds what a crash can lose of iterations that were done and not reported, and how much one turn carries.
 MOST_PENDING = 400  # entries of an order that wait at most, where nothing makes them leave
 SHARED_PENDING = 60  # the same at a server: while it takes what leaves together, all others wait
 EVERY_POOL = "*"  # of a worker beside its control plane, which runs whatever there is
@@ -53,6 +54,8 @@ class ReportQueue:
     ) -> None:
         self._control_plane, self._handle, self._pools = control_plane, handle, pools
         self._settle, self.most_pending = settle, most_pending
+        # What gathers for the next turn, and what is on its way. Two at most: turns follow each other, so that reports
+        # of an order arrive in the order they were made.
         self._next: _Load | None = None
         self._away: _Load | None = None
         self._carrier: asyncio.Task[None] | None = None
@@ -78,6 +81,7 @@ class ReportQueue:
     async def claim(self, end: Report | None) -> Order | None:
         """Report the end of an order, if there is one, and take another, if there is one."""
         if end is None and self._handle.spare:
+            # No turn at all: it was claimed for this worker while it waited.
             return self._handle.spare.pop(0)
         if self._settle is not None and end is not None:
             await self._settle(end)
@@ -117,6 +121,7 @@ class ReportQueue:
                 self._away, self._next = self._next, None
                 try:
                     await self._deliver(self._away)
+                # Broad: whatever broke the turn, those who wait must hear of it, or their slots hang for ever.
                 except Exception as problem:
                     _fail_waiters(self._away, problem)
         finally:

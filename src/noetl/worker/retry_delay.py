@@ -64,6 +64,7 @@ class RetryingControlPlane:
             return self._control_plane.turn(again)
 
         answer = await self._retried(send_turn)
+        # An order that the lost answer had brought after all comes a second time.
         new = (order for order in answer.orders if self._leases.add_if_new(order.order_id, order.lease_epoch))
         return msgspec.structs.replace(answer, orders=tuple(new)) if answer.orders else answer
 

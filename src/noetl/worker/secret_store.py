@@ -33,6 +33,7 @@ class SecretStore:
         self._order, self._control_plane, self._mask = order, control_plane, mask
         self._clock, self._worker_id = clock, worker_id
         self._declared = [entry.name for entry in net.keychain]
+        # Goes with the order: no secret stays in the memory of a worker longer than the work that needs it.
         self._held: dict[str, Material] = {}
 
     async def scope_with_secrets(self, reads: Reads, around: PipelineScope) -> PipelineScope:

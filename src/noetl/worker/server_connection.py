@@ -20,6 +20,8 @@ from noetl.worker.attempt import Sleep
 from noetl.worker.backoff import delay_s
 from noetl.worker.http1 import HttpConnection, HttpConnectionError, Reply
 
+# Raised when servers and workers of before and after could misunderstand each other. The server refuses one it does not
+# know.
 PROTOCOL = "1"
 PROTOCOL_HEADER = "Noetl-Protocol"
 TIMEOUT_S = 15.0

@@ -27,6 +27,7 @@ class WorkerHandle:
         self.idle: set[asyncio.Task[None]] = set()  # slots that have nothing to do
         self.spare: list[Order] = []  # orders that wait for a slot
         self._running: dict[str, asyncio.Task[Any]] = {}  # by order, the slot that runs it
+        # Orders whose slot was cancelled by `stop`, so that the slot can tell this from its own end.
         self._stopped: set[str] = set()
         self._takes_orders = True
 
@@ -39,6 +40,7 @@ class WorkerHandle:
 
     def give(self, orders: Sequence[Order]) -> None:
         """Orders that were claimed for the worker while it waited; whoever claims next has them."""
+        # An order may come twice: with the answer to a turn, and from a batch that claimed for this worker.
         self.receive([order for order in orders if self.leases.add_if_new(order.order_id, order.lease_epoch)])
         self._ring(len(orders))
 
@@ -94,6 +96,7 @@ class Slots:
     ) -> None:
         self._group, self._work, self._ring = group, work, ring
         self._idle = idle if idle is not None else set()
+        # Those who lent their slot and want it back. The next slot that is done resolves one, and ends in its place.
         self._leaving: deque[asyncio.Future[None]] = deque()
         self._at_work: set[asyncio.Task[None]] = set()
         self._is_draining = False

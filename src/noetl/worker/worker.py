@@ -29,6 +29,7 @@ from noetl.worker.order_run import run_order
 from noetl.worker.report_queue import EVERY_POOL, MOST_PENDING, ReportQueue, Settle
 from noetl.worker.slots import Slots, WorkerHandle
 
+# Far more than a worker has orders of at a time. What is forgotten here the server still masks.
 _MOST_EXECUTIONS = 1_000
 _NOTHING_BEGUN: Begun = {}
 
@@ -107,6 +108,8 @@ class Worker:
         try:
             async with asyncio.TaskGroup() as group:
                 self._at_work = Slots(group, self._slot, self._dispatch.notify_workers, self._handle.idle)
+                # In the same event loop only for a worker beside its server: what blocks this loop blocks the server as
+                # well. A remote worker beats from a thread (heartbeat.py).
                 beating = group.create_task(self._heartbeat()) if self._beats_itself else None
                 self._at_work.open(self._slots)
                 if self._is_draining:
@@ -127,12 +130,15 @@ class Worker:
         end: Report | None = None
         assert self._at_work is not None
         while not self._at_work.may_leave():
+            # The end of the last order and the claim of the next travel together: one commit for both.
             order = await self._post.claim(end)
             end = await self._run(order) if order is not None else None
             if order is None and not self._is_draining:
                 if self._at_work.may_leave():
                     return  # who lent its slot wanted it back while we asked: no ring would tell us later (TOOL-11)
                 async with self._at_work.idle():
+                    # For a remote worker this is its long poll (wakeup_poll.py), which ends by itself, so that a lost
+                    # wake-up costs a moment only.
                     await self._dispatch.wait()
         if end is not None:
             await self._post.hand_in(end)
@@ -163,6 +169,8 @@ class Worker:
             begun = place.unwanted
             try:
                 report = await run_order(place)
+            # Another worker has the order now. What tools began elsewhere is ended here all the same: nobody else knows
+            # of it.
             except LeaseLost as lost:
                 self._unwanted.end(order, begun, ReportResult(str(lost)))
             begun = _NOTHING_BEGUN
@@ -170,6 +178,8 @@ class Worker:
         except asyncio.CancelledError:
             if self._handle.is_stopped(order):
                 self._unwanted.end(order, begun)
+                # The count tells apart who cancelled: 0 means that it was only the stop of this order. Anything else is
+                # the end of the worker, and goes on upwards.
                 if slot.uncancel() == 0:
                     return None  # nobody wants the order any more; the slot goes on
             raise
@@ -199,6 +209,7 @@ class Worker:
                 continue
             beaten_at = loop.time()
             if held := leases.held():
+                # Before the request: the server prolongs from when it hears of it, and the answer may be late.
                 asked_at = leases.now()
                 lost = await self._control_plane.renew(self._handle.worker_id, held, leases.ttls())
                 leases.renewed({one: epoch for one, epoch in held.items() if one not in lost}, asked_at)
