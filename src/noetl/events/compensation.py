@@ -19,28 +19,26 @@ class Surrounding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class CompensationRegistered(Payload, frozen=True, kw_only=True, omit_defaults=True):
-    """A step, or one iteration of it, has succeeded and can be undone. What its compensation reads is kept here, as it
-    was: `result`, `args`, and those keys of `ctx` and results of other steps that its templates name. `child` is a
-    nested execution whose own compensations are meant, instead of tasks of the step; `job_id` is a job that the step
-    has submitted elsewhere, and that is cancelled."""
+    """A step, or one iteration of it, has succeeded and can be undone."""
 
     event_type = "compensation.registered"
     meaning = EventMeaning("compensation", EventPhase.OPEN)
 
     registration_id: str
-    owner: str
+    owner: str  # the step run
     step: str
-    task: str
+    task: str  # the first one to run; "playbook" for a `child`, the kind of the tool for a `job_id`
+    # What its compensation reads, as it was: of `ctx` and other steps only what its templates name.
     args: dict[str, Any] = {}
     result: TaskResult = TaskResult()
     ctx: dict[str, Any] = {}
     results: dict[str, TaskResult] = {}
     iter: dict[str, Any] = {}
-    path: tuple[int, ...] = ()
-    around: tuple[Surrounding, ...] = ()
-    idempotent: bool = False
-    child: str | None = None
-    job_id: str | None = None
+    path: tuple[int, ...] = ()  # of an iteration
+    around: tuple[Surrounding, ...] = ()  # the iterations around it, with their elements
+    idempotent: bool = False  # it may be run again when its worker was lost in the middle
+    child: str | None = None  # a nested execution whose own compensations are meant, instead of tasks of the step
+    job_id: str | None = None  # a job that the step has submitted elsewhere, and that is cancelled
     pool: str | None = None
 
 

@@ -26,20 +26,22 @@ SCHEMA = 1  # version of the payloads; raised when one changes its meaning
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One fact. `seq` is gapless per execution and the only order; `parent_id` is the event that caused this one."""
+    """One fact."""
 
     execution_id: str
-    seq: int
+    seq: int  # gapless per execution, and the only order
+    # Follows from the position, or from the cause of what others know by this name: a decision that is made again gives
+    # the same id, and the store keeps one (docs/decisions/0018).
     event_id: str
-    ts: float
+    ts: float  # by the clock of who saw it, so a worker's may be out of order
     source: EventSource
     payload: Payload
     trace_id: str
-    parent_id: str | None = None
+    parent_id: str | None = None  # the event that caused this one
     step: str | None = None
     step_run_id: str | None = None
     task_run_id: str | None = None
-    on_behalf: bool = False
+    on_behalf: bool = False  # the server writes what a worker would have: no worker was needed, or it was lost
     schema: int = SCHEMA
 
     @property

@@ -34,6 +34,7 @@ def set_apart(payload: _Record, limit_bytes: int, keep: Keep) -> _Record:
     if len(_encoder.encode(payload)) <= limit_bytes:
         return payload
     cutting = _Cutting(payload, keep)
+    # Single values first: the rest of the event stays readable without the results store.
     for place, value in _values(payload, ()):
         if len(_encoder.encode(value)) > limit_bytes:
             cutting.take(place, value)
@@ -51,6 +52,7 @@ def put_back(payload: _Record, load: Load) -> _Record:
     whole: Any = payload
     for place in payload.apart:
         found = _at(whole, place)
+        # In the place of a list stands a list with the reference in it, since the field's type allows nothing else.
         [stub] = found if isinstance(found, list) else [found]
         whole = _with(whole, place, load(msgspec.convert(stub, Reference)))
     return msgspec.structs.replace(whole, apart=())  # type: ignore[no-any-return]

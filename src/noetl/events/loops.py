@@ -16,32 +16,29 @@ Path = tuple[int, ...]
 
 
 class LoopStarted(Payload, frozen=True, kw_only=True, omit_defaults=True):
-    """A level of a loop opens: its collection, evaluated once and stored once (LOOP-01).
-
-    `in_flight` bounds the iterations begun and not ended. `local`: one lease for all of them (LOOP-11). `nested`: each
-    iteration opens a loop of its own. `best_effort`, `last_wins` (`ctx_writes: last`) and `reducers` hold for all
-    levels. `lanes` are the indices of equal partition keys, in the order of their first (LOOP-15). What is too large
-    is stored apart: `items_ref`, `lanes_ref`.
-    """
+    """A level of a loop opens: its collection, evaluated once and stored once (LOOP-01)."""
 
     event_type = "loop.started"
     meaning = EventMeaning("loop", EventPhase.OPEN)
 
     total: int
     path: Path = ()
+    # The collection; what is too large is stored apart.
     items: list[Any] | None = None
     items_ref: Reference | None = None
     parallel: bool = False
-    in_flight: int = 1
-    local: bool = False
-    nested: bool = False
+    in_flight: int = 1  # bounds the iterations begun and not ended
+    local: bool = False  # one lease for all of them (LOOP-11)
+    nested: bool = False  # each iteration opens a loop of its own
+    # These three hold for all levels, and come with the outermost.
     best_effort: bool = False
-    last_wins: bool = False
-    reducers: dict[str, str] = {}
-    max_queue: int | None = None
+    last_wins: bool = False  # `ctx_writes: last`
+    reducers: dict[str, str] = {}  # by key of `ctx`
+    max_queue: int | None = None  # bounds the iterations handed out that no worker has claimed
+    # The indices of equal partition keys, in the order of their first (LOOP-15); too many are stored apart.
     lanes: list[list[int]] | None = None
     lanes_ref: Reference | None = None
-    lane_count: int | None = None
+    lane_count: int | None = None  # None: it has no partition keys
 
 
 class LoopScheduled(Payload, frozen=True, kw_only=True, omit_defaults=True):

@@ -16,6 +16,7 @@ from noetl.events.outcomes import Error, Meta
 
 Record = TypeVar("Record", bound=msgspec.Struct)
 
+# Text fields that hold other people's words, where the type `str` alone does not tell.
 _WRITTEN: dict[type, frozenset[str]] = {Error: frozenset({"message", "code"}), Meta: frozenset({"stdout"})}
 
 
@@ -44,6 +45,7 @@ def _part(owner: type, field: str, value: Any, redactor: Redactor) -> Any:
             return {key: masked(item, redactor) for key, item in value.items()}
         case dict() | list():
             return redactor.data(value)
+        # A secret may be a number, such as a PIN, and come back as one.
         case int() | float() if field in _any_fields(owner):
             return redactor.data(value)
         case _:

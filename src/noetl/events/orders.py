@@ -61,16 +61,16 @@ class Iterations(msgspec.Struct, frozen=True, kw_only=True):
     iteration leaves under `iter.extend` is added to the collection.
     """
 
-    path: Path
+    path: Path  # of the level that they are of
     first: int
-    last: int
-    slots: int
-    iterator: str
+    last: int  # inclusive
+    slots: int  # how many at a time
+    iterator: str  # the author's name for the element
     indices: tuple[int, ...] | None = None
     items: list[Any] | None = None
     items_ref: Reference | None = None
-    outer: tuple[Outer, ...] = ()
-    begun: dict[int, Resumed] = {}
+    outer: tuple[Outer, ...] = ()  # the iterations around them, the outermost first
+    begun: dict[int, Resumed] = {}  # by index, those to take up again
     fail_fast: bool = True
     hands_on: bool = False
     reduced: tuple[str, ...] = ()
@@ -97,8 +97,8 @@ class SideRunOrder(msgspec.Struct, frozen=True, kw_only=True):
 class LeaseTerms(msgspec.Struct, frozen=True, kw_only=True):
     """How long a lease lasts without a word of its holder, and how often that one should say it (WRK-03, O-33)."""
 
-    ttl_s: float = 30.0
-    heartbeat_s: float = 5.0
+    ttl_s: float = 30.0  # a crash is noticed that late; a worker may be out of reach for as long
+    heartbeat_s: float = 5.0  # five may be lost before the lease is
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -115,23 +115,24 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     execution_id: str
     step_run_id: str
     step: str
-    net_hash: str
+    net_hash: str  # the worker asks for the net by it, and keeps it
     lease_epoch: int
     trace_id: str
+    # The scopes, as of the claim. `ctx` may be older than what other steps have written since.
     args: dict[str, Any]
     workload: dict[str, Any]
     ctx: dict[str, Any]
     token: dict[str, Any]
-    results: dict[str, TaskResult]
+    results: dict[str, TaskResult]  # only of steps that this one can read
     position: Position
     interrupted: bool = False
     expiries: dict[str, float] = {}
-    vars: dict[str, Any] = {}
+    vars: dict[str, Any] = {}  # of v2-eval
     iterations: Iterations | None = None
-    side_run: SideRunOrder | None = None
+    side_run: SideRunOrder | None = None  # it runs beside the tokens
     terms: LeaseTerms = LeaseTerms()
     traced: bool = False
-    lease_until: float = 0.0
+    lease_until: float = 0.0  # by the server's clock; 0 where the server does not tell
 
 
 class Timed(msgspec.Struct, frozen=True, gc=False):
@@ -147,9 +148,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     order_id: str
     execution_id: str
-    lease_epoch: int
+    lease_epoch: int  # of the lease it was made under; the engine refuses it if that is no longer the order's
     worker_id: str
-    entries: tuple[Timed, ...]
+    entries: tuple[Timed, ...]  # in the order in which they happened
+    # Names of what came with it and is no part of any report. The route that reads it fills this in, so that the
+    # attempt is recorded as refused instead of being dropped as bad JSON (SRV-04).
     surplus: tuple[str, ...] = ()
 
 
@@ -161,6 +164,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     reports: tuple[Report, ...] = ()
     capacity: int = 0
     pools: tuple[str, ...] = ("default",)
+    # None: it has heard every answer.
     holding: dict[str, int] | None = None
 
 
@@ -168,15 +172,16 @@ class ReportResult(StrEnum):
     """What became of a report, or of what somebody outside asked for. Only `accepted` changed anything."""
 
     ACCEPTED = "accepted"
-    DUPLICATE = "duplicate"
-    FENCED = "fenced"
-    TERMINAL = "terminal"
-    CANCELLED = "cancelled"
-    PAUSED = "paused"
-    REFUSED = "refused"
+    DUPLICATE = "duplicate"  # the log has it already: for the worker as good as accepted
+    FENCED = "fenced"  # the lease is over, or another worker's
+    TERMINAL = "terminal"  # the execution is over
+    CANCELLED = "cancelled"  # nobody wants the order any more
+    PAUSED = "paused"  # nothing new is dispatched; later it may be
+    REFUSED = "refused"  # the report says what is not a worker's to say, or its execution is in quarantine
+    # The rest answers people and programs, never reports.
     NOT_FOUND = "not_found"
     FORBIDDEN = "forbidden"
-    CONFLICT = "conflict"
+    CONFLICT = "conflict"  # what was seen has changed since
     INVALID = "invalid"
 
 
@@ -185,7 +190,7 @@ class TurnAnswer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     server has ended, or the level around them: going on with them is in vain (SCOPE-05). `paused`: orders of which no
     further task may begin before their execution is resumed (SRV-07)."""
 
-    verdicts: tuple[ReportResult, ...] = ()
+    verdicts: tuple[ReportResult, ...] = ()  # one per report, in their order
     orders: tuple[Order, ...] = ()
     stopped: dict[str, tuple[Path, ...]] = {}
     paused: tuple[str, ...] = ()

@@ -24,7 +24,7 @@ class Error(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
 
     kind: str
     message: str
-    retryable: bool = False
+    retryable: bool = False  # what the tool thinks of trying again; only a policy decides
     status: int | None = None
     code: str | None = None
     details: dict[str, Any] | None = None
@@ -44,8 +44,8 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
     finished_at: float
     trace_id: str
     task_run_id: str
-    internal_attempts: int = 1
-    stdout: str | None = None
+    internal_attempts: int = 1  # tries inside the tool's own run (`spec.retry`), which no policy sees
+    stdout: str | None = None  # what it printed, masked and cut
 
     @property
     def duration_ms(self) -> float:
@@ -83,6 +83,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     ref: Reference | None = None
     wrapped: bool = False
     error: Error | None = None
+    # By the name that templates read them under: `outcome.http.status`, `outcome.py.exception`.
     helpers: dict[str, dict[str, Any]] = {}
     own: tuple[str, ...] = ()
 

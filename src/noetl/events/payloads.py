@@ -27,26 +27,25 @@ class EventPhase(StrEnum):
 
 
 class EventMeaning(msgspec.Struct, frozen=True):
-    """What a class of events means: the kind of thing it is about, how that stands afterwards, and the events that
-    begin what this one ends. Taxonomy, waits, docs and the constants of the web UI are made from it. `owner`: who
-    writes it, where that is not the worker for a reported event and the server for any other."""
+    """What a class of events means. Taxonomy, waits, docs and the constants of the web UI are made from it."""
 
-    entity: str
-    phase: EventPhase
-    ends: tuple[str, ...] = ()
-    owner: EventSource | None = None
+    entity: str  # the kind of thing it is about
+    phase: EventPhase  # how that stands afterwards
+    ends: tuple[str, ...] = ()  # the events that begin what this one ends
+    owner: EventSource | None = None  # None: the worker writes it if it is `Reported`, else the server
 
 
 # `gc=False` here and on the other records that come with every step: frozen plain data is never part of a cycle, and
 # the collector would look through each of them several times.
 class Payload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """`apart` tells the places whose value is in the results store; a reference stands there instead (RES-03).
-    `attributes` are those that the author of the step wants on its events (ADV-07)."""
+    """What all payloads have. Stored as JSON without defaults, so a field that is added costs old events nothing."""
 
     event_type: ClassVar[str]
     meaning: ClassVar[EventMeaning]
 
+    # The places whose value is in the results store; a reference stands there instead (RES-03).
     apart: tuple[Place, ...] = ()
+    # Those that the author of the step wants on its events (ADV-07).
     attributes: dict[str, Any] = {}
 
 

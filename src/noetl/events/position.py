@@ -19,9 +19,9 @@ class Position(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
     visit: int = 1
     attempt: int = 1
     runs: int = 0
-    not_before: float = 0.0
-    iter: dict[str, Any] = {}
-    prev: TaskResult | None = None
-    results: dict[str, TaskResult] = {}
+    not_before: float = 0.0  # the end of the delay before a retry
+    iter: dict[str, Any] = {}  # what policies have set with `set_iter`
+    prev: TaskResult | None = None  # `_prev` of the next task
+    results: dict[str, TaskResult] = {}  # by task; of a task that ran several times, the last
     case: CasePosition | None = None
     pages: tuple[TaskResult, ...] = ()

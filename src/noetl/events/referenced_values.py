@@ -19,6 +19,7 @@ def wanted_of(order: Order, largest_bytes: int = PREFETCHED_BYTES) -> Iterator[R
     results = [one.ref for result in order.results.values() for one in (result, *result.tasks.values()) if one.ref]
     others = references_in((order.position, order.iterations, order.side_run))
     yield from (one for one in (*results, *others) if one.size <= largest_bytes)
+    # The collection is read for sure: every iteration needs its element.
     if order.iterations is not None and order.iterations.items_ref is not None:
         yield order.iterations.items_ref
 

@@ -20,30 +20,27 @@ class StepDenied(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class StepScheduled(Payload, frozen=True, kw_only=True, omit_defaults=True):
-    """`order_id` None: decided in the server (SRV-05). `args` are the token's over the step's own defaults. `slots`
-    are the places under a limit that the run holds until it ends; `joins`: the step has a join. `timeout_s` counts
-    from `step.started`, `deadline_s` from `workflow.started` (O-21). `looped`: it has no order of its own; ranges of
-    its iterations have. `handles` are the events that its handlers wait for, one for each (ADV-01). `pool`:
-    whose workers may take its orders (SRV-08). `keeps_tasks`: its result keeps those of its tasks (TPL-07)."""
+    """A token is admitted, and its step is to run. What `evolve` needs of the step is in it, as `evolve` knows no
+    net."""
 
     event_type = "step.scheduled"
     meaning = EventMeaning("step", EventPhase.OPEN)
 
     token_id: str
-    order_id: str | None = None
-    task: str | None = None
-    args: dict[str, Any] = {}
-    token_meta: dict[str, Any] = {}
-    timeout_s: float | None = None
-    deadline_s: float | None = None
-    slots: tuple[str, ...] = ()
-    joins: bool = False
-    looped: bool = False
-    pool: str | None = None
-    boundary_s: float | None = None
-    rate: RateLimit | None = None
-    handles: tuple[str, ...] = ()
-    keeps_tasks: bool = False
+    order_id: str | None = None  # None: decided in the server (SRV-05), or `looped`
+    task: str | None = None  # the first one
+    args: dict[str, Any] = {}  # the token's, over the step's own defaults
+    token_meta: dict[str, Any] = {}  # what admission rules attached
+    timeout_s: float | None = None  # from `step.started`
+    deadline_s: float | None = None  # from `workflow.started` (O-21)
+    slots: tuple[str, ...] = ()  # the places under a limit that the run holds until it ends
+    joins: bool = False  # the step has a join
+    looped: bool = False  # it has no order of its own; ranges of its iterations have
+    pool: str | None = None  # whose workers may take its orders (SRV-08)
+    boundary_s: float | None = None  # of the timeout that the server watches
+    rate: RateLimit | None = None  # the rate that it begins under
+    handles: tuple[str, ...] = ()  # the events that its handlers wait for, one for each (ADV-01)
+    keeps_tasks: bool = False  # its result keeps those of its tasks (TPL-07)
 
 
 class StepStarted(Payload, frozen=True, kw_only=True, omit_defaults=True):

@@ -21,10 +21,11 @@ class TaskStarted(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="
 
     task: str
     kind: str
+    # Name the task run within its pipeline (`Position`); a report that repeats both is a repeat (EVT-06).
     visit: int
     attempt: int
     task_run_id: str
-    path: tuple[int, ...] = ()
+    path: tuple[int, ...] = ()  # the iteration, one index per loop level; empty without a loop
     worker_id: str | None = None
     args: dict[str, Any] | None = None
     args_ref: Reference | None = None
@@ -53,9 +54,9 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     """
 
     rule: int | str
-    do: str
+    do: str  # the directive
     next: str | None = None
-    delay_s: float = 0.0
+    delay_s: float = 0.0  # before the next attempt
     set_iter: dict[str, Any] = {}
     set_ctx: dict[str, Any] = {}
     set_vars: dict[str, Any] = {}

@@ -9,8 +9,7 @@ from noetl.events.payloads import EventMeaning, EventPhase, Payload
 
 
 class TokenCreated(Payload, frozen=True, kw_only=True, omit_defaults=True):
-    """`source_event_id` and `arc` are what its identity follows from (O-05); the start token has neither. `fork` is
-    the group of tokens it belongs to (O-01). `priority`, `partition` and `dedupe` are its arc's, rendered."""
+    """An arc has fired, or the execution begins."""
 
     event_type = "token.created"
     meaning = EventMeaning("token", EventPhase.OPEN)
@@ -20,10 +19,12 @@ class TokenCreated(Payload, frozen=True, kw_only=True, omit_defaults=True):
     path: str
     version: str | None = None
     args: dict[str, Any]
+    # What its identity follows from, with `arc` (O-05); the start token has neither.
     source_event_id: str | None = None
     parent_step_run_id: str | None = None
     arc: int | None = None
-    fork: str | None = None
+    fork: str | None = None  # the group of tokens it belongs to (O-01)
+    # Its arc's, rendered.
     priority: int = 0
     partition: str | None = None
     dedupe: str | None = None

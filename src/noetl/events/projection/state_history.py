@@ -80,7 +80,9 @@ class StateHistory:
         self._begun: list[StepRunView] = []  # with the event that is taken
         self._projection = Projection(self._begun)
         self._steps: dict[str, _Counts] = {}
+        # Eight bytes for each event: a log of a million is eight megabytes, where a list of floats would be thirty-two.
         self._times = array("d")
+        # Only where it changed, with the event: a handful, however long the log is.
         self._statuses: list[tuple[int, str]] = []
         self._undoable, self._undoable_now = NumberHistory(), 0
 

@@ -19,6 +19,7 @@ from noetl.events.waits import HumanCreated, MessageAwaited, SignalAwaited, Time
 Awaited = TimerScheduled | MessageAwaited | SignalAwaited | HumanCreated
 
 _SAMPLE_S, _WINDOW = 0.5, 20  # the rate is that of the last ten seconds
+# A pipeline with a cycle may have thousands; `runs` counts them all.
 _MOST_TASKS = 500  # listed of one step run
 
 
@@ -47,6 +48,8 @@ class LoopProgress(msgspec.Struct):
         return self.levels[-1]
 
     def open(self, depth: int, total: int, at: float) -> None:
+        # A deeper level has opened: the bar shows that one from now on, and samples of another level say nothing of its
+        # rate.
         if len(self.levels) <= depth:
             self.levels += [LoopLevel() for _ in range(depth + 1 - len(self.levels))]
             self.samples.clear()
