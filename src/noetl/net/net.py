@@ -24,18 +24,22 @@ FORMAT = 1  # of the serialised net; raised when a reader of the old form would 
 class Loop(_Data, frozen=True, kw_only=True, omit_defaults=True):
     """One loop level. The pipeline belongs to the innermost (`inner` None)."""
 
-    items: Authored
-    iterator: str
+    items: Authored  # the collection, evaluated once when the level opens (LOOP-01)
+    iterator: str  # the author's name for the element, read as `iter.NAME` and as a bare name
     parallel: bool = False
+    # How many iterations may be begun and not ended; None: the executor's default.
     max_in_flight: Authored | None = None
     distributed: bool | None = None  # None: local for sequential, distributed for parallel (LOOP-11)
+    # index | shuffle; `shuffle` only changes the order in which parallel iterations are handed out.
     ordering: str = "index"
+    # By key of `ctx`: append, sum and others. Iterations contribute to such a key instead of writing it (LOOP-14).
     reducers: dict[str, str] = {}
     ctx_writes: str = "once"  # once | last
+    # Iterations with equal keys run one after another, in one lane (LOOP-15).
     partition: Authored | None = None
-    max_queue: Authored | None = None
-    complete_when: Authored | None = None
-    extend: bool = False
+    max_queue: Authored | None = None  # how many may be handed out before a worker has claimed them
+    complete_when: Authored | None = None  # ends the level early once it holds
+    extend: bool = False  # iterations may add elements to the collection
     inner: Loop | None = None
 
 
@@ -51,6 +55,7 @@ class Emit(_Data, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Concurrency(_Data, frozen=True, kw_only=True, omit_defaults=True):
+    # A template, so that a limit may come from the workload; checked to be a whole number when it is rendered.
     limit: Authored
     key: Authored | None = None
     on_limit: str = "queue"  # queue | drop | cancel_oldest
@@ -65,8 +70,8 @@ class Rate(_Data, frozen=True, kw_only=True, omit_defaults=True):
 class StepResult(_Data, frozen=True, kw_only=True, omit_defaults=True):
     """Where a step's result is kept, and which fields stay inline (design.md §5)."""
 
-    store: str | None = None
-    output_select: tuple[str, ...] = ()
+    store: str | None = None  # any kind asks for a reference, whatever its size; None: by its size
+    output_select: tuple[str, ...] = ()  # paths of fields that stay in the event when the rest is stored apart
 
 
 class Transition(_Data, frozen=True, kw_only=True, omit_defaults=True):
@@ -74,11 +79,11 @@ class Transition(_Data, frozen=True, kw_only=True, omit_defaults=True):
 
     name: str
     desc: str | None = None
-    admission: Admission | None = None
-    join: Join | None = None
+    admission: Admission | None = None  # None: every token is admitted
+    join: Join | None = None  # None: tokens of a fork group are admitted one by one
     loop: Loop | None = None
     tasks: tuple[Task, ...] = ()
-    args: Authored | None = None
+    args: Authored | None = None  # defaults, under the arguments that the token brings
     set_ctx: Authored | None = None  # step-level set_ctx, and the vars block of v2-case
     result: StepResult | None = None
     timer: Timer | None = None
@@ -88,13 +93,14 @@ class Transition(_Data, frozen=True, kw_only=True, omit_defaults=True):
     timeout: Timeout | None = None
     compensation: Compensation | None = None
     handlers: Handlers | None = None
-    case: Case | None = None
+    case: Case | None = None  # rules of v2-case; None: the step is a plain pipeline
     sink: Task | None = None  # v2-case
-    router: Router | None = None
+    router: Router | None = None  # None: its tokens end here
     lifecycle: Lifecycle | None = None
     best_effort: bool = False  # failure.mode, on_error: continue
     on_error_continue: bool = False  # v2-case spec.on_error: continue (V2C-15)
     emit: tuple[Emit, ...] = ()
+    # As written: these are read at run time, and checked when the playbook is.
     tracing: dict[str, Any] = {}
     quotas: dict[str, Any] = {}
     pool: Authored | None = None
@@ -111,6 +117,7 @@ class Transition(_Data, frozen=True, kw_only=True, omit_defaults=True):
 class KeychainEntry(_Data, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     kind: str
+    # How the resolver finds it: a path, fields, a scope. Never a value.
     lookup: dict[str, Any] = {}
 
 
@@ -118,11 +125,12 @@ class Executor(_Data, frozen=True, kw_only=True, omit_defaults=True):
     kind: str | None = None
     version: str | None = None
     spec: dict[str, Any] = {}  # as written, without policy
+    # `policy.limits` as written: max_step_runs, max_payload_bytes and others (O-33).
     limits: dict[str, Any] = {}
     defaults: dict[str, Any] = {}
-    reference_first: bool = False
-    fail_fast: bool = False
-    auto_compensate: bool = False
+    reference_first: bool = False  # every result is stored apart, whatever its size (RES-04)
+    fail_fast: bool = False  # the first failure ends all other tokens (ROUTE-08)
+    auto_compensate: bool = False  # a failed execution undoes what it did before it ends
     tool_policies: dict[str, Any] = {}  # by tool kind, as written: hints for all its tasks
     placement: dict[str, Any] = {}
     cost: dict[str, Any] = {}
@@ -133,7 +141,7 @@ class Executor(_Data, frozen=True, kw_only=True, omit_defaults=True):
 class Trigger(_Data, frozen=True, kw_only=True, omit_defaults=True):
     cron: str
     timezone: str = "UTC"
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = {}  # missed, overlap, jitter, paused, as written
 
 
 class Net(_Data, frozen=True, kw_only=True, omit_defaults=True):
@@ -144,9 +152,9 @@ class Net(_Data, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     path: str
     version: str | None = None
-    metadata: dict[str, Any] = {}
+    metadata: dict[str, Any] = {}  # as written: labels, retention, description
     entry: str
-    workload: dict[str, Any] = {}
+    workload: dict[str, Any] = {}  # defaults; the payload of a request lies over them
     ctx: Authored | None = None  # what the context begins with
     keychain: tuple[KeychainEntry, ...] = ()
     executor: Executor = Executor()
@@ -189,6 +197,7 @@ class Notification(_Data, frozen=True, kw_only=True, omit_defaults=True):
 # Nets as JSON text, and their content hash (the key of certificates and of the catalogue's versions).
 
 _encoder = msgspec.json.Encoder()
+# Only for the hash: two texts that differ in the order of their keys are the same playbook.
 _canonical = msgspec.json.Encoder(order="sorted")
 
 

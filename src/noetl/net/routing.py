@@ -15,20 +15,21 @@ class Mode(StrEnum):
 
 
 class Arc(_Data, frozen=True, kw_only=True, omit_defaults=True):
-    """A way to `target`. `when` None: unguarded. `computed` (v2-case) stands in for `target` when set; `target` is
-    then empty and `candidates` lists the targets that could be told from the template, if any (C-27)."""
+    """A way to another step."""
 
     target: str = ""
-    when: Authored | None = None
+    when: Authored | None = None  # None: unguarded
     args: Authored | None = None
     set_ctx: Authored | None = None  # written when the arc fires, before its token is made
+    # Of v2-case: a template that stands in for `target`, which is empty then. `candidates` are the targets that can be
+    # told from the template, if any; else a proof takes every step for one (C-27).
     computed: Authored | None = None
     candidates: tuple[str, ...] = ()
-    delay: Authored | None = None
-    priority: Authored | None = None
-    dedupe: Authored | None = None
-    partition: Authored | None = None
-    tokens: int = 1
+    delay: Authored | None = None  # before the token is enqueued (ADV-05)
+    priority: Authored | None = None  # of its orders; a higher one is claimed first (ADV-03)
+    dedupe: Authored | None = None  # a key, or {key, window}: enqueued once (ADV-04)
+    partition: Authored | None = None  # tokens with equal keys run their step one at a time
+    tokens: int = 1  # how many are made; two or more open a fork group
     cancel: tuple[str, ...] = ()  # steps, or ("*",) for the whole execution
     trigger_compensation: bool = False
 
@@ -64,6 +65,7 @@ class JoinMode(StrEnum):
 class Join(_Data, frozen=True, kw_only=True, omit_defaults=True):
     """How tokens of one fork group meet (O-01)."""
 
+    # all: every token of the group that is left; any: the first; count: so many; active: all that can still come.
     mode: JoinMode = JoinMode.ALL
     count: int | None = None
     rest: str = "ignore"  # ignore | block | cancel

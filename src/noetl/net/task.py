@@ -35,7 +35,7 @@ class _Data(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Retry(_Data, frozen=True, kw_only=True, omit_defaults=True):
     """How `do: retry` repeats a task (POL-05…08)."""
 
-    attempts: Authored
+    attempts: Authored  # the first one included
     backoff: Backoff = Backoff.NONE
     delay: Authored | None = None
     max_delay: Authored | None = None
@@ -58,17 +58,20 @@ class Rule(_Data, frozen=True, kw_only=True, omit_defaults=True):
 
     when: Authored | None = None
     do: Directive = Directive.CONTINUE
-    to: str | None = None
+    to: str | None = None  # the task that `jump` goes to
     retry: Retry | None = None
     error: Authored | None = None  # what fail fails with, instead of the outcome's own error
     mutations: Mutations | None = None
 
 
 class Policy(_Data, frozen=True, kw_only=True, omit_defaults=True):
-    """Rules in YAML order. `on_unmatched` is what an unmatched *error* leads to; successes continue."""
+    """What follows each outcome of a task."""
 
+    # In YAML order; the first that matches decides.
     rules: tuple[Rule, ...] = ()
+    # What an unmatched *error* leads to; successes continue. Each dialect has its own default (POL-04).
     on_unmatched: Directive = Directive.CONTINUE
+    # Hooks: tasks around this one. `finally` runs even when the time of the step is over (POL-13).
     before: tuple[Task, ...] = ()
     after: tuple[Task, ...] = ()
     finally_: tuple[Task, ...] = msgspec.field(default=(), name="finally")
@@ -97,25 +100,26 @@ class Repeat(_Data, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Task(_Data, frozen=True, kw_only=True, omit_defaults=True):
-    """One tool call of a pipeline.
-
-    `inputs` are rendered, `verbatim` never (python's `code`). `spec` is the effective overlay of SPEC-02 without
-    any policy. `args` are a workbook reference's arguments, readable as `args` inside the task (TOOL-10); where
-    references lead through each other, each of `inner_args` is rendered with the one before it as `args`. `policy`
-    None: errors fail. `generated` marks a task that the compiler made, with the construct it comes from; `origin` is
-    the path of that construct in the document (SUGAR-06). Lines are in the debug map: a net is the same however its
-    text is laid out.
-    """
+    """One tool call of a pipeline. Its lines are in the debug map: a net is the same however its text is laid out."""
 
     name: str
     kind: str
+    # Rendered anew for every attempt.
     inputs: Authored = Authored({})
+    # Never rendered: python's `code`.
     verbatim: dict[str, Any] = {}
+    # The effective overlay of SPEC-02, without any policy.
     spec: Authored = Authored({})
+    # None: errors fail.
     policy: Policy | None = None
+    # A workbook reference's arguments, readable as `args` inside the task (TOOL-10). Where references lead through each
+    # other, each of `inner_args` is rendered with the one before it as `args`.
     args: Authored | None = None
     inner_args: tuple[Authored, ...] = ()
+    # Retry policies of a v2-case call; the first that holds decides.
     repeat: tuple[Repeat, ...] = ()
-    generated: str | None = None  # choose | while | until
+    # A task that the compiler made: from choose, while or until, and the path of that construct in the document
+    # (SUGAR-06).
+    generated: str | None = None
     origin: str | None = None
     submits_job: bool = False  # a job that runs on after the task has ended: cancelled with the execution (SRV-11)

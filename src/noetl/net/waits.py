@@ -19,6 +19,7 @@ class Message(_Data, frozen=True, kw_only=True, omit_defaults=True):
     name: Authored
     correlation: Authored = Authored({})
     timeout: Authored | None = None
+    # escalate: the wait ends with `message.timeout` as its event; fail: the step fails; ignore: it waits on.
     timeout_action: str = "escalate"
 
 
@@ -50,12 +51,14 @@ class HumanTask(_Data, frozen=True, kw_only=True, omit_defaults=True):
 
 class Timeout(_Data, frozen=True, kw_only=True, omit_defaults=True):
     duration: Authored
+    # alternative | fail | ignore; only `alternative` sends the token elsewhere.
     on_timeout: str = "fail"
     alternative: str | None = None
 
 
 class Compensation(_Data, frozen=True, kw_only=True, omit_defaults=True):
     tasks: tuple[Task, ...]
+    # Whether it may be run again when its worker was lost in the middle; else an operator has to look (SAGA-03).
     idempotent: bool = False
 
 
@@ -67,4 +70,5 @@ class Handler(_Data, frozen=True, kw_only=True, omit_defaults=True):
 
 class Handlers(_Data, frozen=True, kw_only=True, omit_defaults=True):
     handlers: tuple[Handler, ...]
+    # Whether the step run is stopped when its handler begins.
     interrupting: bool = False

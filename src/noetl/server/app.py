@@ -28,9 +28,11 @@ from noetl.server.problem_details import install as install_problems
 from noetl.server.routes.orders import turn
 from noetl.server.services import Services
 
+# Not logged one by one: probes and workers send them all the time.
 _QUIET = frozenset({"/api/health/live", "/api/health/ready", "/metrics", "/api/orders/turn", "/api/orders/heartbeat"})
 _NO_ROUTE = "none"
 _NAMED = ("execution_id", "step_run_id", "task_id")  # parts of a path that lines are looked for by
+# Labels of a metric must be few, and a client may send any word as its method.
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
@@ -125,6 +127,7 @@ async def _response(request: Request, endpoint: Any) -> Response:
     try:
         await guarded(request)  # what every route begins with
         response: Response = await endpoint(request)
+    # Broad: this way passes the framework by, so its handlers of errors are looked up here.
     except Exception as problem:
         handlers = request.app.exception_handlers
         handler = next((handlers[kind] for kind in type(problem).__mro__ if kind in handlers), None)

@@ -50,6 +50,7 @@ async def open_dispatch(settings: ServerSettings) -> Wakeups:
     return linked
 
 
+# Between two looks the machine's monotonic clock counts on; in half a minute it drifts by a few milliseconds at most.
 EVERY_S = 30.0
 _SLOWEST_S = 1.0  # an answer that took longer says too little
 
@@ -135,6 +136,7 @@ class _reader:  # noqa: N801  a function with the folders it may look into
 
 
 KIND, NAME = "health", "probe"
+# Load balancers ask often; the store is not written for each of them.
 TRIED_EVERY_S = 5.0
 
 
@@ -143,6 +145,7 @@ class Readiness:
         self._store, self._clock = store, clock
         self._tried_at = float("-inf")
         self._problem: str | None = None
+        # One try at a time: while a store hangs, every probe would start another.
         self._trying = asyncio.Lock()
 
     async def problem(self) -> str | None:

@@ -17,6 +17,7 @@ from fastapi import Request
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import services_of
 
+# As for templates: what is deeper could not be walked without fear of the recursion limit.
 MAX_DEPTH = 100
 JSON = ("application/json",)
 YAML = ("text/yaml", "application/yaml", "application/x-yaml", "text/x-yaml", "text/plain")

@@ -24,14 +24,16 @@ RETRY_AFTER_S = 2
 
 
 class ConnectionLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """`strangers` are connections over which no token has come; by address only where addresses tell people apart,
-    which behind a proxy they do not."""
+    """What connections may use up."""
 
     most: int = 10_000
+    # Connections over which no token has come: half of all, so that strangers never take the place of those known.
     strangers: int = 5_000
+    # None where addresses do not tell people apart, as behind a proxy.
     strangers_by_address: int | None = 500
     head_bytes: int = 64 * 1024
     head_fields: int = 100
+    # From the first byte of a request to the end of its head: who sends one byte a second is closed.
     head_s: float = 15.0
     body_s: float = 30.0
     body_bytes_per_s: int = 16 * 1024  # a body may take that much longer for what has come of it
@@ -43,6 +45,7 @@ class ClientConnections:
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
         self.known = 0
+        # In the order in which they came, twice: for the limit of all, and for that of one network.
         self._strangers: OrderedDict[BoundedProtocol, None] = OrderedDict()
         self._by_network: dict[str, OrderedDict[BoundedProtocol, None]] = {}
 

@@ -111,6 +111,7 @@ class Hub:
     @contextmanager
     def listen(self, execution_id: str | None = None) -> Iterator[asyncio.Event]:
         """An event that is set whenever the execution, or any, may have moved. Who has heard it clears it."""
+        # An event and no queue: however often it moved meanwhile, the stream reads the log once, from where it stands.
         heard = asyncio.Event()
         self._listeners.setdefault(execution_id, set()).add(heard)
         try:

@@ -23,6 +23,7 @@ from noetl.server.services import Services, services_of
 from noetl.store.contract import ExecutionRow
 
 Status = Literal["running", "paused", "completed", "failed", "cancelled"]
+# What an id may look like at all: anything else is refused before the store is asked.
 _ID = re.compile(r"[\w.:-]{1,100}")
 _PAGE = 500
 

@@ -56,6 +56,7 @@ async def clean(services: Services) -> None:
     for chore in chores:
         try:
             await chore()
+        # Broad: one chore that fails must not keep the others from being done, for ever.
         except Exception as problem:
             if not isinstance(problem, StoreOutageError):  # its connections have told it
                 log.warning("housekeeping", problem=str(problem))

@@ -20,15 +20,20 @@ KIND = "idempotency"
 HEADER = "idempotency-key"
 REPLAYED = {"idempotent-replayed": "true"}
 LONGEST = 200
+# A client that repeats a request after more than a day has another mind.
 KEPT_S = 86_400.0
 _ANSWER_BYTES = 65_536  # a larger answer is made anew
 
 
 class StoredAnswer(msgspec.Struct, kw_only=True):
-    """`created` is the identity of what the first request made; `answer` what it was answered, once it was."""
+    """What is kept under a key."""
 
+    # A digest of the body: the same key with another body is a mistake of the client.
     request: str
+    # The identity of what the first request makes, chosen before it is made: a repeat finds it, or makes it under the
+    # same id.
     created: str
+    # What was answered; None while nobody knows whether the first one got that far.
     answer: str | None = None
 
 

@@ -134,6 +134,7 @@ class MeasuredStore:
             self._meters.committed(time.perf_counter() - began)
 
 
+# Every series costs memory here and in Prometheus; names come from authors, and have no bound.
 MAX_PLAYBOOKS, MAX_STEPS, MAX_OPEN = 200, 1000, 10_000
 OTHER_PLAYBOOKS, OTHER_STEPS = "other playbooks", "other steps"
 _LONG = (0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0, 7200.0, 43200.0)

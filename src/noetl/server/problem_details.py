@@ -204,6 +204,7 @@ class Unexpected:
             await self._app(scope, receive, noting)
         except StreamEndedError:
             raise
+        # Broad: whatever it is, the client gets a reference and no traceback, and the log gets both.
         except Exception as error:
             reference = token_hex(8)
             log.error(

@@ -68,6 +68,7 @@ class Usage:
         self.subjects: dict[str, SubjectUsage] = {}
         self.streams: Counter[str] = Counter()
         self._minute, self._day = self._periods()
+        # One claim at a time: requests that find their share used up would else each claim a new one.
         self._claiming = asyncio.Lock()
         self._looked_at = float("-inf")
         self._free: int | None = None

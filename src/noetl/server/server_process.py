@@ -41,6 +41,7 @@ from noetl.worker.retry_delay import RetryingControlPlane
 from noetl.worker.worker import Worker
 
 _log = logging.getLogger(__name__)
+# Connections that the system keeps until they are accepted: a crowd of workers comes at once after a restart.
 _BACKLOG = 512
 _LAG_S = 0.5
 _TOLD = 10
@@ -142,6 +143,7 @@ async def put_down(tasks: Collection[asyncio.Future[Any]]) -> None:
     while pending and told < _TOLD:
         told += 1
         for task in pending:
+            # Again every second: a driver may swallow a cancellation, and the task would be waited for in vain.
             task.cancel()
         _, pending = await asyncio.wait(pending, timeout=1.0)
     if pending:
@@ -284,6 +286,7 @@ async def work(services: Services, worker: Worker) -> None:
         await worker.serve()
     finally:
         seen.cancel()
+        # Broad: the process ends. What is not given back runs out by itself.
         with suppress(Exception):
             await services.roster.remove(worker_id)
             await services.control.for_workers.give_back(worker_id)

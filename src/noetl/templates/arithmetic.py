@@ -90,6 +90,7 @@ def _power(run: Evaluation, left: Any, right: Any) -> Any:
     if not (is_number(left) and is_number(right)):
         raise _mismatch("raised to a power", left, right, "convert with | int or | float")
     if isinstance(left, int) and isinstance(right, int) and right > 0:
+        # An upper bound of the size, checked before the power is computed.
         _bits(left.bit_length() * right)
         run.spend(left.bit_length() * right >> 6)
     result = left**right

@@ -14,10 +14,14 @@ from noetl.base.errors import TemplateError
 from noetl.templates import prices
 from noetl.templates.undefined import Missing, clipped
 
+# A step is well under a microsecond, so a runaway ends in a fraction of a second. The server evaluates guards on its
+# event loop, where everybody waits for it.
 MAX_STEPS = 250_000
 MAX_MADE_BYTES = 16 * 1024 * 1024
 MAX_TEXT = 1024 * 1024
+# Multiplying large integers costs more than linear time, and `2 ** 10**9` would be one operation.
 MAX_INTEGER_BITS = 4_096
+# Below the recursion limit of Python, since encoding and comparing walk values recursively.
 MAX_VALUE_DEPTH = 100
 
 _SLOT_BYTES = 40  # a pointer and a small object; dictionaries cost more and are counted as two slots per entry
@@ -45,6 +49,7 @@ class Evaluation:
         self.record: Callable[[Evaluation, Any, Any], str] | None = None
         self._max_steps = self._steps = max_steps
         self._made_bytes = MAX_MADE_BYTES
+        # By identity, with the object itself: as long as it is held, its id cannot be given to another one.
         self._made: dict[int, Any] = {}
 
     @property

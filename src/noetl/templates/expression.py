@@ -19,7 +19,9 @@ from noetl.templates.output import leave
 
 __all__ = ["Comparison", "GuardReference", "Template", "TemplateNames", "parse", "template_of"]
 
+# Parsed templates by their text, of all playbooks of the process. Trees are shared, so nothing may change one.
 MAX_CACHED = 4_096
+# Far below the budget of a run: the checker evaluates every constant template of a document.
 MAX_CONSTANT_STEPS = 5_000
 
 Record = Callable[[Evaluation, Any, Any], str]  # told the run, an expression's node and its value
@@ -92,6 +94,7 @@ class Template:
             return leave(run, self._code(run), marks=marks)
         except RecursionError:
             raise TemplateError("a value is nested too deeply for a template") from None
+        # Whatever Python says of the values is told by its class alone: its words may hold a secret.
         except (ArithmeticError, TypeError, ValueError, AttributeError, LookupError) as wrong:
             raise TemplateError(f"the template failed on its values ({type(wrong).__name__})") from None
 
@@ -157,6 +160,8 @@ def parse(text: str) -> Template:
         return Template(text, single=False, references=(), parts=(text,) if text else ())
     body = text.rstrip("\n") or text  # a block scalar ends in a line break that its author does not mean
     parts = paths.recognise(body)
+    # Most templates are plain paths (`{{ ctx.x }}`) between text. They need no parser, which takes longer to import
+    # than a small playbook to run.
     if parts is None:
         return _parse_fully(text, body)
     if len(parts) == 1 and not isinstance(parts[0], str):

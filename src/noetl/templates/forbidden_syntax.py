@@ -18,8 +18,10 @@ from noetl.templates.syntax import CHILDREN, Tree, children, place_of
 from noetl.templates.undefined import unknown
 from noetl.templates.values import dunder_error
 
+# The tree of a template is walked recursively, here and when it is compiled; 64 levels are far below Python's limit.
 MAX_NODES = 2_000
 MAX_DEPTH = 64
+# Three nested loops over the largest lists would spend the whole budget before they do anything useful.
 MAX_LOOPS = 2
 
 _STATEMENTS = {
@@ -120,6 +122,7 @@ class _Inspection:
         for argument in given:
             value = getattr(argument, "value", None)
             if isinstance(value, str):
+                # `map(attribute="a.b")` and `sort(attribute="a,b")` hold several names in one text.
                 for part in value.replace(",", ".").split("."):
                     self._plain(node, part.strip())
         first = getattr(node.args[0], "value", None) if node.args else None

@@ -23,12 +23,16 @@ from noetl.templates.values import described, settled, undefined_error
 
 Method = Callable[..., Any]
 
+# Only directives that every C library knows: an unknown one is undefined behaviour on some systems.
 _STRFTIME = re.compile(r"(?:[^%]|%[aAwdbBmyYHIpMSfzZjUWcxXGuV%])*\Z")
+# Known names that are refused with a reason instead of "cannot be called".
 _CHANGING = frozenset(
     {"append", "extend", "insert", "remove", "pop", "clear", "update", "setdefault", "sort", "reverse"}
 )
 _LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
+# Each piece is an object of some fifty bytes: a megabyte of commas would be fifty times as much.
 _MAX_PIECES = 50_000
+# Stripping looks through all of them for every character.
 _MAX_STRIP = 64
 
 
@@ -153,6 +157,7 @@ def _pieces(run: Evaluation, pieces: list[str], bounded: bool = True) -> Any:
 
 
 def _splitlines(run: Evaluation, text: str) -> Any:
+    # Counted before the list is made; CRLF is one line end and was counted as two.
     lines = sum(map(run.read(text).count, _LINE_ENDS)) - text.count("\r\n")
     if lines > _MAX_PIECES:
         raise TemplateError(f"the text has more than {_MAX_PIECES:,} lines: use a python task for it")

@@ -27,6 +27,7 @@ from noetl.templates.values import settled, walked
 
 Code = Callable[[Evaluation], Any]
 
+# Their operand may be undefined: that is what they ask.
 _DEFAULTING = frozenset({"default", "d", "defined", "undefined"})
 
 
@@ -52,6 +53,7 @@ def _name(node: Any, lenient: bool) -> Code:
     name = node.name
 
     def read(run: Evaluation) -> Any:
+        # Names that the template itself binds come before those of the scope, as in Jinja2.
         if name in run.locals:
             return run.locals[name]
         try:
@@ -172,6 +174,8 @@ def _signed(node: Any) -> Code:
 
 def _and(node: Any) -> Code:
     left, right = expression(node.left), expression(node.right)
+    # As in Python, `and` and `or` give one of their operands, not a boolean; the right one is evaluated only when
+    # needed.
     return lambda run: right(run) if (value := settled(left(run))) else value
 
 
@@ -217,6 +221,7 @@ _COMPARISONS: dict[str, _Test] = {
 
 def _comparison(node: Any) -> Code:
     first = expression(node.expr)
+    # `a < b < c` evaluates `b` once, as in Python.
     tests = [(_COMPARISONS[operand.op], expression(operand.expr)) for operand in node.ops]
     if len(tests) == 1:
         test, second = tests[0]
@@ -240,6 +245,7 @@ def _applied(node: Any, kind: str) -> Code:
     word = f'{"filter" if kind == "Filter" else "test"} "{node.name}"'
     operand = expression(node.node, node.name in _DEFAULTING)
     args, options = _arguments(node)
+    # List filters take a result proxy for the list that it stands for; all others for its whole value.
     whole = walked if kind == "Filter" and node.name in LIST_FILTERS else settled
 
     def run_filter(run: Evaluation) -> Any:
@@ -258,6 +264,7 @@ def guarded(
     before = () if value is ABSENT else (value,)
     try:
         return apply(run, *before, *given, **named)
+    # Python's own words are left out: they name internals, and may hold the value.
     except (TypeError, ValueError, IndexError, KeyError, AttributeError, OverflowError):
         raise TemplateError(f"the {word} does not take these values") from None
 

@@ -99,6 +99,7 @@ class _Search:
                 return
             case "And":
                 self.visit(node.left, own, tested)
+                # `a and a.b`: what was read on the left may be undefined on the right without being a mistake.
                 self.visit(node.right, own, tested | _chains(node.left))
                 return
             case "CondExpr":
@@ -137,6 +138,7 @@ class _Search:
 
     def _loop(self, node: Any, own: frozenset[str], tested: frozenset[Chain]) -> None:
         self.visit(node.iter, own, tested)
+        # `loop` inside a `for` of the template is the template's own, not the step's.
         inside = own | _bound(node.target) | {"loop"}
         if node.test is not None:
             self.visit(node.test, inside, tested)

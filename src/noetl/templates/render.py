@@ -52,6 +52,7 @@ class _Rendering:
     def render(self, data: Any, depth: int) -> Any:
         if isinstance(data, str):
             return self._text(data)
+        # Checked for containers only: a text ends the recursion.
         if depth > MAX_DEPTH:
             raise TemplateError(f"the value is nested more than {MAX_DEPTH} deep")
         if isinstance(data, dict):
@@ -88,6 +89,7 @@ class _SharedBudget(_Rendering):
         try:
             return parse(text).evaluate_in(run) if is_template(text) else text
         finally:
+            # Also when it failed: a list of failing templates shares the budget like any other.
             self._left -= run.spent
 
 

@@ -40,6 +40,7 @@ class Scope:
         self._namespaces = namespaces
         self._steps, self._tasks = steps, tasks
         given = namespaces.get
+        # The order of TPL-06: the nearest first.
         layers = (iteration, tasks, steps, given("args"), given("ctx"), given("workload"))
         self._bare = [layer for layer in layers if layer is not None]
 
@@ -52,6 +53,7 @@ class Scope:
         if name == "loop_index" and "iter" in self._namespaces:
             return _field(self._namespaces["iter"], "index")  # the older spelling (design.md §5)
         for layer in self._bare:
+            # The exact class: the common case, without the price of an exception for a name that another layer has.
             if type(layer) is dict:
                 if name in layer:
                     return layer[name]

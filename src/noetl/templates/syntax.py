@@ -21,6 +21,7 @@ from noetl.templates.undefined import clipped
 Tree = nodes.Template
 Node = nodes.Node
 
+# The parser recurses with its input and takes memory for each token; text that long is no template.
 MAX_TOKENS = 8_000
 MAX_LENGTH = 256 * 1024
 
@@ -73,6 +74,7 @@ class _Grammar(Environment):
     def _tokenize(
         self, source: str, name: str | None, filename: str | None = None, state: str | None = None
     ) -> TokenStream:
+        # A text cannot have more tokens than characters, so most are not counted at all.
         if len(source) <= MAX_TOKENS:
             return self.lexer.tokenize(source, name, filename, state)
         return TokenStream(_bounded(self.lexer.tokenize(source, name, filename, state)), name, filename)
@@ -134,6 +136,7 @@ def _offset_of_failure(text: str) -> int | None:
         def _tokenize(
             self, source: str, name: str | None, filename: str | None = None, state: str | None = None
         ) -> TokenStream:
+            # The parser's errors know only the line. Which token it stopped at is told by how many it took.
             raw = self.lexer.tokeniter(source, name, filename, state)
             return TokenStream(counted(self.lexer.wrap(raw, name, filename)), name, filename)
 

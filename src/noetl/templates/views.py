@@ -15,6 +15,7 @@ from noetl.templates.headers import with_headers
 from noetl.templates.undefined import Missing
 
 _STATEMENT = re.compile(r"command_\d+\Z")
+# A mark of its own, since None is a value that a result may have.
 _NOT_LOADED: Any = object()
 _PAYLOAD = ("data", "result")  # what authors call a payload inside of it
 _LIST_NAMES = ("rows", "results")  # what authors call a payload that is a list
@@ -189,6 +190,7 @@ class ResultProxy:
         tasks: Mapping[str, ResultProxy] | None = None,
     ) -> None:
         self._result = result if load is None else _NOT_LOADED
+        # The result with its headers as templates read them; made once, when it is first read.
         self._shown: Any = _NOT_LOADED
         self._load = load
         self._unwrap = unwrap
@@ -201,6 +203,8 @@ class ResultProxy:
 
     def lookup(self, name: str | int) -> Any:
         match name:
+            # These four words are the view's own: a payload with such a key is read through them, never instead of
+            # them.
             case "data":
                 return payload_view(self._payload(), self._full(), wrapped=self._unwrap)
             case "result":

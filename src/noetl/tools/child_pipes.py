@@ -29,6 +29,7 @@ def refusal(kind: str, message: str, *, retryable: bool = False) -> bytes:
 def _own_pipes() -> tuple[int, int]:
     """The pipes, out of reach of whatever writes to the standard streams."""
     calls, answers = os.dup(0), os.dup(1)
+    # A library that prints would otherwise write into the frames.
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nowhere, stream)

@@ -28,15 +28,14 @@ _KEPT = ("PATH", "LANG", "LC_ALL", "TMPDIR", "SYSTEMROOT")  # nothing of ours: n
 
 
 class Program(msgspec.Struct, frozen=True, kw_only=True):
-    """What a child runs: `serve` of a module, with arguments. `error` is the kind of its sudden end, `name` is what
-    people know it by, `keeps` are variables of the environment that it has beside the usual few."""
+    """What a child runs."""
 
-    module: str
-    name: str
-    error: str
+    module: str  # whose function `serve` is called
+    name: str  # what people know it by, in messages
+    error: str  # the kind of the error when it ends in the middle of a call
     arguments: tuple[str, ...] = ()
-    keeps: tuple[str, ...] = ()
-    retryable: bool = False
+    keeps: tuple[str, ...] = ()  # variables of the environment that it has beside the usual few
+    retryable: bool = False  # whether its sudden end may be tried again
     python: str = sys.executable  # another one has its packages in an environment of its own
 
 
@@ -97,6 +96,7 @@ class Child:
     async def kill(self) -> None:
         """End the process and everything in its session."""
         self._whole = False
+        # PermissionError: on some systems that is the answer for a group of which only zombies are left.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         await self._process.wait()

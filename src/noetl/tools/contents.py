@@ -11,6 +11,7 @@ import msgspec
 from noetl.base.errors import ToolError
 
 FORMATS = ("auto", "json", "text", "base64")
+# As much as one result may have (MAX_RESULT_BYTES): what is decoded becomes one.
 MAX_BYTES = 64 << 20
 
 

@@ -26,12 +26,14 @@ def _nobody_listens(*_: Any, **__: Any) -> None:
 
 
 class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A success. `helpers` are the kind's own words beside the outcome (OUT-02); `stdout` goes to `meta`.
-    `wrapped`: the payload is the `data` member of the result (O-22)."""
+    """A success."""
 
-    result: Any = None
+    result: Any = None  # plain JSON data
+    # The payload is the `data` member of the result, as of http: templates read `step.data` and its fields (O-22).
     wrapped: bool = False
+    # The kind's own words beside the outcome (OUT-02): {"http": {"status": 200}} is `outcome.http.status`.
     helpers: dict[str, dict[str, Any]] = {}
+    # What it printed; it goes to `meta`, masked and cut.
     stdout: str | None = None
 
 

@@ -15,6 +15,7 @@ from noetl.tools.contract import UNKNOWN, ToolContext
 from noetl.tools.kinds import load_kinds
 from noetl.tools.registry import Registry
 
+# A person waits for it; a database that starts on demand may take most of a minute.
 TIMEOUT_S = 60.0
 _SHORTEST = 6  # of a value that is masked, as everywhere
 

@@ -56,10 +56,12 @@ class FileEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that is being written: `part` becomes `place` when it is whole, or is copied to the object."""
+    """A file that is being written."""
 
     end: FileEnd
+    # Where it is written. In the folder of `place`, since a rename is atomic only within one file system.
     part: Path
+    # Where it goes when it is whole; None for an object, which it is copied to.
     place: Path | None = None
 
 
@@ -182,5 +184,6 @@ def checksum_of(path: Path) -> tuple[int, str]:
         while chunk := file.read(1 << 20):
             digest.update(chunk)
             size += len(chunk)
+        # Before it gets its name: after a power cut there is the whole file, or none.
         os.fsync(file.fileno())
     return size, f"sha256:{digest.hexdigest()}"

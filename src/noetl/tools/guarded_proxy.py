@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from noetl.base.addresses.guard import AddressGuard, BlockedError
 from noetl.base.errors import ToolError
 
+# Requests come from libraries of ours, but may be made of a playbook's words.
 _HEAD_BYTES = 64 << 10
 _CHUNK_BYTES = 256 << 10
 _DROPPED = re.compile(rb"(?:proxy-[a-z-]+|connection|keep-alive)\s*:", re.IGNORECASE)  # headers of one hop
@@ -52,6 +53,7 @@ class GuardedProxy:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._open.add(writer)
         try:
+            # A connection that breaks, or is no HTTP, ends here: its library sees that itself.
             with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):
                 await self._forward(reader, writer)
         finally:
@@ -72,6 +74,7 @@ class GuardedProxy:
             answers, requests = await asyncio.open_connection(str(address), port, limit=_HEAD_BYTES)
         except (ToolError, OSError) as problem:
             self._note(host, problem)
+            # The library only learns that it failed; why is noted, and told by the tool in its own error.
             writer.write(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
             return
         if is_tunnel:

@@ -73,6 +73,7 @@ async def answered_by(
 def _answer(file: Path) -> dict[str, Any] | None:
     """What the program wrote; None where it is none. The program ran code of others, so the file is theirs to spoil."""
     try:
+        # No link, which could lead out of the folder, and no waiting for a pipe that nobody writes to.
         opener = partial(os.open, flags=os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(file, "rb", opener=lambda place, _: opener(place)) as source:
             if not stat.S_ISREG(os.fstat(source.fileno()).st_mode):

@@ -38,17 +38,14 @@ def denied_kinds(names: Iterable[str]) -> frozenset[str]:
 
 
 class Permissions(msgspec.Struct, frozen=True, kw_only=True):
-    """`kinds` that are turned on, those that are `denied` whatever else is said, the folders of files that tools may
-    open for a playbook, and who stands in for which provider of jobs (`ibm=simulator`, QNT-03). `sandbox`: code
-    of playbooks runs in a sandbox only. `addresses`: what tools may connect to; all but metadata addresses, if nobody
-    says otherwise."""
+    """What the operator of a worker has said."""
 
-    kinds: frozenset[str] = frozenset()
-    denied: frozenset[str] = frozenset()
-    data_folders: tuple[str, ...] = ()
-    provider_stand_ins: tuple[str, ...] = ()
-    sandbox: bool = False
-    addresses: AddressPolicy = OPEN
+    kinds: frozenset[str] = frozenset()  # turned on, of those that are off by default
+    denied: frozenset[str] = frozenset()  # turned off, whatever else is said
+    data_folders: tuple[str, ...] = ()  # of files that tools may open for a playbook
+    provider_stand_ins: tuple[str, ...] = ()  # who stands in for which provider of jobs: `ibm=simulator` (QNT-03)
+    sandbox: bool = False  # code of playbooks runs in a sandbox only
+    addresses: AddressPolicy = OPEN  # what tools may connect to: all but metadata addresses
 
     def refusal(self, kind: str) -> str | None:
         """Why a kind may not be run here; nothing where it may."""

@@ -16,6 +16,7 @@ from typing import Any
 from noetl.base.errors import ToolError
 from noetl.tools.files import NO_FOLDER, OUTSIDE
 
+# No program that people write is longer; what is, is data in the wrong place.
 MAX_BYTES = 1 << 20
 
 
@@ -55,6 +56,7 @@ def _allowed(written: str, folders: Sequence[str]) -> Path:
         raise _Unreadable(f'the script "{written}" cannot be read: {NO_FOLDER}')
     roots = [Path(folder).resolve() for folder in folders]
     try:
+        # Links are followed before the folder is compared, or a link inside an open folder would lead anywhere.
         path = (roots[0] / written).resolve()
     except (OSError, RuntimeError, ValueError):
         raise _Unreadable(f'the script "{written[:200]}" is no path of a file') from None

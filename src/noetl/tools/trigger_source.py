@@ -16,13 +16,15 @@ from noetl.tools.contract import ToolContext
 
 
 class TriggerItem(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that arrived. `item_id` is the same whenever this item is read again, and no other item of the source
-    has it. `receipt` is what the source needs to be told that the item is done with. `refusal` is why the item starts
-    nothing: it becomes a dead letter."""
+    """One thing that arrived."""
 
+    # The same whenever this item is read again, and no other item of the source has it: the id of its execution follows
+    # from it, so that it starts one execution however often it is read.
     item_id: str
     value: Any
+    # What the source needs to be told that the item is done with.
     receipt: str = ""
+    # Why the item starts nothing: it becomes a dead letter.
     refusal: str = ""
 
 

@@ -84,6 +84,8 @@ class _Recording:
     def __init__(self, template: Template, bound: frozenset[str]) -> None:
         self.template, self._bound = template, bound
         self.holes: list[Filled] = []
+        # Everything the template reads: the careful answer where an expression uses a name that the template bound
+        # itself.
         self._whole = frozenset(read.root for read in template.references)
         self._roots: dict[int, frozenset[str]] = {}
         self._lists: dict[int, Callable[[Evaluation], Any]] = {}

@@ -42,12 +42,16 @@ def _letters_and(more: str) -> str:
 
 _SPACES = re.compile(r"(?:[ \t\n\r\f\v]+|--[^\n\r]*)+")
 _TEXT = re.compile(r"(?:[bBxXnN]|[uU]&)?'(?:[^']|'')*'")
+# In E'…' a backslash escapes the next character, a quote too; in '…' it is a plain character. Taking one for the other
+# would end the text at the wrong quote.
 _ESCAPED = re.compile(r"[eE]'(?:[^'\\]|''|\\.)*'", re.DOTALL)
 _NAME = re.compile(r'(?:[uU]&)?"(?:[^"]|"")*"')
 _TAG = re.compile(rf"\$(?:{_letters_and('')}{_letters_and(digits)}*)?\$")
 _PLACE = re.compile(r"\$\d+")
 _WORD = re.compile(rf"{_letters_and(HOLE)}{_letters_and(f'{digits}${HOLE}')}*")
+# Letters too: `1abc` is one token that the database refuses, not a number and a name.
 _NUMBER = re.compile(rf"(?:\d|\.\d)(?:[eE][+-](?=\d)|{_letters_and(f'{digits}.{HOLE}')})*")
+# Operators are cut before a comment begins: `+--x` is a plus and a comment.
 _OPERATOR = re.compile(r"::|:=|(?:(?!--|/\*)[+\-*/<>=~!@#%^&|`?])+")
 _QUOTES = re.compile(r"(?:[eEbBxXnN]|[uU]&)?'|(?:[uU]&)?\"")
 _COMMENT = re.compile(r"/\*|\*/")
@@ -65,6 +69,8 @@ def tokens(text: str) -> list[SqlToken]:
 
 
 def _next(text: str, at: int) -> SqlToken:
+    # The order matters: comments before operators, quotes before words (E'…' begins with a letter), and dollar tags
+    # before placeholders.
     if match := _SPACES.match(text, at):
         return SqlToken(Kind.SPACE, match.group())
     if text.startswith("/*", at):

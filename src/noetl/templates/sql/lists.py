@@ -23,6 +23,8 @@ def add_list(listed: PlacedList, source: str, value: list[Any], parts: list[Part
     match listed.place:
         case ListPlace.IN | ListPlace.NOT_IN:
             _take_back(listed.place, parts)
+            # One array parameter instead of one for each item: the statement is the same for every length, and `IN ()`
+            # of an empty list, which is no SQL, becomes `= ANY ('{}')`.
             parts += [ANY_OF if listed.place is ListPlace.IN else ALL_OF, whole]
         case ListPlace.AFTER_IN | ListPlace.AFTER_NOT_IN:
             _take_back(listed.place.removeprefix("AFTER "), parts)

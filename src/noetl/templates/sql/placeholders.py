@@ -107,6 +107,7 @@ class _Named:
 
     def _placeholder(self, parts: tuple[Part, ...], index: int) -> tuple[int, Part]:
         """How many parts the placeholder at `index` takes, and what stands there now."""
+        # `%(name)s` was cut into four or five tokens, `:name` and `$name` into two.
         for taken in (5, 4, 2):
             group = parts[index : index + taken]
             if len(group) == taken and all(isinstance(part, str) for part in group):

@@ -146,6 +146,7 @@ class _Planning:
         self._holes = holes
         self._walk = SqlScanner()
         self._keyword = first_word(statement)
+        # By the first word alone, so that it is settled before any value is known.
         self._binds = self._keyword in _TAKE_PARAMETERS
 
     def statement(self) -> PlannedStatement:
@@ -160,6 +161,7 @@ class _Planning:
             return token.text
         match token.kind:
             case Kind.SPACE:
+                # The holes of a comment are taken off the iterator all the same, or all that follow would shift.
                 self._texts(token.text)
                 return " "  # a comment: its templates are not even evaluated
             case Kind.WORD if token.text == HOLE:

@@ -21,6 +21,7 @@ from noetl.tools.http.queries import encoded, joined
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
 SCHEMES = ("http", "https")
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})  # nothing happens twice when they are repeated
+# As long as servers commonly allow for an Idempotency-Key.
 _LONGEST_KEY = 255
 
 

@@ -13,6 +13,7 @@ import msgspec
 
 from noetl.base.errors import ToolError
 
+# Small JSON values take some fifty times their text in memory.
 MAX_VALUES = 5_000_000
 MAX_DEPTH = 100
 _BOM = b"\xef\xbb\xbf"

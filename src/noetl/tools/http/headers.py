@@ -12,6 +12,7 @@ from typing import Any
 from noetl.templates.headers import Headers
 from noetl.tools.http.bad_request import Wrong
 
+# A token of RFC 9110.
 _NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+\Z")
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _OURS = frozenset(  # what the connection says itself; a copied one would only contradict it

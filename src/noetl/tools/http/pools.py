@@ -18,6 +18,7 @@ from noetl.base.addresses.proxies import DIRECT, OutboundProxies, Proxy
 
 MAX_CONNECTIONS = 256
 MAX_IDLE = 32
+# Shorter than servers and load balancers keep idle connections, so that few requests meet one that was just closed.
 IDLE_S = 15.0
 
 

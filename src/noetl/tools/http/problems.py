@@ -23,6 +23,7 @@ from noetl.tools.http.request_options import RequestTimeout
 _LONGEST_URL = 300
 _USERINFO = re.compile(r"//[^/?#]*@")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+# The 4xx that say nothing against the request itself; 5xx are retryable anyway.
 RETRYABLE_STATUSES = frozenset({408, 425, 429})
 
 

@@ -18,11 +18,11 @@ _FALSE = frozenset({"false", "no", "off", "0"})
 
 
 class RequestTimeout(msgspec.Struct, frozen=True):
-    """`connect` and `read` bound one wait each, `total` the whole run."""
+    """How long a request may take."""
 
     connect_s: float = CONNECT_S
-    read_s: float = TIMEOUT_S
-    total_s: float = TIMEOUT_S
+    read_s: float = TIMEOUT_S  # between two pieces of the answer
+    total_s: float = TIMEOUT_S  # the whole run, redirects included
 
     def extension(self) -> dict[str, float | None]:
         """As the pool takes it; the wait for a free connection is bounded by the total alone."""

@@ -36,8 +36,11 @@ from noetl.tools.http.request_options import Knobs, knobs_of
 # What counts is the size after decompression; a body that grows a hundredfold on the way is refused before it is
 # large.
 
+# Text compresses by five to twenty. A body that grows a hundredfold was made to fill memory; below a megabyte it
+# cannot.
 MAX_RATIO = 100
 RATIO_FROM_BYTES = 1024 * 1024
+# The body of a redirect is read so that the connection can be used again; a long one costs more than a new connection.
 _MAX_SKIPPED_BYTES = 64 * 1024
 
 

@@ -94,6 +94,7 @@ class PythonChildren:
                 self._template = asyncio.ensure_future(TemplateClient.start())
             starting = self._template
             try:
+                # Shielded: a task that is cancelled must not end the template that others wait for.
                 return await PythonChild.start(await asyncio.shield(starting))
             except (TemplateGoneError, OSError):
                 self._template_broke(starting)

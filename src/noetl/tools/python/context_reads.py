@@ -17,6 +17,7 @@ def reads_context(code: str) -> bool:
         return False
     try:
         tree = ast.parse(code)
+    # Code that cannot be parsed will fail in the child, with a better message than could be given here.
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     nodes = list(ast.walk(tree))

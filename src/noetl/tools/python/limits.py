@@ -15,6 +15,7 @@ _SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)\s*([kmg]i?)?b?\Z", re.IGNORECASE)
 
 
 DEFAULT_MEMORY_BYTES = 4 << 30  # address space, which numeric libraries reserve generously
+# Defaults against accidents, not against enemies: a loop that writes, forks or computes without end.
 DEFAULT_FILE_BYTES = 1 << 30
 DEFAULT_PROCESSES = 256
 DEFAULT_CPU_S = 3_600.0

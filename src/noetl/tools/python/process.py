@@ -165,6 +165,7 @@ class PythonChild:
         return received
 
     async def _died(self) -> ToolError:
+        # The end is awaited by others too; a cancelled call must not cancel it for them.
         code = await asyncio.shield(self._ended)
         stdout = self._output.text() or None
         if code == -signal.SIGXCPU:
@@ -177,6 +178,8 @@ class PythonChild:
         """End the process and everything it started, in its session or out of it."""
         self._usable = False
         if not self._ended.done():
+            # Listed before the kill: what has made a session of its own is not in the group, and is found only while
+            # its parents live.
             below = descendants(self._pid)
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._pid, signal.SIGKILL)

@@ -32,6 +32,7 @@ class TemplateClient:
 
     def __init__(self, process: asyncio.subprocess.Process, control: socket.socket) -> None:
         self._process, self._control = process, control
+        # Answers come in the order of the requests: the template forks one child after another.
         self._awaited: deque[asyncio.Future[tuple[int, Ended]]] = deque()
         self._alive: dict[int, Ended] = {}
         self._loop = asyncio.get_running_loop()

@@ -18,6 +18,7 @@ from noetl.tools.shell.programs import EndedProgram, ShellProgram
 
 INPUT = "shell.input"
 MAX_TOLD = 4_000  # characters of each stream that an error tells
+# Names that every shell takes for variables; others cannot be read there, and some hold code (BASH_FUNC_x%%).
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 

@@ -41,6 +41,7 @@ def encoded(outcome: dict[str, Any], **more: Any) -> bytes:
     """JSON proper: NaN, infinities, half characters and anything but plain data are refused (O-11)."""
     try:
         return json.dumps({**outcome, **more}, allow_nan=False, ensure_ascii=False).encode()
+    # NaN is refused too (`allow_nan`): no other program could read it as JSON.
     except (TypeError, ValueError, RecursionError) as problem:
         kind = type(outcome.get("result")).__name__
         refused = {"ok": False, "kind": "py.result", "message": f"the result ({kind}) is not JSON: {problem}"}
@@ -63,5 +64,6 @@ def words_of(problem: BaseException) -> str:
     """What an exception says of itself; its class is the author's, so even that may fail."""
     try:
         return str(problem)
+    # The author's `__str__` may do anything, exit included.
     except BaseException:
         return "(it does not say)"

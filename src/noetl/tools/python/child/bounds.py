@@ -40,6 +40,7 @@ def processes_of(more: int | None) -> int | None:
 
 def threads_of_user() -> int:
     """How many threads all processes of this user have, where the system tells."""
+    # The system's limit counts all threads of the user, not those of this process: what others have is added to it.
     ours, found = os.getuid(), 0
     with suppress(OSError), os.scandir("/proc") as entries:
         for entry in entries:

@@ -8,12 +8,14 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 STARTING = frozenset({"os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.system", "subprocess.Popen"})
+# PR_SET_CHILD_SUBREAPER of prctl(2).
 _SET_CHILD_SUBREAPER = 36
 
 
 def adopt() -> None:
     """From now on, what our descendants leave behind when they end becomes a child of ours, not of the system's, so
     that it can be found; where the system knows such a thing."""
+    # Broad: without ctypes or prctl, orphans go to the system as ever, and no task fails for it.
     with suppress(Exception):
         import ctypes  # slow to import, and rarely needed
 

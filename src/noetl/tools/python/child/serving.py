@@ -87,6 +87,7 @@ def is_gone(ready: list[tuple[int, int]]) -> bool:
 def begin() -> None:
     """Serve, and end. Whoever calls this is in a session of its own."""
     conversation = os.dup(0)
+    # The code must not read the conversation as its standard input.
     nowhere = os.open(os.devnull, os.O_RDWR)
     os.dup2(nowhere, 0)
     os.close(nowhere)

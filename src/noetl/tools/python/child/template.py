@@ -132,6 +132,7 @@ def become_child(folder: bytes, conversation: int, output: int) -> None:
         os.setsid()
         for descriptor, place in ((conversation, 0), (output, 1), (output, 2)):
             os.dup2(descriptor, place)
+        # Everything of the template's, above all the sockets of other children.
         os.closerange(3, 1 << 16)
         with suppress(OSError):
             os.chdir(folder)
