@@ -4,8 +4,6 @@ SQL shows, and what the commands tell of a sample (reliability.md §3.8)."""
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 import sqlite3
 from collections.abc import Iterable
 from contextlib import closing
@@ -19,7 +17,7 @@ from noetl.store.open_store import open_store
 from noetl.store.postgres.address import address_of
 from tests.contracts.stores import fresh_url
 from tests.faults.processes import noetl
-from tests.upgrade.goldens import POSTGRES, SQLITE, make_file, make_schema
+from tests.upgrade.goldens import POSTGRES, ROW, SQLITE, hash_of, make_file, make_schema
 
 FEW, MANY = 30, 100_000
 SAMPLE = 5
@@ -29,56 +27,17 @@ _NAMES = {
     "postgres": "SELECT 'copy' || lpad(i::text, 6, '0') AS named FROM generate_series(1, {}) AS i",
 }
 _BATCH = "first_seq, last_seq, event_ids, types, envelopes, payloads, checksum"
-_ROW = "trace_id, path, name, net_hash, status, last_seq, created_at, finished_at, parent_execution_id, wake_at"
-_SHOWN = (
-    "execution_id, seq, event_id, event_type, ts, source, parent_id, step, step_run_id, task_run_id, on_behalf, schema,"
-    " payload"
-)
-EVENTS = f"SELECT {_SHOWN} FROM event ORDER BY execution_id, seq"
-ROWS = f"SELECT execution_id, {_ROW} FROM execution ORDER BY execution_id"
 
 
 def _copying(kind: str, number: int) -> list[str]:
     """Statements that copy the execution which is over, as the program of that day would have written it."""
-    names, row = _NAMES[kind].format(number), _ROW.replace("name,", "execution.name,", 1)
+    names, row = _NAMES[kind].format(number), ROW.replace("name,", "execution.name,", 1)
     copies = f"CROSS JOIN ({names}) AS c WHERE execution_id = 'over'"
     batches = f"SELECT c.named, {_BATCH} FROM event_batch {copies} ORDER BY c.named, first_seq"
     return [
-        f"INSERT INTO execution (execution_id, {_ROW}) SELECT c.named, {row} FROM execution {copies}",
+        f"INSERT INTO execution (execution_id, {ROW}) SELECT c.named, {row} FROM execution {copies}",
         f"INSERT INTO event_batch (execution_id, {_BATCH}) {batches}",
     ]
-
-
-def _hashed(rows: Iterable[Iterable[Any]]) -> str:
-    digest = hashlib.sha256()
-    for row in rows:
-        digest.update(json.dumps([bool(one) if isinstance(one, bool) else one for one in row]).encode())
-    return digest.hexdigest()
-
-
-def _file_hash(path: Path) -> str:
-    with closing(sqlite3.connect(path)) as file:
-        return _hashed(file.execute(EVENTS)) + _hashed(file.execute(ROWS))
-
-
-async def _schema_hash(url: str) -> str:
-    """A page at a time: a large store is larger than memory."""
-    connection = await asyncpg.connect(**address_of(url).connect_arguments())
-    try:
-        async with connection.transaction():
-            found = []
-            for statement in (EVENTS, ROWS):
-                digest = hashlib.sha256()
-                async for row in connection.cursor(statement, prefetch=1_000):
-                    digest.update(json.dumps(list(row)).encode())
-                found.append(digest.hexdigest())
-            return "".join(found)
-    finally:
-        await connection.close()
-
-
-def _hash_of(db: str) -> str:
-    return asyncio.run(_schema_hash(db)) if "://" in db else _file_hash(Path(db))
 
 
 async def _filled(url: str, number: int) -> None:
@@ -126,12 +85,12 @@ async def _read(db: str, ids: Iterable[str]) -> list[list[tuple[Any, ...]]]:
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_every_view_of_a_large_store_is_unchanged(kind: str, number: int, tmp_path: Path) -> None:
     db = _large(kind, tmp_path, number)
-    before = _hash_of(db)
+    before = hash_of(db)
 
     migrated = noetl("db", "migrate", "--db", db, cwd=tmp_path)
 
     assert migrated.code == 0, migrated.stderr
-    assert _hash_of(db) == before, "what SQL shows of all events and executions"
+    assert hash_of(db) == before, "what SQL shows of all events and executions"
     sample = [f"copy{1 + at * (number - 1) // (SAMPLE - 1):06d}" for at in range(SAMPLE)]
     first, *others = asyncio.run(_read(db, ["over", *sample]))
     assert len(first) > 20
