@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -24,16 +25,21 @@ EXECUTED = {"PYTHONUTF8": "1"}  # metrics are shared by what is imported after t
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Here]:
+def url() -> Iterator[str]:
+    """The address of an empty store."""
     database = f"processes_{uuid4().hex[:8]}"
     postgres.server().ask(f"CREATE DATABASE {database}")
     try:
-        with here(tmp_path) as place:
-            url = f"postgresql://postgres@/{database}?host={postgres.server().socket}"
-            place.server("--processes", "2", "--workers-in-process", "2", NOETL_DB=url, **EXECUTED)
-            yield place
+        yield f"postgresql://postgres@/{database}?host={postgres.server().socket}"
     finally:
         postgres.server().ask(f"DROP DATABASE {database} WITH (FORCE)")
+
+
+@pytest.fixture
+def place(tmp_path: Path, url: str) -> Iterator[Here]:
+    with here(tmp_path) as place:
+        place.server("--processes", "2", "--workers-in-process", "2", NOETL_DB=url, **EXECUTED)
+        yield place
 
 
 def children_of(pid: int) -> set[int]:
@@ -107,10 +113,28 @@ def test_no_process_outlives_the_first_one(place: Here) -> None:
     until(lambda: not is_there(other))
 
 
-def test_a_store_in_a_file_has_one_process(tmp_path: Path) -> None:
+@pytest.mark.req("CLI-01")
+def test_dev_runs_several_processes_too_and_each_runs_orders(tmp_path: Path, url: str) -> None:
     with here(tmp_path) as place:
-        refused = place.call("server", "start", "--processes", "2", "--db", "s.db")
+        told = {"NOETL_DB": url, "NOETL_LOG_LEVEL": "debug", **EXECUTED}  # it says that a process serves only then
+        dev = place.spawn("dev", "--port", "0", "--no-open", "--processes", "2", **told)
+        other = other_process(place)
+        (tmp_path / "quick.yaml").write_text(QUICK)
+        ran = [place.call("run", "quick.yaml", "--server", "dev", "-o", "json") for _ in range(2)]
+        dev.send_signal(signal.SIGINT)
+
+        assert dev.wait(110) == 0, place.logs()
+
+    assert [json.loads(one.stdout)["status"] for one in ran] == ["completed"] * 2, [one.stderr for one in ran]
+    until(lambda: not is_there(other))
+
+
+@pytest.mark.parametrize("command", [("server", "start"), ("dev", "--no-open")], ids=["server", "dev"])
+def test_a_store_in_a_file_has_one_process(command: tuple[str, ...], tmp_path: Path) -> None:
+    with here(tmp_path) as place:
+        refused = place.call(*command, "--processes", "2", "--db", "s.db")
 
     assert refused.returncode == 4
     assert "--processes needs a store in PostgreSQL" in refused.stderr
+    assert "`noetl dev --cluster`" in refused.stderr
     assert not (tmp_path / "s.db").exists()

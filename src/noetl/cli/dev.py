@@ -26,6 +26,7 @@ from noetl.base.errors import RefusedError
 from noetl.base.settings import home
 from noetl.cli.contexts import add, read_token, token_for, write_token
 from noetl.cli.live import print_line
+from noetl.cli.processes import processes_option
 from noetl.cli.server_process import say_master_key, say_token
 from noetl.cli.terminal import color_option
 from noetl.cli.tool_options import Allowed, deny_option, kinds_option, sandbox_option
@@ -38,6 +39,7 @@ CONTEXT = "dev"
 @click.option("--port", type=click.IntRange(0, 65535), metavar="N", help="Port; 0 takes any free one.  [default: 8082]")
 @click.option("--no-open", is_flag=True, help="Do not open the browser.")
 @click.option("--cluster", is_flag=True, help="Run PostgreSQL, NATS, two servers and two workers instead.")
+@processes_option
 @kinds_option
 @deny_option
 @sandbox_option
@@ -47,6 +49,7 @@ def command(
     port: int | None,
     no_open: bool,
     cluster: bool,
+    processes: int | None,
     allow: tuple[str, ...],
     deny: tuple[str, ...],
     sandbox: bool,
@@ -55,6 +58,7 @@ def command(
 
     Its address and the first token are printed once; the token is kept as the context "dev" (of --cluster: "cluster"),
     so that `noetl run FILE --server dev` finds it. Ctrl-C ends it; what had not ended goes on at the next start.
+    With --processes, each of the processes runs orders, too; with --cluster it holds for each of the two servers.
     """
     from noetl.base.settings import load_settings
     from noetl.cli.queries import refusals
@@ -64,14 +68,15 @@ def command(
             if db is not None:
                 raise click.UsageError("--cluster brings a PostgreSQL of its own: leave --db out")
 
-            run_cluster(port=port, opens=not no_open, permissions=Allowed(allow, deny, sandbox))
+            run_cluster(port=port, opens=not no_open, permissions=Allowed(allow, deny, sandbox), processes=processes)
             return
         from noetl.cli.server_process import Announced, run_server, server_settings
 
         flags = {"allow": list(allow) or None, "deny": list(deny) or None, "sandbox": sandbox or None}
-        settings = load_settings({"db": db, "port": port, **flags}).settings
+        settings = load_settings({"db": db, "port": port, "processes": processes, **flags}).settings
         serving = server_settings(settings, host="127.0.0.1", workers=settings.concurrency, local=True)
-        run_server(serving, Announced(context=CONTEXT, then=None if no_open else open_browser))
+        announced = Announced(context=CONTEXT, then=None if no_open else open_browser)
+        run_server(serving, announced, processes=settings.processes)
 
 
 def open_browser(url: str) -> None:
@@ -91,8 +96,9 @@ _READY_S = 60.0
 _END_S = 45.0
 
 
-def run_cluster(*, port: int | None, opens: bool, permissions: Allowed) -> None:
-    """Start it, say where it is, and end it with a signal. `permissions` are those of its workers."""
+def run_cluster(*, port: int | None, opens: bool, permissions: Allowed, processes: int | None = None) -> None:
+    """Start it, say where it is, and end it with a signal. `permissions` are those of its workers, `processes` are
+    those of each server."""
     stop = threading.Event()
     for one in (signal.SIGINT, signal.SIGTERM):
         signal.signal(one, lambda *_: stop.set())
@@ -100,7 +106,7 @@ def run_cluster(*, port: int | None, opens: bool, permissions: Allowed) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as running:
         cluster = _Cluster(folder, running)
-        urls = cluster.start(port, permissions)
+        urls = cluster.start(port, permissions, processes)
         print_line(f"NoETL cluster at {' and '.join(urls)}, data in {folder}")
         print_line(f"talk to it with --server {CONTEXT}; Ctrl-C ends it")
         if opens:
@@ -115,14 +121,15 @@ class _Cluster:
         self._folder, self._running = folder, running
         self._children: dict[str, subprocess.Popen[bytes]] = {}
 
-    def start(self, port: int | None, permissions: Allowed) -> list[str]:
+    def start(self, port: int | None, permissions: Allowed, processes: int | None) -> list[str]:
         database, broker = self._postgres(), self._nats()
+        several = [] if processes is None else ["--processes", str(processes)]
         token_file = self._folder / "first-token"
         urls: list[str] = []
         for number in (0, 1):
             chosen = 0 if port in (None, 0) else (port or 0) + number
             place = ["--port", str(chosen), "--db", database, "--nats", broker, "--token-file", str(token_file)]
-            urls.append(self._noetl(f"server-{number + 1}", "server", place))
+            urls.append(self._noetl(f"server-{number + 1}", "server", place + several))
         token = self._token(urls[0], token_file)
         for number, url in enumerate(urls):
             options = ["--server", url, "--name", f"worker-{number + 1}", "--token-file", str(token)]

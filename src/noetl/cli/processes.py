@@ -201,6 +201,13 @@ addresses_option = click.option(
     help="A private network, address, host name or Unix socket that tools may reach all the same.",
 )
 
+processes_option = click.option(
+    "--processes",
+    type=click.IntRange(1, 64),
+    metavar="N",
+    help="Processes on one port, for more than one core; needs PostgreSQL.  [default: 1]",
+)
+
 _FORMS = click.Choice(["table", "json"])
 _WITHIN_S = 40.0  # a drain of 30 s, and the time to say goodbye
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.processes import add_process_commands, addresses_option
+from noetl.cli.processes import add_process_commands, addresses_option, processes_option
 from noetl.cli.terminal import color_option
 from noetl.cli.tool_options import deny_option, kinds_option, sandbox_option
 
@@ -48,12 +48,7 @@ def command() -> None:
     metavar="NAME",
     help="A name people reach it by; *.NAME for all below.",
 )
-@click.option(
-    "--processes",
-    type=click.IntRange(1, 64),
-    metavar="N",
-    help="Processes on one port, for more than one core; needs PostgreSQL.  [default: 1]",
-)
+@processes_option
 @click.option(
     "--workers-in-process", type=click.IntRange(0), metavar="N", help="Orders that each process runs.  [default: 0]"
 )

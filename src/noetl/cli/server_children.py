@@ -54,8 +54,8 @@ def settings_of_each(settings: ServerSettings, processes: int) -> ServerSettings
         return settings
     if not is_database(settings.db):
         raise RefusedError(
-            "--processes needs a store in PostgreSQL (--db postgresql://…): a store in a file has one writer at a time,"
-            " so more processes would not make it faster"
+            "--processes needs a store in PostgreSQL (--db postgresql://…, or what `noetl dev --cluster` brings): a"
+            " store in a file has one writer at a time, so more processes would not make it faster"
         )
     return msgspec.structs.replace(settings, max_connections=max(1, settings.max_connections // processes))
 
