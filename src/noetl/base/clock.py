@@ -58,5 +58,6 @@ def rfc3339(seconds: float) -> str:
     try:
         moment = datetime.fromtimestamp(seconds, UTC)
     except (ValueError, OverflowError):
+        # A timer may be set past the year 9999, which must not break the list that shows it.
         moment = datetime.max.replace(tzinfo=UTC) if seconds > 0 else datetime.min.replace(tzinfo=UTC)
     return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")

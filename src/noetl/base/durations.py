@@ -12,6 +12,7 @@ FORMS = "write seconds (90), a short form (48h, 1h30m, 300s) or ISO 8601 (PT2H30
 LONGEST_S = 1e11  # over three thousand years: what ends later has no date that anybody could write
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
+# Bounded: the text comes from authors and from data, and a float must hold it.
 _NUMBER = r"\d{1,15}(?:[.,]\d{1,9})?"
 _PLAIN = re.compile(rf"{_NUMBER}\Z")
 _SHORT = re.compile(rf"(?:{_NUMBER}(?:ms|[smhdw]))+\Z", re.IGNORECASE)

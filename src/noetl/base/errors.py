@@ -109,6 +109,7 @@ class Outage:
     def __init__(self, log: logging.Logger, lost: str, back: str) -> None:
         self._log, self._lost, self._back = log, lost, back
         self._is_on = False
+        # On the monotonic clock. A failure that began before it is older news, and starts no outage.
         self._worked_at = float("-inf")
 
     @property

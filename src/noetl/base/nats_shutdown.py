@@ -14,5 +14,6 @@ async def leave(client: Client) -> None:
     transport = getattr(client, "_transport", None)
     if transport is not None:
         transport.close()
+    # Broad: whatever the driver says of a connection that is gone anyway, nobody needs it.
     with suppress(Exception):
         await client.close()

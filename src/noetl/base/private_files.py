@@ -27,6 +27,7 @@ def make_folder(folder: Path) -> None:
 def make_file(path: Path) -> None:
     """Make an empty file, if there is none."""
     try:
+        # With its rights at once. The mode passes through the umask, which can only take rights away.
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
     except FileExistsError:
         return
@@ -39,6 +40,7 @@ def make_file(path: Path) -> None:
 def create(path: Path) -> BinaryIO:
     """A file to write, empty whatever was there before."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
+    # A file that was there keeps its old rights when it is opened; it is about to hold something private.
     os.fchmod(handle, FILE_MODE)
     return os.fdopen(handle, "wb")
 

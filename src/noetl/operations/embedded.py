@@ -306,6 +306,7 @@ async def driving(
             yield Driver(executions, library, tools, clock, background_jobs)
             for task in beside:
                 task.cancel()
+    # The task group wraps whatever ended it. Callers of `noetl.run` want the one error that matters.
     except BaseExceptionGroup as several:
         raise _first(several) from None
     finally:

@@ -24,6 +24,7 @@ from noetl.store.contract import ExecutionRow, Records, SingleRow, Store
 from noetl.store.human_tasks import TaskState
 
 _PAGE = 2_000  # events read at a time: a long log is neither held in memory nor waited for as a whole
+# On a local store nobody tells of new events, so the log is asked again.
 _POLL_S = 0.2
 
 

@@ -24,6 +24,8 @@ from noetl.store.requests import RequestRow
 from noetl.store.wakeups.memory import MemoryWakeups
 
 PATIENCE_S = 5.0  # a running process looks for requests every half second
+# A person waits at a terminal for the answer of the process that drives the execution; that one looks every half
+# second.
 _POLL_S = 0.05
 
 

@@ -24,6 +24,7 @@ _NAMES: dict[str, Level] = {
     "FATAL": "critical",
 }
 _WORD = "|".join(_NAMES)
+# Colours of a terminal, which programs write around the level.
 _STYLE = re.compile(r"\x1b\[[0-9;:]*m")
 # `WARNING:shop:late`, `2026-01-02 03:04:05,678 - shop - ERROR - late`, `[ERROR] late`; `level=error`, `"level": "info"`
 _CAPITALS = re.compile(rf"(?<![\w.-])(?:{_WORD})(?![\w.=-])")

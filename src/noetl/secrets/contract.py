@@ -23,14 +23,13 @@ Post = Callable[[str, dict[str, str], tuple[str, str] | None], Awaitable[tuple[i
 
 
 class Sources(msgspec.Struct, frozen=True, kw_only=True):
-    """Where resolvers may look. The door that opens the keychain decides: `environment` holds only what may be read,
-    and `read_file` opens only what may be opened. `post` sends a form, with basic credentials when given, and gives
-    the status and the parsed body."""
+    """Where resolvers may look. Whoever opens the keychain decides."""
 
-    environment: Mapping[str, str]
+    environment: Mapping[str, str]  # only what may be read
     vault: Vault | None
     clock: Clock
-    read_file: Callable[[str], str]
+    read_file: Callable[[str], str]  # opens only what may be opened
+    # Sends a form, with basic credentials when given; gives the status and the parsed body.
     post: Post
     sees_environment: bool = True  # False where the operator has named the variables that may be read
 

@@ -73,6 +73,7 @@ def _unlocked(key: bytes, locked: bytes, name: str, *bound: object) -> bytes:
 
     try:
         return _cipher(key).decrypt(locked[:_NONCE], locked[_NONCE:], msgspec.json.encode(bound))
+    # Which of the two it was is not told: it would help only whoever tries.
     except (InvalidTag, ValueError):
         raise BackendError(f'credential "{name}" is not what was stored: its row was changed or damaged') from None
 

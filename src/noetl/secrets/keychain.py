@@ -116,6 +116,7 @@ def _checked(entry: KeychainEntry, found: Material) -> Material:
     """What is not text in UTF-8 and plain data could be neither used nor masked."""
     try:
         msgspec.json.encode(found.fields)
+    # A plug-in may give anything; what cannot be sent to a worker is refused here, without showing it.
     except (TypeError, UnicodeError, RecursionError):
         raise unresolved(entry, "what was found is not plain data in UTF-8") from None
     return found

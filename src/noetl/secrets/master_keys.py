@@ -74,6 +74,7 @@ def key_id_of(key: bytes) -> str:
 
 
 def _derived(key: bytes, purpose: bytes) -> bytes:
+    # A key for each purpose: what is known of one says nothing of another.
     return hmac.digest(key, b"noetl " + purpose, "sha256")
 
 
@@ -152,9 +153,12 @@ def _create(path: Path, key: bytes) -> None:
     """Make the file, readable by its owner only; when another process was faster, its key is the one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.urandom(6).hex()}")
+    # Its rights from the first moment: a chmod afterwards would leave it readable for an instant.
     handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         _write(handle, _HEAD.encode() + _line(key))
+        # A link refuses where the file exists: of two processes that make the first key at once, one key stays, and
+        # both read it.
         with suppress(FileExistsError):
             os.link(part, path)
     finally:

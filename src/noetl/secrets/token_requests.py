@@ -100,6 +100,7 @@ async def _bounded(answer: Any) -> bytes:
 
 DEFAULT_LIFE_S = 300.0  # where the endpoint does not say (RFC 6749 §5.1 leaves it open)
 MARGIN_S = 60.0  # how long before its end a token is renewed, at most a tenth of its life
+# The endpoint's own code of an error, and nothing else of its words: those may repeat what was sent.
 _CODE = re.compile(r"[\w.-]{1,60}\Z")
 
 

@@ -18,6 +18,7 @@ from noetl.secrets.encryption import opened, rewrapped, seal
 from noetl.secrets.master_keys import MasterKeys
 
 MAX_BYTES = 1 << 20
+# Of a compare and set: a credential is changed by people, one at a time.
 _TRIES = 5
 _TEXTS = "texts"  # the type of what is sealed for an execution; no stored credential has it
 
@@ -75,6 +76,7 @@ class Vault:
         """Texts that belong to `owner`, sealed as credentials are; None where there is no master key to do so."""
         try:
             return seal(owner, _TEXTS, 1, msgspec.json.encode(texts), self._keys, now=self._clock.now())
+        # None: without a master key the caller records how the secret is looked up instead.
         except (RefusedError, BackendError):
             return None
 

@@ -24,7 +24,8 @@ UNAVAILABLE, INPUT = "sandbox.unavailable", "sandbox.input"
 # The user and group that own nothing, on every Linux.
 NOBODY = "65534"
 TMP_BYTES = 256 << 20  # of the private temporary folder, which is memory
-# What a program needs to start at all: libraries and the loader. No /etc, /home, /root or /var.
+# What a program needs to start at all: libraries and the loader. Of /etc only the files below, nothing of /home, /root
+# or /var.
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _FILES = ("/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime")
 _NETWORK_FILES = ("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/ssl", "/etc/ca-certificates")

@@ -48,6 +48,8 @@ class Buckets:
 
     def __init__(self, rate: RequestRate, clock: Clock) -> None:
         self._rate, self._clock = rate, clock
+        # By caller, how full its bucket was and when; the one not seen longest is forgotten first, which can only be in
+        # its favour.
         self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, key: str) -> float:

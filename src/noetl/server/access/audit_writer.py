@@ -24,7 +24,8 @@ _ELSEWHERE = "other addresses"
 
 
 class _Folded(msgspec.Struct):
-    """What strangers of one network did after the first, which has a row of its own."""
+    """What strangers of one network did after the first, which has a row of its own. Counted instead of written: nobody
+    without a token may fill the audit log."""
 
     since: float
     count: int = 0
@@ -35,6 +36,7 @@ class AuditDesk:
     def __init__(self, audit: Audit, clock: Clock) -> None:
         self._audit, self._clock = audit, clock
         self._waiting: list[tuple[AuditEntry, asyncio.Future[None]]] = []
+        # Rows are chained by their hashes, so one append follows the other. Those that come meanwhile share the next.
         self._writing = asyncio.Lock()
         self._folded: dict[tuple[str, str, str], _Folded] = {}
 
@@ -105,6 +107,7 @@ class AuditDesk:
         problem: Exception | None = None
         try:
             await self._audit.append([entry for entry, _ in waiting])
+        # Broad: every request of the batch must hear that it was not recorded, and is refused then.
         except Exception as failure:
             problem = failure
         for _, written in waiting:

@@ -21,8 +21,10 @@ from noetl.secrets.digests import are_same, digest_of, fresh_secret
 from noetl.store.key_values import KeyValue, KeyValues
 
 KIND = "session"
+# A working day: who comes back in the morning signs in.
 IDLE_S = 8 * 3_600.0
 WHOLE_S = 7 * 24 * 3_600.0
+# When a session was last used is written that often at most, not with every request.
 NOTED_EVERY_S = 300.0
 
 

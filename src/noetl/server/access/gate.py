@@ -25,6 +25,7 @@ from noetl.server.problem_details import ProblemDetails, StreamEndedError, of_er
 from noetl.server.static_files import page_for_nothing
 
 PASSED = "noetl.passed"
+# Of RFC 6455: how a websocket is refused.
 _POLICY_VIOLATION = 1008
 # A probe names the address of a pod, which no operator can list; its answer says nothing that a stranger may not know.
 FOR_ANY_HOST = frozenset({"/api/health/live", "/api/health/ready"})

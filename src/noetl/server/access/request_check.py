@@ -52,6 +52,7 @@ def secured(start: Message, *, tls: bool) -> Message:
 
 
 UNKNOWN = "unknown"  # instead of a route, where there is none
+# A stream outlives its request: a token that was revoked ends it within that time.
 RECHECK_S = 15.0
 _UNAVAILABLE = 503
 

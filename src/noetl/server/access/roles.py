@@ -20,14 +20,12 @@ SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class AccessRule(msgspec.Struct, frozen=True, kw_only=True):
-    """`roles` may ask. `is_public`: anybody may, with a token or without. `takes_human_roles`: who has a role of human
-    tasks may as well, whatever else the token allows. `is_audited`: each such request is written down; refused ones
-    always are."""
+    """Who may call a route. The default is nobody."""
 
     roles: frozenset[Role] = frozenset()
-    is_public: bool = False
-    takes_human_roles: bool = False
-    is_audited: bool = False
+    is_public: bool = False  # anybody may, with a token or without
+    takes_human_roles: bool = False  # who has a role of human tasks may as well, whatever else the token allows
+    is_audited: bool = False  # each such request is written down; refused ones always are
 
     def admits(self, identity: Caller) -> bool:
         if self.is_public or identity.role in self.roles:

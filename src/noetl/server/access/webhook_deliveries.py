@@ -20,6 +20,7 @@ from noetl.base.ids import uuid7
 from noetl.secrets.digests import are_same, digest_of
 from noetl.store.key_values import KeyValues
 
+# How far clocks of senders may be off. It bounds too for how long a caught delivery could be sent again.
 TOLERANCE_S = 300.0
 _TIMESTAMP = re.compile(r"[1-9]\d{0,11}", re.ASCII)
 _SIGNATURE = re.compile(r"v1=([0-9a-f]{64})", re.ASCII)
@@ -50,15 +51,17 @@ def is_signed(signed: Signed, secret: str, body: bytes) -> bool:
 
 
 KIND = "delivery"
+# Senders try again for days; a repetition must be recognised for longer.
 KEPT_S = 7 * 24 * 3_600.0
 SWEPT_EVERY_S = 3_600.0
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
-    """`effect_id` is the execution that it starts or the message that it sends, whichever try gets there."""
+    """A delivery that was taken. Stored before its effect, so that every try has the same one."""
 
+    # The execution that it starts or the message that it sends, whichever try gets there.
     effect_id: str
-    body_hash: str
+    body_hash: str  # the same id with another body is another delivery, and refused
 
 
 class WebhookDeliveries:

@@ -137,6 +137,7 @@ async def certificate(request: Request, path: str, version: Version | None = Non
         if found.certificate is not None:
             return Json(shown_certificate(found.certificate))
     net = from_json(await services.store.net(row.net_hash))
+    # In a thread: a proof may take half a second, and everybody else shares this event loop.
     return Json(shown_certificate(await asyncio.to_thread(_proved, net)))
 
 

@@ -35,6 +35,7 @@ from noetl.server.workers import WorkerRow
 router = GuardedRouter(tags=["workers"])
 PROTOCOL, HEADER = "1", "noetl-protocol"
 UNREGISTERED = "unregistered"
+# Proxies close connections that are silent for longer.
 LONGEST_S = 60.0
 T = TypeVar("T")
 _HASH = re.compile(r"[0-9a-zA-Z:_-]{1,128}")

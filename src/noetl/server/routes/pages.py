@@ -21,6 +21,7 @@ from noetl.server.static_files import UI_FOLDER, built_file, built_files, built_
 router = GuardedRouter(include_in_schema=False)
 DOCS_FOLDER = "_docs"
 _CACHED = "public, max-age=300"
+# The scripts that the build put into the page; the content security policy names each by its digest, and no other runs.
 _INLINE = re.compile(rb"<script>(.*?)</script>", re.S)
 _NOT_BUILT = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>NoETL documentation</title>

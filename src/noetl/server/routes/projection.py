@@ -190,6 +190,7 @@ async def iteration(
     return Json(await iteration_of(services_of(request), execution_id, history, step_run_id, _indices(path)))
 
 
+# A person types it. What a template may cost is bounded besides, by its budget.
 _LONGEST = 65_536
 # Callers write these templates, so they never run on the event loop. They have one thread to themselves: those of
 # `asyncio.to_thread` load results and check playbooks, and a row of callers could take all of them.

@@ -54,6 +54,7 @@ async def store(
     if hashlib.sha256(body).hexdigest() != checksum:
         raise ProblemDetails(422, "the body is not what its checksum says", kind="checksum")
     try:
+        # In a thread, here and below: parsing tens of megabytes would hold up everybody.
         hint, shortest = await asyncio.to_thread(_looked_at, body)
     except (msgspec.MsgspecError, RecursionError):
         raise ProblemDetails(400, "the body is not JSON", kind="json") from None

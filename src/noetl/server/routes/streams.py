@@ -73,6 +73,7 @@ class EventStream(Response):
         try:
             async with aclosing(self._parts) as parts:  # type: ignore[type-var]
                 async for part in parts:
+                    # A reader that takes nothing must not hold the stream for ever.
                     async with asyncio.timeout(self._patience_s):
                         body = COMMENT if part is None else part
                         await send({"type": "http.response.body", "body": body, "more_body": True})

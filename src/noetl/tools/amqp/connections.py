@@ -48,6 +48,7 @@ class OwnedConnection:
         try:
             yield held
         except BaseException:
+            # The channel is not trusted after an error; its messages go back to the queue when it closes.
             held.tags.clear()
             raise
         finally:
@@ -83,6 +84,7 @@ class AmqpConnections:
     async def connection(self, owner: str, broker: Broker, guard: AddressGuard) -> AsyncIterator[OwnedConnection]:
         """The live connection of an owner, made when there is none; it is kept for a while after."""
         key = owner, broker
+        # Two tasks of one execution must share a connection: a message can only be acknowledged where it came from.
         async with self._opening.setdefault(key, asyncio.Lock()):
             if (timer := self._timers.pop(key, None)) is not None:
                 timer.cancel()

@@ -81,6 +81,7 @@ async def _arrival(channel: AbstractChannel, arrived: asyncio.Queue[DeliveredMes
     while arrived.empty():
         if channel.is_closed:
             raise ConnectionError("the connection was lost while waiting")
+        # The driver tells nobody who waits for a message that its channel has closed.
         await asyncio.sleep(0.05)
 
 

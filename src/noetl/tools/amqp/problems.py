@@ -9,6 +9,7 @@ from pamqp import commands
 
 from noetl.base.errors import ToolError
 
+# Reply codes of AMQP 0-9-1: no route, access refused, not found, locked, precondition failed, not allowed.
 _KINDS = {312: "missing", 403: "denied", 404: "missing", 405: "conflict", 406: "conflict", 530: "denied"}
 _CODES: dict[type[Exception], int] = {  # the library keeps the text of these, and tells the code by the class
     exceptions.ChannelAccessRefused: 403,

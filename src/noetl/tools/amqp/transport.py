@@ -18,6 +18,7 @@ from noetl.tools.messaging.request import Broker
 from noetl.tools.tls import tls_context
 
 MOST_BYTES = 128 << 20  # of one frame, and of all that is read before somebody asks for more
+# Half of what brokers propose, so that a dead connection is noticed within a minute.
 _HEARTBEAT_S = 30
 _CONNECT_S = 30
 _ACCESS_REFUSED = 403

@@ -34,6 +34,7 @@ def _answer_to(call: dict[str, Any]) -> bytes:
         return _refused("archive.limit", f"{request.name} asks for more memory than {_MEMORY_BYTES >> 20} MiB")
     except OSError as problem:
         return _refused("archive.error", f"{request.name}: {problem.strerror or type(problem).__name__}")
+    # Broad: an archive is hostile input to half a dozen parsers, and each has its own errors.
     except Exception as problem:
         return _refused("archive.error", f"{request.name}: {type(problem).__name__}")
     return msgspec.json.encode({"result": answer})

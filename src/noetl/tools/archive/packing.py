@@ -16,6 +16,7 @@ from noetl.tools.archive.request import ArchiveAnswer, ArchiveRequest, PackedFil
 from noetl.tools.file_ends import checksum_of
 
 _CHUNK = 1 << 20
+# A zip file can hold no earlier time.
 _OLDEST_OF_ZIP = (1980, 1, 1, 0, 0, 0)
 
 

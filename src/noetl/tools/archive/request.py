@@ -6,6 +6,7 @@ import msgspec
 
 MAX_FILES = 10_000
 MAX_BYTES = 10 << 30
+# Well above what text and logs reach; a bomb has thousands.
 MAX_RATIO = 200
 FREE_BYTES = 64 << 20  # that much may come out of however little
 

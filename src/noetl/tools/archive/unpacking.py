@@ -62,6 +62,7 @@ def _written(member: ArchiveMember, place: Path, request: ArchiveRequest) -> Pac
     assert member.content is not None
     digest, size = hashlib.sha256(), 0
     try:
+        # Never over something that is there: a second member of the same name could replace what was checked.
         handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
     except (FileExistsError, IsADirectoryError):
         raise ToolError(UNSAFE, f'{request.name} has "{member.name}" twice') from None

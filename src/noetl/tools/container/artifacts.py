@@ -48,6 +48,7 @@ async def copied_out(artifact: Artifact, parts: AsyncIterator[bytes]) -> dict[st
         async for part in parts:
             source.queue.put(part)
             while source.queue.qsize() > _WAITING and not writing.done():
+                # The thread writes slower than the engine sends: wait, or the whole file would be in memory.
                 await asyncio.sleep(0.005)
             if writing.done():
                 break
@@ -63,6 +64,7 @@ def _written(artifact: Artifact, source: _Parts) -> dict[str, Any]:
     try:
         with tarfile.open(fileobj=source, mode="r|") as archive:  # type: ignore[call-overload]
             for member in archive:
+                # No links, devices or folders: what a tar says of those could lead out of the folder.
                 if not member.isfile():
                     continue
                 files, size = files + 1, size + member.size

@@ -14,6 +14,7 @@ from noetl.tools.contract import ToolContext, ToolResult
 
 MAX_TOLD = 4_000  # characters of each stream that an error tells
 _HEADER = 8  # bytes: the stream, three zeros, the length
+# Docker frames output by eight bytes: the stream, three zeros, and the length.
 _STREAMS: dict[int, OutputStream] = {0: "stdout", 1: "stdout", 2: "stderr"}
 
 

@@ -19,6 +19,7 @@ INPUT = "container.input"
 PULL_POLICIES = ("missing", "always", "never")
 MAX_OUTPUT = 1 << 20  # of each stream
 _RUNTIME = ("image", "pull", "user", "network", "cwd")
+# No leading dash and no blank: the text becomes a part of an address.
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]{0,499}\Z")
 _NETWORK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\Z")
 _USER = re.compile(r"[A-Za-z0-9_.-]{1,64}(:[A-Za-z0-9_.-]{1,64})?\Z")

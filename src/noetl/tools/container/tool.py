@@ -70,6 +70,7 @@ async def _removed(engine: DockerEngine | KubernetesJobs, task: ContainerTask) -
     while not removing.done():
         try:
             await asyncio.wait({removing})
+        # Removing goes on to its end, and the cancellation is raised again after it: a container must not stay behind.
         except asyncio.CancelledError:
             was_cancelled = True
     with suppress(ToolError, TimeoutError):

@@ -13,6 +13,7 @@ from noetl.tools.convert.tables import named
 SAMPLE_ROWS = 10_000
 _DIGITS = 38  # of a DECIMAL
 _MOMENT = "[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?"
+# No leading zeros: "007" is a code that somebody wrote, not the number seven.
 _DECIMAL = "-?(0|[1-9][0-9]*)([.][0-9]+)?"
 # In this order: what fits the first of them is that. {} is the column.
 _TESTS = {

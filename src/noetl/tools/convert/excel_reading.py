@@ -19,6 +19,7 @@ from noetl.tools.convert.request import TableFile
 from noetl.tools.convert.tables import distinct_names
 from noetl.tools.sql.plain_values import plain
 
+# A workbook is a zip: what it expands to is bounded before it is read.
 _EXPANDED_BYTES = 2 << 30
 _TEXTS_BYTES = 256 << 20  # all texts of a workbook are in memory
 _MIDNIGHT = time()

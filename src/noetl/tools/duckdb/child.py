@@ -35,6 +35,7 @@ def _answer_to(call: dict[str, Any]) -> bytes:
         return refusal(problem.kind, problem.message, retryable=problem.retryable)
     except duckdb.Error as problem:
         return refusal("duckdb.error", str(problem).split("\n\n")[0], retryable=LOCKED in str(problem))
+    # Broad: the parent must get an answer, or it takes the child for dead.
     except Exception as problem:
         return refusal("duckdb.error", f"{type(problem).__name__}: {problem}")
 

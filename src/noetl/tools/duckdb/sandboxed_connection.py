@@ -16,6 +16,7 @@ from noetl.base.errors import ToolError
 from noetl.templates.sql.statements import quoted
 
 LOCKED = "Could not set lock on file"  # in DuckDB's own words
+# Another process may have the file open for a moment; DuckDB itself does not wait.
 PATIENCE_S = 5.0
 
 _CONFIG = {
@@ -50,6 +51,7 @@ def connected(call: dict[str, Any]) -> Any:
         if files := call.get("files"):
             connection.execute(f"SET allowed_paths = [{', '.join(map(quoted, files))}]")
         connection.execute("SET enable_external_access = false")
+        # Last: from here on no SQL of the task can undo what was set before.
         connection.execute("SET lock_configuration = true")
     except BaseException:
         connection.close()

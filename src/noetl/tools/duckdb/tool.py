@@ -79,6 +79,8 @@ class DuckdbTool:
 
     async def _answer(self, call: dict[str, Any], execution_id: str) -> dict[str, Any]:
         file = call["database"]
+        # DuckDB lets one process at a time open a file for writing, so tasks on the same file queue here instead of
+        # failing.
         turn = self._turns.setdefault(file, asyncio.Lock()) if file is not None else asyncio.Lock()
         async with turn, self._children.child(execution_id) as child:
             return await child.call(call)

@@ -32,6 +32,7 @@ def answer_of(data: Any, masked: Callable[[str], str] = str) -> ChatAnswer:
     """The answer in the body of a response. ToolError `llm.error` says what is wrong with it, without secrets."""
     try:
         return _streamed(data, masked) if isinstance(data, str) else _whole(data)
+    # The shape is the endpoint's; whatever does not fit is told by its class, since the text may hold the prompt.
     except (msgspec.DecodeError, KeyError, IndexError, TypeError, AttributeError, ValueError) as problem:
         message = f"the endpoint's answer is no chat completion: {type(problem).__name__}"
         raise ToolError("llm.error", message, code="answer") from None

@@ -20,6 +20,7 @@ from noetl.tools.http.credentials import fields_of
 from noetl.tools.llm.answers import ChatAnswer, answer_of
 from noetl.tools.llm.offered_tools import OfferedTool, offered_tools
 
+# Questions to the model in one task, when it keeps calling tools; each costs money.
 ROUNDS = 8
 _PASSED_ON = ("temperature", "top_p", "seed", "stop")
 _URLS = ("url", "base_url", "endpoint")

@@ -12,6 +12,7 @@ from noetl.tools.auth_shapes import UNRESOLVED, connection_fields
 from noetl.tools.contract import ToolContext
 from noetl.tools.messaging.request import Broker
 
+# Messages of one task: what is taken becomes one result.
 LIMIT, MOST = 100, 10_000
 
 

@@ -37,6 +37,7 @@ def _answer_to(call: dict[str, Any]) -> bytes:
         return msgspec.json.encode({"result": asyncio.run(module.perform(request))})
     except ToolError as problem:
         told = {"kind": problem.kind, "message": problem.message, "retryable": problem.retryable, **problem.details}
+    # Broad: three libraries with errors of their own, and the parent must get an answer for each.
     except Exception as problem:
         told = _failure(module, problem, request)
     return msgspec.json.encode({"error": told})

@@ -32,6 +32,7 @@ _connect = aiokafka.client.create_conn
 async def _connect_and_tell(*args: Any, **more: Any) -> Any:
     try:
         return await _connect(*args, **more)
+    # The driver retries and in the end only says that no broker was found; the reason is kept here.
     except BaseException as problem:
         _why[:] = [problem]
         raise

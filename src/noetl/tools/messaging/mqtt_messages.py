@@ -76,6 +76,8 @@ async def _receive(request: MessagingRequest) -> dict[str, Any]:
         messages = aiter(client.messages)
         while len(found) < request.limit:
             try:
+                # The first message may take as long as asked for; once one has come, a short silence means that those
+                # waiting are all here.
                 async with asyncio.timeout(0.25 if found else max(request.wait_s, 0.25)):
                     message = await anext(messages)
             except TimeoutError:

@@ -20,6 +20,7 @@ from noetl.tools.contents import MAX_BYTES, decoded, encoded
 from noetl.tools.contract import ToolContext
 from noetl.tools.nats.messages import timeout_s
 
+# What NATS allows. Checked here, since dots and wildcards in a name would reach other subjects.
 _BUCKET = re.compile(r"[a-zA-Z0-9_-]{1,200}\Z")
 _KEY = re.compile(r"[-/_=a-zA-Z0-9]+(?:\.[-/_=a-zA-Z0-9]+)*\Z")
 

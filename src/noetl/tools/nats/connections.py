@@ -25,6 +25,7 @@ class NatsConnections:
 
     async def client(self, target: NatsTarget, guard: AddressGuard) -> Client:
         """A live connection. ToolError `nats.error` says why there is none."""
+        # One connection for each target, however many tasks ask at once.
         async with self._opening.setdefault(target, asyncio.Lock()):
             client = self._open.get(target)
             if client is None or client.is_closed:

@@ -22,6 +22,7 @@ from noetl.tools.trigger_source import TriggerBatch, TriggerItem, TriggerPoll
 
 DEFAULT_S = 30.0
 MESSAGE_ID = "Nats-Msg-Id"
+# No wildcards: publishing goes to one subject.
 _SUBJECT = re.compile(r"[^\s\x00-\x1f\x7f.*>]+(?:\.[^\s\x00-\x1f\x7f.*>]+)*\Z")
 _HEADER = re.compile(r"[!-9;-~]+\Z")  # printable, no colon
 

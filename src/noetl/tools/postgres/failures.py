@@ -11,6 +11,8 @@ import asyncpg  # type: ignore[import-untyped]
 from noetl.base.errors import ToolError
 
 HELPER = "pg"
+# Serialisation failure, deadlock, too many connections, lock not available, and the shutdown or start of a server: the
+# same statement may well succeed later.
 _RETRYABLE = frozenset({"40001", "40P01", "53300", "55P03", "57P01", "57P02", "57P03"})
 _DETAILS = ("detail", "hint", "constraint_name", "schema_name", "table_name", "column_name", "position")
 _HINTS = {

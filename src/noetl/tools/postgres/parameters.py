@@ -15,6 +15,7 @@ from noetl.templates.sql.statements import Parameter, Part, Statement, as_text, 
 
 _TEXT_TYPES = frozenset({"text", "varchar", "bpchar", "name", "unknown"})
 _DOCUMENT = "jsonb"
+# A constant that fits is int4 to PostgreSQL, a larger one int8, then numeric.
 _INT4 = 1 << 31
 _INT8 = 1 << 63
 

@@ -69,6 +69,7 @@ class _Named(ssl.SSLContext):
         return super().wrap_bio(incoming, outgoing, server_side=server_side, server_hostname=self.host)
 
 
+# Of each worker, for each credential: a database allows about a hundred connections in all.
 DEFAULT_SIZE = 5
 CONNECT_TIMEOUT_S = 10.0
 IDLE_S = 60.0  # a worker that is done with a database gives its connections back
@@ -80,6 +81,7 @@ class PostgresPools:
 
     def __init__(self) -> None:
         self._pools: dict[PostgresTarget, Any] = {}
+        # Two tasks that come at once must not each open a pool for the same target.
         self._opening = asyncio.Lock()
 
     @asynccontextmanager

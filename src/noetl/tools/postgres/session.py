@@ -20,6 +20,8 @@ from noetl.tools.sql.answers import Allowance, SqlAnswer
 from noetl.tools.tables.files import TypedColumn
 from noetl.tools.tables.loads import RowLoad
 
+# Rows are fetched through a cursor in pieces of this size, so that the bounds on rows and bytes are checked before all
+# of them are in memory.
 BATCH_ROWS = 500
 GRACE_S = 2.0  # the server ends a statement by itself when its worker is gone and cannot
 _ISOLATION = ("read_committed", "read_uncommitted", "repeatable_read", "serializable")

@@ -16,6 +16,7 @@ from noetl.tools.python.child.processes import kill
 
 MARK = "NOETL_RUN"
 _ROUNDS = 20  # who is killed may have started another meanwhile
+# Between execve and the new program's environment there are microseconds; one more look is enough.
 _MOMENT_S = 0.01
 
 

@@ -26,6 +26,7 @@ from noetl.tools.shell.guard import guarded
 from noetl.tools.shell.marked_processes import MARK, end_marked, now
 
 MAX_OUTPUT_BYTES = 1 << 20  # of each stream
+# How long what was killed may still hold the output open.
 LINGER_S = 0.5
 _KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "USER", "LOGNAME")
 _STDOUT, _STDERR = 1, 2
@@ -119,6 +120,7 @@ async def _started(program: ShellProgram, folder: Path) -> tuple[asyncio.Subproc
 
 async def _end(transport: asyncio.SubprocessTransport, watching: _Watching, *, run: str, since: float) -> None:
     """End everything of the run, what the program left running as well, and take what it printed to the last."""
+    # Listed before the kill: afterwards they are children of init, and nobody can tell whose they were.
     below = [] if watching.exited.is_set() else descendants(transport.get_pid())
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(transport.get_pid(), signal.SIGKILL)
@@ -145,4 +147,5 @@ async def private_folder() -> AsyncIterator[Path]:
     try:
         yield folder
     finally:
+        # Shielded: a cancelled task leaves no folder behind.
         await asyncio.shield(asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True))

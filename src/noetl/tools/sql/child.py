@@ -41,6 +41,7 @@ def _answer_to(call: dict[str, Any]) -> bytes:
         return msgspec.json.encode({"answers": answers, "columns": call.get("columns")})
     except ToolError as problem:
         told = {"kind": problem.kind, "message": problem.message, "retryable": problem.retryable, **problem.details}
+    # Broad: each of ten drivers has its own errors, and the parent must get an answer for all of them.
     except Exception as problem:
         told = driver_error(problem, blocked=None if _reached else _sockets.refusal)
     return msgspec.json.encode({"error": told})

@@ -9,21 +9,18 @@ import msgspec
 
 
 class SqlDialect(msgspec.Struct, frozen=True, kw_only=True):
-    """`driver` is SQLAlchemy's name; `module` must be importable; `extra` is what installs it.
-
-    `backslashes`: a backslash in quoted text is an escape, and no setting turns that off. `backticks`: names stand in
-    backticks. `hash_comments`: # begins a comment. `upsert` is how rows that exist are replaced.
-    """
+    """One database. How it reads quotes and comments matters: the lexer of SQL templates must cut text as it does, or a
+    value could leave its quotes."""
 
     name: str
-    driver: str
-    module: str
-    extra: str
+    driver: str  # SQLAlchemy's name
+    module: str  # what must be importable
+    extra: str  # what installs it
     port: int = 0
-    backslashes: bool = False
-    backticks: bool = False
-    hash_comments: bool = False
-    upsert: str = "merge"
+    backslashes: bool = False  # a backslash in quoted text is an escape, and no setting turns that off
+    backticks: bool = False  # names stand in backticks
+    hash_comments: bool = False  # `#` begins a comment
+    upsert: str = "merge"  # how rows that exist are replaced
 
 
 _ALL = (

@@ -17,6 +17,7 @@ from noetl.tools.sql.dialects import DIALECTS
 _CONNECT_S = 15
 # Read quotes as the standard does, which is how templates were bound: a backslash is a backslash, "…" is a name.
 _MYSQL_MODES = "SET SESSION sql_mode = CONCAT(@@sql_mode, ',ANSI_QUOTES,NO_BACKSLASH_ESCAPES')"
+# ATTACH would open any file that the worker can, whatever the data folders are.
 _DENIED = frozenset({sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH})
 
 

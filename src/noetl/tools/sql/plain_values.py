@@ -14,6 +14,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
+# What JSON readers in most languages hold as an integer.
 _LARGEST = 1 << 63
 
 

@@ -21,11 +21,13 @@ _INSERTING, _UPSERTING = ("insert", "append"), ("upsert", "merge")
 
 
 class Insertion(msgspec.Struct, frozen=True):
-    """Rows for a table, in groups with the same columns. `key`: columns that tell which rows are there already."""
+    """Rows for a table."""
 
     table: str  # as SQL
     name: str  # as written
+    # Rows with the same columns together, since a statement has one list of columns. Their order is kept.
     groups: tuple[tuple[dict[str, Any], ...], ...]
+    # Columns that tell which rows are there already, which are then updated.
     key: tuple[str, ...] = ()
 
     @property

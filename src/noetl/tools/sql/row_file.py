@@ -20,6 +20,7 @@ from noetl.tools.sql.plain_values import plain
 from noetl.tools.tables.files import BYTES, DECIMAL, NULL, TypedColumn, unique_names
 from noetl.tools.tables.stored import MAX_BYTES
 
+# Beyond it DuckDB's BIGINT ends, and the column is a decimal.
 _LARGEST = 1 << 63
 _AWARE, _LONG = "aware", "long"  # a time with its zone, an integer past 64 bits
 _TYPES: dict[frozenset[Any], str] = {

@@ -21,6 +21,7 @@ from noetl.tools.kinds.people_and_machines import SFTP_OPERATIONS
 from noetl.tools.ssh.connections import connection_lost, connection_to, machine_of
 
 _CHUNK = 1 << 20
+# A listing becomes a result; a folder with more is to be narrowed.
 _MOST_NAMES = 10_000
 _INPUT = "sftp.input"
 
@@ -121,6 +122,7 @@ async def _replace(
         async with client.open(beside, "wb") as file:
             await write(file)
         try:
+            # Replaces what is there in one step; the plain rename of SFTP refuses when the target exists.
             await client.posix_rename(beside, path)
         except asyncssh.SFTPOpUnsupported:
             await client.rename(beside, path)

@@ -13,6 +13,7 @@ from noetl.tools.contents import encoded
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.ssh.connections import Machine, connection_lost, connection_to, machine_of
 
+# What a task prints is kept in its event and shown to people.
 MAX_OUTPUT = 1 << 20
 _CHUNK = 64 << 10
 

@@ -27,6 +27,7 @@ def _answer_to(call: dict[str, Any]) -> bytes:
         told = {"kind": problem.kind, "message": problem.message, "retryable": problem.retryable, **problem.details}
         return msgspec.json.encode({"error": told})
     except Exception as problem:
+        # The class alone: the driver's text may hold a signed address.
         return msgspec.json.encode({"error": {"kind": "storage.error", "message": f"{type(problem).__name__}"}})
     return msgspec.json.encode({"result": result})
 

@@ -74,6 +74,7 @@ async def _put(store: ObjectStore, key: str, request: StorageRequest, _: str) ->
             store, key, request.body, attributes=_attributes(request), mode=mode, use_multipart=False
         )
     except (AlreadyExistsError, PreconditionError):
+        # An earlier attempt of this task may have written it and lost the answer; its key is among the attributes.
         if not await _is_ours(store, key, request):
             raise
         written = await obstore.head_async(store, key)

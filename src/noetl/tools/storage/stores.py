@@ -57,6 +57,7 @@ def _local(path: str, folders: Sequence[str]) -> tuple[ObjectStore, str]:
     """A file or folder below one of the open folders, once every link on the way is followed."""
     if not folders:
         raise ToolError("storage.input", f'"{path}" cannot be opened: {NO_FOLDER}')
+    # Links are followed before the folder is compared: a link inside an open folder must not lead out of it.
     roots = [os.path.realpath(folder) for folder in folders]
     place = os.path.realpath(os.path.join(roots[0], path))
     root = next((root for root in roots if os.path.commonpath([root, place]) == root), None)

@@ -21,7 +21,9 @@ from noetl.tools.sql.requests import quoted_name
 DUCKDB = Program(module="noetl.tools.duckdb.child", name="DuckDB", error="duckdb.error")
 NULL = "\\N"  # in CSV of ours; an empty line would be no row at all
 DECIMAL, BYTES = "DECIMAL of any scale", "bytes as \\x and hexadecimal digits"  # kinds of columns beside DuckDB's types
+# Of DuckDB in the child; what needs more goes to the disk, in the folder of the task.
 MEMORY_BYTES = 512 << 20
+# One row as a line of JSON; longer ones are refused by DuckDB's reader.
 _LINE_BYTES = 16 << 20
 _THREADS = 2
 _HEAD = 32  # characters of a secret's form that are looked for first: long ones would make a large pattern

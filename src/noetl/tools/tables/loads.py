@@ -22,6 +22,7 @@ class RowLoad(msgspec.Struct, frozen=True, kw_only=True):
     table: str
     columns: tuple[str, ...]
     file: Path
+    # Columns of bytes, in hexadecimal digits: neither CSV nor JSON can hold bytes.
     binary: tuple[str, ...] = ()
     key: tuple[str, ...] = ()
     empties: bool = False

@@ -31,13 +31,13 @@ class Chunk(msgspec.Struct, frozen=True):
 
 
 class TransferProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a transfer has come. `writes` counts what was written as a whole, `size` the bytes of the chunks, as JSON
-    or Parquet. `checksum` is the sum of the hashes of all rows, where these are known."""
+    """How far a transfer has come. A target that is a database keeps it, as JSON, in the transaction of the rows."""
 
     rows: int = 0
     chunks: int = 0
-    writes: int = 0
-    size: int = 0
+    writes: int = 0  # what was written as a whole
+    size: int = 0  # bytes of the chunks, as JSON or Parquet
+    # The sum of the hashes of all rows, where these are known: the same in whatever order and chunks they come.
     checksum: int = 0
     position: TransferPosition = TransferPosition()
 

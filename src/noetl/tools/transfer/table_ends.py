@@ -22,6 +22,7 @@ from noetl.tools.tables.files import TableFiles, TypedColumn, copy_to, scan
 from noetl.tools.transfer.calls import TransferEnd
 from noetl.tools.transfer.contract import TransferPosition, TransferProgress
 
+# Sums of hashes are taken modulo this, as DuckDB's hashes have 64 bits.
 _HASHES = 1 << 64
 
 

@@ -26,6 +26,7 @@ _CREATE_ANYWHERE = (
     "progress text NOT NULL, PRIMARY KEY (transfer_key, write_number))"
 )
 _LOOK = Statement((f"SELECT to_regclass('{TABLE}') IS NOT NULL AS found",), "SELECT")
+# CREATE TABLE IF NOT EXISTS is no lock: of two that create at once, one gets one of these.
 _CREATED_MEANWHILE = frozenset({"23505", "42P07"})
 
 
