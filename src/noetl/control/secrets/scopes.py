@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 
 from noetl.base.errors import NoetlError, TemplateError
+from noetl.base.source import is_template
 from noetl.engine.execution import Execution, StepLease, StepRun
 from noetl.engine.loops.orders import iterations_of
 from noetl.engine.loops.state import Range
-from noetl.engine.pipeline.ctx_writes import written_keys
 from noetl.engine.pipeline.iteration_args import once_and_each, with_iteration_args
 from noetl.engine.pipeline.outer_iterations import enclosing, side_run_surroundings
 from noetl.engine.pipeline.pipeline_scope import Iteration, Load, PipelineScope
@@ -30,9 +30,11 @@ from noetl.engine.side_runs.state import SideRunKind
 from noetl.engine.v2_case.port import collects_of
 from noetl.events.orders import Iterations
 from noetl.events.position import Position
+from noetl.net.net import Transition
 from noetl.net.secret_reads import texts_in
 from noetl.net.task import Task
 from noetl.net.tasks import tasks_of
+from noetl.templates.authored import Authored
 from noetl.templates.expression import GuardReference, parse
 from noetl.templates.render import render
 from noetl.templates.scopes import is_reserved
@@ -88,7 +90,7 @@ class SecretScopes:
     ) -> None:
         self._plan, self._run, self._load, self._step = plan, run, load, plan.step(run.step)
         self._at, self._changed = at, changed
-        self._writes = written_keys(self._step)
+        self._writes = _written_keys(self._step)
         self._tasks = {task.name for task in tasks_of(self._step)}
         # `load` is given by the caller: a value that is not here yet must be fetched and the question asked again.
         around = msgspec.structs.replace(surroundings_of(plan, execution, run), load=load)
@@ -206,3 +208,26 @@ def _of_side_run(execution: Execution, run: StepRun, around: PipelineScope) -> P
             execution.side_work.saga.under_way.ctx
         )  # as it was captured; what it has written since is its own word
     return side_run_surroundings(given["side_run"], msgspec.structs.replace(around, **changes))
+
+
+# Own writes: which keys of `ctx` the tasks of a step may write while it runs, told from the net alone.
+
+
+def _written_keys(step: Transition) -> frozenset[str] | None:
+    """The keys; None where a template says which, so that it may be any."""
+    keys: set[str] = set()
+    for written in _writes(step):
+        if not isinstance(written.data, dict) or any(is_template(key) for key in written.data):
+            return None
+        keys.update(key.partition(".")[0] for key in written.data)
+    return frozenset(keys)
+
+
+def _writes(step: Transition) -> Iterator[Authored]:
+    for task in tasks_of(step):
+        for rule in task.policy.rules if task.policy is not None else ():
+            if rule.mutations is not None:
+                given = (rule.mutations.set_ctx, rule.mutations.set_shared)
+                yield from (written for written in given if written is not None)
+    for case_rule in step.case.rules if step.case is not None else ():
+        yield from (action.set_ctx for action in case_rule.actions if action.set_ctx is not None)
