@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from noetl.store.contract import ExecutionRow, Records
 
 
+# Whoever pressed Tab waits; a server that is slower gives no suggestions.
 PATIENCE_S = 1.0
 _AMONG = 50
 _PLAYBOOKS = 1000

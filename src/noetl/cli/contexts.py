@@ -17,6 +17,7 @@ from noetl.base.private_files import create, make_folder, others_may_read
 from noetl.base.settings import config_folder
 from noetl.base.tls_trust import trusting
 
+# A name becomes the name of a file.
 _NAME = re.compile(r"[\w.-]{1,64}")
 
 

@@ -68,6 +68,7 @@ class DoctorFinding(msgspec.Struct, frozen=True):
 
 
 _LOW_BYTES, _FULL_BYTES = 1 << 30, 100 << 20
+# Leases last half a minute: clocks that are further apart than this begin to matter.
 _SKEW_S = 5.0
 # extra -> a module of it, and what needs it
 _EXTRAS = {
@@ -178,6 +179,7 @@ def _broker() -> Iterator[DoctorFinding]:
         return
     try:
         yield DoctorFinding("broker", "ok", f"{url}, NATS {_nats_version(url)}")
+    # Broad: the broker is optional, and whatever is wrong with it must not hide what else was found.
     except Exception as problem:
         found = f"{url} does not answer: {problem}"
         yield DoctorFinding("broker", "warning", found, "start it; until then servers work without it, a little slower")

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 STDIN = "-"
 _LARGEST = 8 * 1024 * 1024  # the reader refuses far less (1 MiB), with a diagnostic; this only keeps memory safe
+# Files in a folder are looked at as bytes first: reading every YAML file of a project as a playbook would report errors
+# in files that are none.
 _PLAYBOOK = re.compile(rb"^(?:apiVersion\s*:\s*[\"']?noetl\.io/|kind\s*:\s*[\"']?Playbook\b)", re.MULTILINE)
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 

@@ -101,6 +101,7 @@ def _write(name: str, source: Source, formatted: str) -> None:
             with os.fdopen(handle, "wb") as file:
                 file.write(formatted.encode())
             Path(temporary).chmod(target.stat().st_mode & 0o7777)
+            # Written beside it and moved: a full disk or a killed command leaves the old file whole.
             Path(temporary).replace(target)
         except BaseException:
             Path(temporary).unlink(missing_ok=True)

@@ -43,6 +43,8 @@ def run_interruptibly(
                 try:
                     at_second()
                 finally:
+                    # At once, without cleaning up: the second Ctrl-C means that cleaning up hangs. Nothing recorded is
+                    # lost by it.
                     os._exit(code)
             at_first()
             task.cancel()

@@ -66,6 +66,7 @@ def print_line(line: str) -> None:
         click.echo(line, err=True)
     except OSError:
         with suppress(OSError):
+            # The reader of standard error is gone: the run goes on, and nothing writes to the broken pipe again.
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, sys.stderr.fileno())
             os.close(nowhere)

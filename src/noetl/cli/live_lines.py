@@ -43,6 +43,7 @@ from noetl.events.tokens import TokenClaimed, TokenDropped
 from noetl.events.waits import HumanCreated, MessageAwaited, SignalAwaited, TimerScheduled
 
 _STEP = 16  # columns of a step's name
+# Build servers kill jobs that print nothing for minutes.
 _HEARTBEAT_S = 30.0
 _LOOP_S, _TENTHS = 5.0, 10
 _FAILURES = 3  # of one loop are told one by one; the others are counted

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
+# 130 is what shells give for Ctrl-C (128 and the number of the signal).
 INVALID, REFUSED, INTERRUPTED = 3, 4, 130
 
 try:

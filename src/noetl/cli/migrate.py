@@ -172,6 +172,7 @@ def _replace(target: Path, text: str) -> None:
         beside = target.with_name(f".{target.name}.migrated")
         beside.write_bytes(text.encode())
         beside.chmod(target.stat().st_mode & 0o7777)
+        # Whole or not at all, as with `noetl fmt`.
         beside.replace(target)
     except OSError as error:
         raise Unreadable(f"{target}: cannot be written ({error.strerror})") from None

@@ -46,6 +46,7 @@ def not_looking() -> Iterator[None]:
         gc.enable()
 
 
+# PR_SET_DUMPABLE of prctl(2): 0 keeps other processes of the same user from reading this one's memory.
 _SET_DUMPABLE = 4
 
 is_own_process = False  # set by the entry point of the installed command

@@ -36,7 +36,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     name: str
     pid: int
-    started: int
+    started: int  # the process's start time as the system counts it: ids are reused, and both together are not
     url: str
     at: float
     detail: dict[str, str] = {}

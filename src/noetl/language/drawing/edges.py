@@ -82,6 +82,7 @@ def _by_arc(source: str, arc: Arc, label: str, guard: str) -> Iterator[Edge]:
 
 # Templates and numbers as the few words that fit on a line of a drawing.
 
+# Characters of a label; the whole guard is in `guard`, for a tool tip.
 LONGEST = 44
 WHOLE = 10_000  # long enough for any text
 

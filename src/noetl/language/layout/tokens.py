@@ -9,6 +9,7 @@ import yaml
 
 from noetl.language.layout.model import BLANK, LayoutComment
 
+# The hint of indentation may stand before or after the chomping sign.
 _HEADER = re.compile(r"([|>])([0-9]?)([-+]?)([0-9]?)[ \t]*(#.*)?")
 
 

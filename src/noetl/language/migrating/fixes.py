@@ -24,6 +24,7 @@ _MEANT = re.compile(r'did you mean "([^"\n]{1,200})"')
 _COMMENT = re.compile(r"\s#.*$")
 # Each fix is tried by checking the text again: what a person can press is few, and a long text takes long.
 _MOST_TRIALS = 12
+# Finding the place of a name again takes a pass over the text for each finding; an editor asks while one types.
 _MOST_CHARACTERS = 200_000
 _NAMED = re.compile(r'"([^"\n]{1,200})"')
 

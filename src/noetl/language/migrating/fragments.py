@@ -27,13 +27,14 @@ class Literal(msgspec.Struct, frozen=True):
 
 
 class Copied(msgspec.Struct, frozen=True):
-    """A value as it was written. `base` is the column its continuation lines are measured from."""
+    """A value as it was written: a stretch of the old text."""
 
     start: int
     end: int
-    base: int
-    block: bool = False
+    base: int  # the column its continuation lines are measured from
+    block: bool = False  # it is a block, which begins below its key
     plain: bool = False
+    # Replacements inside the stretch, by offsets of the old text: names that are called otherwise in v10.
     edits: tuple[tuple[int, int, str], ...] = ()
 
 

@@ -34,13 +34,12 @@ from noetl.language.v2_case import port as v2_case
 
 
 class MigratedPlaybook(msgspec.Struct, frozen=True):
-    """`text` is v10, except where `blocked` says so; `notes` tell what changed in more than its spelling, those of
-    `differing` what the playbook does now and did not."""
+    """A document as v10."""
 
-    text: str
-    notes: tuple[Note, ...] = ()
-    blocked: tuple[Note, ...] = ()
-    differing: tuple[Note, ...] = ()
+    text: str  # v10, except where `blocked` says so
+    notes: tuple[Note, ...] = ()  # what changed in more than its spelling
+    blocked: tuple[Note, ...] = ()  # what v10 cannot say: a person has to rewrite it
+    differing: tuple[Note, ...] = ()  # what the playbook does now and did not: a person has to agree
 
     def relocated(self, root: Mapping) -> MigratedPlaybook:
         """The same with every note at its place in the document at `root`."""
