@@ -167,6 +167,7 @@ def _looped(execution: Execution, event: Event, payload: Looping) -> None:
 def _ask_for_loop(execution: Execution, run: StepRun) -> None:
     assert run.loop is not None
     if run.loop.due or run.loop.failing:
+        # Not over what is there: its place in the order of the agenda is from when it first came due.
         execution.agenda.setdefault(run.step_run_id, Due.LOOP)
     else:
         execution.agenda.pop(run.step_run_id, None)
@@ -203,6 +204,7 @@ def ended(execution: Execution, event: Event, result: TaskResult, error: Error |
     )
     run.case.taken = cases.taken_in(run, error) if run.loop is not None or run.position.case is not None else ()
     execution.open_waits.listeners.pop(run.step_run_id, None)
+    # By step, not by run: templates read the latest run of a step by its name.
     execution.outputs.results[run.step] = result
     execution.agenda[run.step_run_id] = Due.ROUTE
     if (

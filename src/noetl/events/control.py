@@ -11,12 +11,12 @@ from noetl.events.payloads import EventMeaning, EventPhase, Payload
 
 
 class RateLimit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """At most `limit` runs begin in any `per_s` seconds under this name, within one execution. Where an operator has
-    set it, `counted_s` is the playbook's own stretch: what begins now counts in it, should it hold again."""
+    """At most `limit` runs begin in any `per_s` seconds under this name, within one execution."""
 
     name: str
     limit: int
     per_s: float
+    # Where an operator has set the rate: the playbook's own stretch. What begins now counts in it too.
     counted_s: float = 0.0
 
 

@@ -20,15 +20,14 @@ class CarriedResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class Approval(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A human task that a person had completed before the step was entered. `role` or `user`: whom it was for at that
-    moment. `approved_by`: who has approved it anew for other inputs, None where the inputs are the same."""
+    """A human task that a person had completed before the step was entered."""
 
     step: str
     title: str
-    role: str | None = None
+    role: str | None = None  # whom it was for at that moment: a role or a user
     user: str | None = None
     completed_by: str
-    approved_by: str | None = None
+    approved_by: str | None = None  # who has approved it anew for other inputs; None: the inputs are the same
 
 
 class KeptIterations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -43,15 +42,13 @@ class KeptIterations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class RerunState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The state of `execution_id` after its event `at`, just before it last entered `step`: variables, results of steps
-    that had ended, and the arguments of the token that entered. `approvals` are what people had agreed to by then.
-    `kept`: of the loop of the step only those items run that had not been done."""
+    """The state of an execution just before it last entered a step."""
 
     execution_id: str
     step: str
-    at: int
-    args: dict[str, Any] = {}
+    at: int  # the `seq` of the event before it was entered
+    args: dict[str, Any] = {}  # of the token that entered
     ctx: dict[str, Any] = {}
-    results: tuple[CarriedResult, ...] = ()
-    approvals: tuple[Approval, ...] = ()
-    kept: KeptIterations | None = None
+    results: tuple[CarriedResult, ...] = ()  # of steps that had ended
+    approvals: tuple[Approval, ...] = ()  # what people had agreed to by then
+    kept: KeptIterations | None = None  # of the loop of the step only those items run that had not been done

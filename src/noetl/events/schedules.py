@@ -1,7 +1,7 @@
 """Schedules: when the clock starts a playbook, and how far that has gone (TMR-01).
 
 They are kept beside the log, by the path of their playbook: the trigger of the version registered last, and what the
-clockwork has to remember between two moments.
+server has to remember between two moments.
 """
 
 from __future__ import annotations
@@ -29,37 +29,37 @@ class Overlap(StrEnum):
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):
-    """The schedule of one playbook. Times up to `kept` are settled, one way or another. `running` is the execution it
-    started last, `queued` are times that wait for that one to end. `skipped` counts those that were let go because of
-    it."""
+    """The schedule of one playbook. Stored as JSON on the key-value table, and changed by compare and set."""
 
     path: str
+    # The version registered last, whose net is started.
     version: int
     net_hash: str
     cron: str
     timezone: str = "UTC"
-    missed: Missed = Missed.LAST
-    overlap: Overlap = Overlap.ALLOW
+    missed: Missed = Missed.LAST  # what becomes of times that no server kept
+    overlap: Overlap = Overlap.ALLOW  # what becomes of a time while the execution before goes on
     jitter_s: float = 0.0
     paused: bool = False
+    # Times up to this one are settled, one way or another. It moves only after its executions are durable.
     kept: float
-    running: str | None = None
-    queued: tuple[float, ...] = ()
-    skipped: int = 0
+    running: str | None = None  # the execution that it started last
+    queued: tuple[float, ...] = ()  # times that wait for that one to end
+    skipped: int = 0  # how many were let go because of it
 
 
 class Backfill(msgspec.Struct, frozen=True, kw_only=True):
-    """Times of a schedule to be run after the fact: those up to `until` that come after `kept`, at most `limit` of them
-    at once. `started` and `known` count what it has begun and what had run already."""
+    """Times of a schedule to be run after the fact."""
 
     backfill_id: str
     path: str
     net_hash: str
+    # As they were when it was asked for: a change of the schedule does not change what was promised.
     cron: str
     timezone: str
-    kept: float
+    kept: float  # times up to this one are settled
     until: float
-    limit: int
+    limit: int  # executions at once
     running: tuple[str, ...] = ()
     started: int = 0
-    known: int = 0
+    known: int = 0  # times that had run already: their executions have the same derived ids

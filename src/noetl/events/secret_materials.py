@@ -86,6 +86,7 @@ def _in_text(text: str) -> Iterator[str]:
     if text.lstrip()[:1] in ("{", "[") and len(text) <= _MAX_JSON:
         try:
             yield from _texts(msgspec.json.decode(text))
+        # It only looked like JSON; then it is one text like any other.
         except (msgspec.DecodeError, RecursionError):
             pass
         else:

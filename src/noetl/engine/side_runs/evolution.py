@@ -94,6 +94,7 @@ def keep_for_handlers(execution: Execution, event: Event) -> None:
     for run_id, names in execution.side_work.handlers.items():
         for index, name in enumerate(names):
             if name == heard.name and run_id != sender and hears(run_id, event):
+                # One event may concern several handlers, also of one step run: each has its own place in the agenda.
                 key = f"{event.event_id}/{run_id}/{index}"
                 execution.side_work.pending_handlers[key] = PendingHandler(run_id, index, heard)
                 execution.agenda[key] = Due.HANDLE
@@ -173,6 +174,7 @@ def cancelled(execution: Execution, payload: PlaybookCancelled) -> None:
     saga = execution.side_work.saga
     if saga is None or payload.compensate:
         return
+    # `todo` has the last thing first; turned round, what is asked for later is undone in the right order again.
     saga.registered.update(reversed(saga.todo.items()))
     saga.todo = {}
     execution.agenda.pop(COMPENSATE, None)
@@ -255,6 +257,8 @@ def _begin(execution: Execution, event: Event, side_run: SideRun, order_id: str,
     assert event.step is not None
     run = execution.runs[event.step_run_id] = StepRun(
         step_run_id=event.step_run_id,
+        # It consumes none. Handlers and async tasks are given the token of their owner afterwards, for what templates
+        # read.
         token_id="",
         step=event.step,
         token_meta={},

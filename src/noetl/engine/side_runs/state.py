@@ -18,18 +18,19 @@ class SideRunKind(StrEnum):
 
 
 class SideRun(msgspec.Struct, frozen=True, kw_only=True):
-    """What a step run without a token is for. `of` is the registration it undoes, or the step run it belongs to;
-    `index` and `event` are of handlers, the rest of tasks that nobody waits for; `tolerated`: their failure is."""
+    """What a step run without a token is for."""
 
     kind: SideRunKind
-    of: str
+    of: str  # the registration it undoes, or the step run it belongs to
+    # Of handlers: which one of the step it is, and the event it handles.
     index: int = 0
     event: OwnEvent | None = None
-    interrupting: bool = False
+    interrupting: bool = False  # the step run was stopped when it began
+    # Of tasks that nobody waits for.
     task: str = ""
-    task_run_id: str | None = None
-    tolerated: bool = False
-    around: tuple[Surrounding, ...] = ()
+    task_run_id: str | None = None  # the one that was accepted, and goes on here
+    tolerated: bool = False  # its failure does not fail the execution
+    around: tuple[Surrounding, ...] = ()  # the iterations it was started in
 
 
 class PendingHandler(msgspec.Struct, frozen=True):
@@ -41,16 +42,14 @@ class PendingHandler(msgspec.Struct, frozen=True):
 
 
 class Saga(msgspec.Struct, kw_only=True):
-    """What can be undone, oldest first; what is to be undone now, in that order; the one that is being undone.
-    `waiting` are tokens that go on afterwards; `error` is why the execution does not end as completed (SAGA-03).
-    `jobs` are those that somebody was asked to cancel."""
+    """What can be undone, and what is being undone. One thing at a time: compensations may depend on each other."""
 
-    registered: dict[str, CompensationRegistered] = {}
-    todo: dict[str, CompensationRegistered] = {}
+    registered: dict[str, CompensationRegistered] = {}  # what can be undone, the oldest first
+    todo: dict[str, CompensationRegistered] = {}  # what is to be undone now, in that order
     under_way: CompensationRegistered | None = None
-    waiting: dict[str, None] = {}
-    error: Error | None = None
-    jobs: dict[str, None] = {}
+    waiting: dict[str, None] = {}  # tokens that go on afterwards
+    error: Error | None = None  # why the execution does not end as completed (SAGA-03)
+    jobs: dict[str, None] = {}  # of providers, that somebody was asked to cancel
 
     @property
     def is_busy(self) -> bool:

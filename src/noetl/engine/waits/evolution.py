@@ -49,6 +49,7 @@ def follow(execution: Execution, event: Event, payload: Waiting) -> None:
         case TimerCancelled():
             _end_wait(execution, event, payload)
         case MessageReceived():
+            # For ever: the same message sent again a year later still counts once.
             execution.open_waits.known_keys[payload.message_id] = None
             _end_wait(execution, event, payload)
         case MessageTimeout():
