@@ -31,12 +31,14 @@ class Matcher(Generic[AnyStr]):
     """Finds any of many fixed texts, each at least SHORTEST long."""
 
     def __init__(self, needles: Iterable[AnyStr]) -> None:
+        # By their first SHORTEST characters, the longest first: where one secret begins another, the whole is masked.
         self._by_head: dict[AnyStr, list[AnyStr]] = {}
         self.longest = 0
         for needle in sorted(set(needles), key=len, reverse=True):
             self._by_head.setdefault(needle[:SHORTEST], []).append(needle)
             self.longest = max(self.longest, len(needle))
         self._heads: re.Pattern[AnyStr] = _one_of(sorted(self._by_head))
+        # For the end of a chunk, where fewer characters than a head have come.
         self._short: set[AnyStr] = {head[:size] for head in self._by_head for size in range(1, SHORTEST)}
 
     def open_at(self, text: AnyStr) -> int:
@@ -70,6 +72,8 @@ class Matcher(Generic[AnyStr]):
             else:
                 if ends and (stop := _cut_at(text, start, needles, ends)):
                     yield start, stop
+            # From the next character, not from the end of the match: secrets may overlap, and no part of either may
+            # show.
             head = search(text, start + 1)
 
 
@@ -211,6 +215,8 @@ class MaskedLines:
 
     def feed(self, chunk: str) -> list[str]:
         """The lines that are whole now. One without an end is cut, so that it is not kept for ever."""
+        # A secret was learned meanwhile. What is held back may be its beginning, so it goes through the new matcher
+        # too.
         if (redactor := self._mask.redactor) is not self._redactor:
             chunk = self._stream.held + chunk
             self._redactor, self._stream = redactor, redactor.stream()
@@ -265,6 +271,7 @@ def _walked(value: Any, matcher: Matcher[str]) -> Any:
         case bool() | None:
             return value
         case int() | float():
+            # A PIN or an account number may come back as a number.
             return MASK if matcher.matches(str(value), ()) else value
         case _:
             return value

@@ -40,6 +40,7 @@ def _html_escaped(text: str, *, quote: bool) -> str:
 def forms_of(secret: str) -> set[str]:
     """Every form of `secret` that is masked, itself included; none is shorter than SHORTEST."""
     body = secret.encode("utf-8", "surrogatepass")
+    # Masking goes by value, so each way of writing the value has to be known beforehand.
     forms = {secret, body.hex(), body.hex().upper(), *_base64_forms(body)}
     forms |= {form(secret) for form in _TEXT_FORMS} | {repr(body)[2:-1], secret.upper(), secret.lower()}
     forms |= {form for encoded in _ascii_escapes(secret) for form in (encoded, encoded.replace("/", "\\/"))}
@@ -110,6 +111,7 @@ _TEXT_FORMS: tuple[Callable[[str], str], ...] = (
 
 def _base64_forms(body: bytes) -> Iterator[str]:
     """The characters of base64 that depend on nothing but `body`, wherever it begins within a group of three."""
+    # Base64 writes three bytes as four characters: a secret inside a longer text looks different by where it begins.
     for before in range(3):
         code = b64encode(b"\0" * before + body)
         first = -(-8 * before // 6)

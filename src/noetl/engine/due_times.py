@@ -30,9 +30,11 @@ Entry = tuple[float, int, DueTime, str]
 
 
 class DueTimes(msgspec.Struct, kw_only=True):
-    """`due` has the moment and number of each; the numbers keep those of one moment in the order they were set."""
+    """The moments of one execution."""
 
+    # The truth: the moment and number of each. The numbers keep those of one moment in the order they were set.
     due: dict[tuple[DueTime, str], tuple[float, int]] = {}
+    # May hold entries that are cancelled or set anew; its top always stands, so that `nearest` is one look.
     heap: list[Entry] = []
     count: int = 0
 
@@ -51,6 +53,7 @@ class DueTimes(msgspec.Struct, kw_only=True):
             self._clean()
 
     def _clean(self) -> None:
+        # At most half of the heap is outdated, so cleaning costs a constant per change, spread over many.
         if len(self.heap) > 2 * len(self.due) + _SLACK:
             self.heap = [entry for entry in self.heap if self._stands(entry)]
             heapify(self.heap)

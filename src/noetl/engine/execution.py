@@ -229,8 +229,10 @@ class Execution(msgspec.Struct, kw_only=True):
     written_by: dict[str, str] = {}  # the event that last wrote a key of `ctx` (SCOPE-07)
     tokens: dict[str, Token] = {}
     runs: dict[str, StepRun] = {}
+    # Against `max_step_runs`; never less than the runs there were, since runs leave `runs` when they are over.
     step_run_count: int = 0
     runs_by_step: dict[str, int] = {}
+    # The engine's own to-do list. It is part of the state, so that a restart goes on with the same thing.
     agenda: dict[str, Due] = {}  # what is due, by token or step run, in the order it came due
     order_states: OrderStates = msgspec.field(default_factory=OrderStates)
     outputs: Outputs = msgspec.field(default_factory=Outputs)

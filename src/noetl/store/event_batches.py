@@ -72,6 +72,8 @@ def _commit_values(commit: Commit) -> tuple[Any, ...]:
             for e in events
         ],
     )
+    # 0 stands for "named by its position", which most events are: a digit instead of fifty characters
+    # (docs/decisions/0018).
     ids = _encode([0 if e.event_id == positional(execution_id, e.seq) else e.event_id for e in events])
     # Only an author's own event has a type that its class does not tell; the property would cost a call for each.
     types = _encode([e.event_type if type(e.payload) is Emitted else e.payload.event_type for e in events])
@@ -143,6 +145,7 @@ def _row_values(execution_id: str, rows: Sequence[Sequence[Any]]) -> tuple[Any, 
     ]
     ids, types = _encode([row[1] for row in rows]), _encode([row[2] for row in rows])
     parts = (ids, types, envelopes, b"[%b]" % b",".join(payloads))
+    # A batch with one damaged event keeps the mark: packing must not make it look sound.
     checksum = _DAMAGED if None in bodies else _checksum(*parts)
     return (execution_id, rows[0][0], rows[-1][0], *_texts_of(parts), checksum)
 
@@ -179,6 +182,7 @@ def batch_events(
             raise ValueError("it is not what was written")
         ids, types = _ids.decode(parts[0]), _texts.decode(parts[1])
         envelopes, payloads = _unpacked_envelopes(execution_id, parts[2]), _payloads.decode(parts[3])
+        # Payloads stay raw until here: of a batch in which one event is asked for, one is decoded.
         wanted = _wanted_places(types, envelopes, max(after + 1 - first_seq, 0), only)
         return [
             _event(execution_id, first_seq + at, ids[at], types[at], envelopes[at], payloads[at], trace_id)
@@ -248,6 +252,7 @@ def picked(batches: Iterable[list[Event]], only: SingleRow | None) -> list[Event
     parts: list[list[Event]] = []
     number = 0
     for batch in batches:
+        # Batches are read lazily: with a limit, the database is not asked for the next one.
         parts.append(batch)
         number += len(batch)
         if limit is not None and number >= limit:

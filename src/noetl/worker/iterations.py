@@ -89,6 +89,8 @@ class RangeRun:
             place.journal.add(IterationStarted(index=index, path=path, worker_id=place.worker_id))
         else:
             position, interrupted = resumed.position, resumed.interrupted
+            # What the earlier lease wrote in this iteration is not in the order's `ctx`: it is the iteration's own
+            # until it ends.
             ctx = written(ctx, resumed.writes)
         names = {its.iterator: item, "index": index, "parent": self._parent}
         bare = {**self._bare, its.iterator: item}
@@ -106,6 +108,7 @@ class RangeRun:
         except IterationStopped:
             return
         assert not isinstance(end, CaseWaiting), "an iteration does not wait for events"
+        # Sequential iterations: the next one of this range sees what this one wrote.
         if its.hands_on:
             self._around = msgspec.structs.replace(self._around, ctx=run.around.ctx, vars=run.around.vars)
         self._note_ended(index, path, end, self._added(run) if its.extend else [])
