@@ -27,6 +27,7 @@ from noetl.server.views.diagnostics import DiagnosticView
 from noetl.server.views.states import whole_events
 from noetl.store.catalog import CatalogRow
 
+# Proxies lose patience after that; who wants to wait longer asks again.
 MAX_WAIT_S = 60.0
 _ROUTE = "POST /api/executions"
 
@@ -86,6 +87,8 @@ async def start(
         return await _answer(services, row, execution_id, asked.wait), False
     keys, name = IdempotencyKeys(services.store.key_values, services.clock), named(subject, _ROUTE, key)
     row = await requested_version(services, asked)
+    # Reserved with the id of the execution before it is begun: whoever repeats the request after a crash begins the
+    # same one, or finds it.
     kept, repeated = await keys.reserve(
         name, digest(asked if source is None else (asked, source)), f"{uuid7(services.clock.now())} {row.version}"
     )
@@ -98,6 +101,7 @@ async def start(
             async with services.listeners.usage.starting(execution_id, subject):
                 await _begin_once(services, row, execution_id, asked.payload, source, consent, caller)
         except (RefusedError, ProblemDetails):
+            # Nothing was begun: the client may mend its request and use the key again.
             await keys.release(name)
             raise
     answer = await _answer(services, row, execution_id, asked.wait)
@@ -117,6 +121,8 @@ async def _begin_once(
     """Begin it, unless whoever sent the same request at the same moment has."""
     try:
         await begin(services, row, execution_id, payload, source, consent, caller)
+    # The loser of two equal requests gets a conflict, and a lost answer looks like a failure. If the execution is
+    # there, either is a success.
     except BackendError:
         if await services.store.execution(execution_id) is None:
             raise
@@ -156,6 +162,7 @@ async def begin(
     trace_id = caller.trace_id if caller is not None else execution_id.replace("-", "")
     if services.listeners.tracing is not None and caller is not None:
         await services.listeners.tracing.asked_by(execution_id, caller, services.clock.now())
+    # Counted around the commit: what `_check_load` bounds is how many wait for the store.
     services.starting += 1
     try:
         await services.control.executions.start(
@@ -170,6 +177,7 @@ async def net_of(services: Services, row: CatalogRow) -> Net:
     net: Net | None = services.nets.get(row.net_hash)
     if net is None:
         net = from_json(await services.store.net(row.net_hash))
+        # Cleared as a whole: it only saves decoding, and a net in use is decoded again at the next start.
         if len(services.nets) >= 500:
             services.nets.clear()
         services.nets[row.net_hash] = net
@@ -194,6 +202,7 @@ def _check_load(services: Services) -> None:
     settings = services.settings
     if services.starting >= settings.max_starts_at_once:
         raise too_busy("too many executions are being started at once", random.randint(1, 3))  # noqa: S311
+    # Only while others are starting: one is always let through, or nothing would show that the store is quick again.
     if services.starting and services.listeners.meters.commit_s > settings.slow_commit_s:
         raise too_busy("the store is slow at the moment", random.randint(2, 6))  # noqa: S311
 

@@ -94,10 +94,13 @@ async def turn(request: Request) -> Response:
     """What is reported is durable when this is answered. With nothing to report and no order to give, it is answered
     after `wait_s` at most."""
     services = services_of(request)
+    # Before anything is awaited: the worker counts its leases from this moment, whatever happens to the answer on its
+    # way.
     came_at = services.clock.now()
     check_protocol(request)
     wait_s, asked = _patience(request), await _turn(request, services)
     await services.roster.note_contact(asked.worker_id)
+    # Once without waiting, in any case: orders may be ready, and what the worker missed is looked up here.
     answer = await _take_turn(services, asked)
     if not answer.orders and not asked.reports and asked.capacity and wait_s:
         answer = await _waited(request, services, asked, min(wait_s, services.settings.long_poll_s))
@@ -116,6 +119,7 @@ async def _waited(request: Request, services: Services, asked: Turn, wait_s: flo
     now = asyncio.get_running_loop().time
     answer, until = TurnAnswer(), now() + wait_s
     while not answer.orders and not services.stopping and (left := until - now()) > 0:
+        # In pieces of `poll_s`: a wake-up from another server may be lost, so the store is asked now and then.
         wakeups = services.dispatch.wait(asked.pools, timeout=min(left, services.settings.poll_s))
         if given := await services.control.for_workers.polls.wait(asked, is_gone, wakeups):
             return TurnAnswer(orders=given)
@@ -155,6 +159,7 @@ async def check_turn(request: Request, services: Services, asked: Turn) -> None:
         raise ProblemDetails(403, "a report speaks for another worker than the turn it came with", kind="identity")
     check_pools(request, asked.pools)
     for execution_id in {report.execution_id for report in asked.reports}:
+        # What is in memory exists; for all others one look at the store, before a batch is spent on them.
         if not services.control.executions.drives(execution_id):
             await _check_execution(request, execution_id)
 
@@ -234,6 +239,7 @@ async def call(request: Request) -> Response:
     if not done:
         return Json(PlaybookCallResult(execution_id=child_id_of(asked.task_run_id), status="running"))
     if waiting.cancelled():
+        # Passing, not refused: the worker asks another server, and finds the same child there.
         raise BackendError("the server is about to stop")
     return Json(waiting.result())
 
