@@ -24,6 +24,8 @@ def expand_sugar(playbook: Playbook, compilation: Compilation) -> Playbook:
 def _expanded(pipeline: Pipeline) -> tuple[TaskSyntax | Sugar, ...]:
     if all(isinstance(item, TaskSyntax) for item in pipeline.items):
         return pipeline.items
+    # By the name of a construct, its first generated task: filled while expanding, and used for all jumps afterwards,
+    # since a jump may stand before its target.
     begins: dict[str, str] = {}
     flat = tuple(_flat(pipeline.items, begins))
     return tuple(_redirected(task, begins) for task in flat)
@@ -41,6 +43,7 @@ def _flat(items: tuple[TaskSyntax | Sugar, ...], begins: dict[str, str]) -> Iter
 
 def _choose(sugar: Sugar, parts: ControlFlowParts, begins: dict[str, str]) -> Iterator[TaskSyntax]:
     ways = [parts.jump(parts.branch(index), branch.when) for index, branch in enumerate(sugar.branches)]
+    # Without an else, a token that matches no branch goes past all of them.
     if all(branch.when is not None for branch in sugar.branches):
         ways.append(parts.jump(parts.merge))
     yield parts.noop(parts.check, *ways)
@@ -69,6 +72,7 @@ def _while(sugar: Sugar, parts: ControlFlowParts, begins: dict[str, str]) -> Ite
 
 def _until(sugar: Sugar, parts: ControlFlowParts, begins: dict[str, str]) -> Iterator[TaskSyntax]:
     branch = sugar.branches[0]
+    # Where each further round begins: at the body, or at the count before it.
     again = parts.branch(0)
     if sugar.max_rounds is not None:
         again = parts.count
@@ -125,6 +129,7 @@ class ControlFlowParts:
 
     @property
     def start(self) -> str:
+        # Two underscores: names of authors may hold them too, but then `check_task_names` reports the clash.
         return f"{self._name}__start"
 
     @property

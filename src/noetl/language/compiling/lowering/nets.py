@@ -19,6 +19,8 @@ from noetl.net.task import Directive
 
 def lower_playbook(playbook: Playbook, kinds: Kinds, debug: DebugMap) -> Net | None:
     """The net of a playbook, and its debug map filled; None without a step to begin with."""
+    # A playbook with other errors still becomes a net: later checks find more mistakes in it. Without a beginning there
+    # is none.
     entry = entry_step(playbook)
     if entry is None:
         return None
@@ -28,6 +30,7 @@ def lower_playbook(playbook: Playbook, kinds: Kinds, debug: DebugMap) -> Net | N
         name=playbook.name,
         path=playbook.catalog_path,
         version=playbook.version,
+        # As written, with labels and retention: servers read them from the net, long after the text is gone.
         metadata={"name": playbook.name, "path": playbook.catalog_path, **table(playbook.metadata)},
         entry=entry,
         workload=table(playbook.workload),
@@ -60,6 +63,7 @@ def _transitions(lowering: Lowering) -> tuple[Transition, ...]:
     to_end = _first_arc_to_end(playbook)
     if playbook.dialect is Dialect.V2_CASE and END not in named and to_end is not None:
         lowering.trace(step_address(END), to_end.target, "implicit end")
+        # A step that nobody wrote: v2-case lets arcs lead to `end`, and tokens need a place to end at.
         transitions.append(Transition(name=END))
     return tuple(transitions)
 

@@ -50,6 +50,7 @@ class Layers:
         """The spec a task runs under."""
         spec = overlay(dict(kind.defaults) if kind else {}, self._policy_defaults(task.kind))
         spec = overlay(spec, self._outer)
+        # Options written beside `kind` count less than the same ones under the task's own `spec`.
         spec = overlay(spec, {key: data(node) for key, node in task.knobs.items()})
         return overlay(spec, _remaining_options(task.spec, frozenset({"policy"})))
 

@@ -82,6 +82,7 @@ def lower_join(lowering: Lowering, step: StepSyntax) -> Join | None:
     lowering.trace(part_address(step.name, "join"), node)
     count = number(inner(node, "count"))
     mode = word(inner(node, "mode"), "") if isinstance(node, Mapping) else str(data(node))
+    # `{count: 2}` needs no mode, and one that is written beside it is refused by the reader.
     if count is not None:
         mode = "count"
     if mode not in list(JoinMode):

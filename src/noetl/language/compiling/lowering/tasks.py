@@ -29,6 +29,7 @@ class TaskLowering:
     def __init__(self, lowering: Lowering, step: StepSyntax) -> None:
         self._lowering, self._step = lowering, step
         playbook = lowering.playbook
+        # Once for the step: executor, step and loop are the same for all its tasks.
         self._layers = Layers(playbook.executor, step, playbook.dialect.rules)
 
     def pipeline(self, items: tuple[TaskSyntax | Sugar, ...], part: str = "") -> tuple[NetTask, ...]:
@@ -42,6 +43,7 @@ class TaskLowering:
         self._lowering.trace_task(address, task)
         kind = self._lowering.kinds.get(task.kind)
         known = {each.name: each for each in kind.inputs} if kind else {}
+        # Apart from the inputs, so that nothing at run time can take code for a template.
         verbatim = {key for key in task.inputs if key in known and known[key].verbatim}
         inputs = {key: data(node) for key, node in task.inputs.items() if key not in verbatim}
         # A noop would return them as its result, which nobody asked for.
@@ -119,6 +121,8 @@ def lower_policy(
     if policy is None:
         if lowering.playbook.dialect is not Dialect.V2_EVAL:
             return None
+        # v2-eval has no implicit policy in the net: its default is written out, and the engine needs to know no
+        # dialect.
         _trace_defaults(lowering, task, address, 0, len(_DEFAULT_PAIR))
         return Policy(rules=_DEFAULT_PAIR)
     for index, rule in enumerate(policy.rules):
