@@ -294,6 +294,8 @@ async def driving(
         clock=clock,
         slots=slots,
         sleep=sleep,
+        # Local result files are read while rendering; only what lies over a network has to be fetched before and
+        # settled after.
         prepare=for_workers.prepare if results.is_outside else None,
         settle=executions.values.settled if results.is_outside else None,
         mask_of=for_workers.mask,
@@ -304,12 +306,14 @@ async def driving(
             shared_as = own_worker_id() if str(db) != MEMORY else None  # others may ask for something in the same file
             beside = [group.create_task(one) for one in (worker.serve(), *background_jobs.own(shared_as=shared_as))]
             yield Driver(executions, library, tools, clock, background_jobs)
+            # The block ended well: the worker and the jobs beside it serve for ever, and have to be told.
             for task in beside:
                 task.cancel()
     # The task group wraps whatever ended it. Callers of `noetl.run` want the one error that matters.
     except BaseExceptionGroup as several:
         raise _first(several) from None
     finally:
+        # In this order: transfers first, then the stores they write to.
         executions.values.close()
         results.close()
         await store.close()

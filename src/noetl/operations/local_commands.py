@@ -59,6 +59,8 @@ class LocalCommands:
                 continue
             # Whoever is there has other things to do.
             told = request_result(await self._executions().submit(execution_id, command))
+            # Answered also where it was decided here: a driver that comes late finds it settled, and does not do it
+            # again.
             await self._store.requests.answer(request_id, answer(told), at=self._clock.now())
             found.append(told)
         return found

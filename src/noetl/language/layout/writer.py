@@ -82,6 +82,8 @@ class _Page:
             case Verbatim():
                 self._verbatim(anchored, entry, entry.value, column)
             case Block() if entry.key is None and not entry.anchor:
+                # An item that is a mapping begins on the line of its dash: it is written below, and its first line
+                # pulled up.
                 begin = len(self._lines)
                 self.block(entry.value, column + 2)
                 self._lines[begin] = _commented(head + " " + self._lines[begin][column + 2 :], entry.trailing)
@@ -94,6 +96,7 @@ class _Page:
         least = column if leaf.is_flow else column + 2
         lines = [(head + " " if head else "") + _end_trimmed(first)]
         for line in more:
+            # Continuation lines keep their indentation relative to the entry, but never less than YAML needs.
             indent = len(line) - len(line.lstrip()) + column - leaf.column
             lines.append((" " * max(indent, least) + _end_trimmed(line.lstrip())).rstrip("\n") if line.strip() else "")
         lines[-1] = _commented(lines[-1], trailing)
