@@ -10,45 +10,42 @@ SHARED_METRICS = "PROMETHEUS_MULTIPROC_DIR"
 
 
 class Quotas(msgspec.Struct, frozen=True, kw_only=True):
-    """`stored_bytes` are those of events, in a day, of executions that the subject has started. `free_bytes` must be
-    left on the disk of the store and of results, or nobody starts anything."""
+    """How much one subject may use. High on purpose: they are against accidents, and an operator lowers them."""
 
     open_executions: int = 100_000
     starts_per_minute: int = 60_000
-    stored_bytes: int = 64 * 1024 * MIB
+    stored_bytes: int = 64 * 1024 * MIB  # of events, in a day, of executions that the subject has started
     streams: int = 500
+    # Must be left on the disk of the store and of results, or nobody starts anything: a full disk stops what runs, too.
     free_bytes: int = 256 * MIB
 
 
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """`db` is a file or a URL, None the user's own file; `results` where large values are kept if not beside it;
-    `nats` a broker that wakes workers of several servers sooner. `workers`: orders worked on in this process, if any.
-    `local`: the author sits at the terminal, as with `noetl dev`, so the working folder and the environment are open.
-    `allow` turns on tool kinds that are off by default, `deny` turns kinds off, `sandbox` has code of playbooks run in
-    sandboxes only: for the worker in this process. `allow_addresses` opens private addresses and sockets to tools.
-    `hosts` are names people reach it by, besides the loopback ones. `secret_variables` and `secret_folders` are what
-    keychain entries of kind env and file may read on a server that is not local. `strict`: playbooks with warnings
-    are not registered."""
+    """What a server is told by its operator."""
 
-    db: str | None = None
-    results: str | None = None
-    nats: str | None = None
+    db: str | None = None  # a file or a URL; None: the user's own file
+    results: str | None = None  # where large values are kept, if not beside it
+    nats: str | None = None  # a broker that wakes workers of several servers sooner
     host: str = "127.0.0.1"
     port: int = 8082
-    workers: int = 0
+    workers: int = 0  # orders worked on in this process, if any
+    # The author sits at the terminal, as with `noetl dev`: the working folder and the environment are open.
     local: bool = False
+    # For the worker in this process: tool kinds that are off by default and turned on, kinds that are turned off, and
+    # whether code of playbooks runs in sandboxes only.
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     sandbox: bool = False
-    allow_addresses: tuple[str, ...] = ()
+    allow_addresses: tuple[str, ...] = ()  # private addresses and sockets that tools may reach
     proxy: str | None = None  # of requests of tools and for tokens; None: those of the environment
     no_proxy: tuple[str, ...] = ()
     data_folders: tuple[str, ...] = ()
     provider_stand_ins: tuple[str, ...] = ()
+    # What keychain entries of kind env and file may read on a server that is not local.
     secret_variables: tuple[str, ...] = ()
     secret_folders: tuple[str, ...] = ()
-    hosts: tuple[str, ...] = ()
-    strict: bool = False
+    hosts: tuple[str, ...] = ()  # names people reach it by, besides the loopback ones
+    strict: bool = False  # playbooks with warnings are not registered
     tls_cert: str | None = None
     tls_key: str | None = None
     behind_proxy: bool = False

@@ -26,8 +26,10 @@ _PATH = re.compile(rf"({_NAME})((?:{_STEP})*)")
 _NUMBER = r"(?:0|[1-9]\d{0,14})(?:\.\d{1,9})?"
 _SIMPLE = re.compile(rf"\{{\{{(?![-+])[ ]*(?:({_NAME}(?:{_STEP})*)|({_TEXT})|(-?{_NUMBER}))[ ]*\}}\}}")
 _STEPS = re.compile(_STEP)
+# As many as the full parser takes nodes, so that both refuse the same templates.
 _MAX_PARTS = 2_000
 _CONSTANTS: dict[str, Any] = {"true": True, "True": True, "false": False, "False": False, "none": None, "None": None}
+# Words that are syntax to the full parser: a "path" that begins with one is left to it.
 _KEYWORDS = frozenset({"and", "or", "not", "in", "is", "if", "else", "elif", "for", "recursive", "self"})
 
 Lookup = Callable[[str], Any]

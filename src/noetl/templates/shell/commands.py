@@ -87,6 +87,8 @@ def _vector(authored: list[Any], scope: ScopeLike, now: float | None) -> list[st
             continue
         value = parse(item).evaluate(scope, now)
         for word in map(_word, value if isinstance(value, list) else [value]):
+            # Not the first word, which is the program, and not after a `--` of the author's own, where nothing is an
+            # option.
             if words and guarded and isinstance(parts[0], Template):
                 _refuse_option(word)
             words.append(word)
@@ -107,6 +109,8 @@ class _Filling:
             else:
                 self._walk.take(part)
                 self._written.append(part)
+        # Values stand only here, in quotes made by shlex, before the author's text: that text is the same whatever the
+        # values are.
         set_first = "".join(f"{_VARIABLE}{n}={shlex.quote(value)}; " for n, value in enumerate(self._values, 1))
         return set_first + "".join(self._written)
 
@@ -133,8 +137,10 @@ class _Filling:
         """The variable as it must be written here to stay one argument."""
         match self._walk.place:
             case ShellPosition.SINGLE:
+                # Out of the single quotes, where a variable would be text, and into them again behind it.
                 return f"'\"{variable}\"'"
             case ShellPosition.DOUBLE:
+                # Closed and opened again on both sides, so that neighbours in the author's quotes cannot join the name.
                 return f'""{variable}""'
             case ShellPosition.HERE:
                 return variable

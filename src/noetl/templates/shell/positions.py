@@ -48,7 +48,9 @@ class ShellScanner:
 
     def __init__(self) -> None:
         self._inside: list[ShellPosition | str] = []  # what is open, innermost last; "(" for $(…) and subshells
+        # One for each level of `(…)`, `$(…)` and backquotes: a command inside another has words of its own.
         self._commands = [_Command()]
+        # Here-documents whose text begins on the next line, in the order they were announced.
         self._waiting: list[_Here] = []
         self._line = ""
 
@@ -151,6 +153,7 @@ class ShellScanner:
         command = self._commands[-1]
         if command.word:
             command.dashes = command.dashes or command.word == "--"
+            # `A=1 B=2 program`: assignments come before the name of the command, which is still to come then.
             command.first = command.first and "=" in command.word and not command.redirected
             command.word, command.redirected = "", False
         if sign in "<>":
