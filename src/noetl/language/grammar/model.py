@@ -31,13 +31,12 @@ class Unknown(StrEnum):
 
 
 class RenderedAt(msgspec.Struct, frozen=True):
-    """Where the templates of a key are rendered. `what` names the place in messages, where the construct and the key
-    together do not; `names`: the keys of the mapping are rendered too (TPL-01); `into_ctx`: its values stay in ctx."""
+    """Where the templates of a key are rendered."""
 
-    site: TemplateSite
-    what: str = ""
-    names: bool = False
-    into_ctx: bool = False
+    site: TemplateSite  # it decides which names may be read there
+    what: str = ""  # the place in messages, where the construct and the key together do not name it
+    names: bool = False  # the keys of the mapping are rendered too (TPL-01)
+    into_ctx: bool = False  # its values stay in ctx
 
 
 class Key(msgspec.Struct, frozen=True):
@@ -67,15 +66,14 @@ class Key(msgspec.Struct, frozen=True):
 
 
 class Construct(msgspec.Struct, frozen=True, dict=True):
-    """A mapping of the document. `what` names it in messages; `ref` is its name among the schema's definitions, for
-    constructs that stand in several places; `rules` is what the schema says about keys together."""
+    """A mapping of the document."""
 
-    what: str
-    keys: tuple[Key, ...]
+    what: str  # its name in messages
+    keys: tuple[Key, ...]  # in the order in which people write them: that of the formatter and of hints too
     doc: str = ""
-    unknown: Unknown = Unknown.REFUSED
-    ref: str = ""
-    rules: Schema = {}
+    unknown: Unknown = Unknown.REFUSED  # what becomes of keys that are not listed
+    ref: str = ""  # its name among the schema's definitions, for constructs that stand in several places
+    rules: Schema = {}  # what the schema says about keys together, as one of two
 
     def __getitem__(self, name: str) -> Key:
         return self._by_name[name]
