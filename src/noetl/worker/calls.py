@@ -28,6 +28,7 @@ class TaskCalls:
 
     def __init__(self, place: OrderContext, task_run_id: str) -> None:
         self._place, self._task_run_id = place, task_run_id
+        # The last call, for `give_up`: it must name the same lease and task run.
         self._called: PlaybookCall | None = None
 
     async def call(

@@ -45,6 +45,7 @@ class CancelledOrders:
             async with asyncio.timeout(PATIENCE_S):
                 if (verdict or await self._verdict(order)) not in _NOBODYS:
                     return
+                # All of them, whatever becomes of one: a job that is left running costs money.
                 told = await asyncio.gather(*(end() for end in begun.values()), return_exceptions=True)
         except (NoetlError, TimeoutError) as problem:
             told = [problem]

@@ -40,6 +40,7 @@ async def with_hooks(pipeline: PipelineRun, run: TaskContext) -> TaskProcessed:
         await hooks.each("after", policy.after)
         return processed
     finally:
+        # None: the task was cancelled or its time was over. `finally` runs then, too.
         if processed is None or processed.decision.do != Directive.RETRY:
             await hooks.each("finally", policy.finally_)
 

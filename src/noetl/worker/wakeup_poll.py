@@ -18,6 +18,7 @@ class WakeupPoll:
     def __init__(self, control_plane: RemoteControlPlane, *, sleep: Sleep = asyncio.sleep) -> None:
         self._control_plane, self._sleep = control_plane, sleep
         self._waiting: deque[asyncio.Future[None]] = deque()
+        # One poll for all slots that wait: it asks for as many orders as there are idle slots.
         self._polling: asyncio.Task[None] | None = None
         self._is_closed = False
 

@@ -169,8 +169,8 @@ class Worker:
             begun = place.unwanted
             try:
                 report = await run_order(place)
-            # Another worker has the order now. What tools began elsewhere is ended here all the same: nobody else knows
-            # of it.
+            # What its tools have begun elsewhere is ended only if nobody wants the order any more: another worker may
+            # hold it now, and goes on with the same jobs (cancelled_orders.py).
             except LeaseLost as lost:
                 self._unwanted.end(order, begun, ReportResult(str(lost)))
             begun = _NOTHING_BEGUN
