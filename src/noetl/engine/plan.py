@@ -38,7 +38,7 @@ class Plan:
         self._outside: dict[str, frozenset[int]] = {}
         self._reachable: dict[str, frozenset[str]] = {}
         self._net_json: bytes | None = None
-        # Found when first asked for: it needs the whole net as text, and most nets have no template of this form.
+        # Found when first asked for: it needs the whole net as text.
         self._keeping: frozenset[str] | None = None
         # What others find out about the net once and ask for at every step, under keys of their own.
         self.memo: dict[tuple[str, ...], Any] = {}

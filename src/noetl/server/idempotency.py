@@ -20,7 +20,7 @@ KIND = "idempotency"
 HEADER = "idempotency-key"
 REPLAYED = {"idempotent-replayed": "true"}
 LONGEST = 200
-# A client that repeats a request after more than a day has another mind.
+# A request that is repeated after more than a day counts as a new one.
 KEPT_S = 86_400.0
 _ANSWER_BYTES = 65_536  # a larger answer is made anew
 

@@ -20,7 +20,7 @@ def allowed_path(written: str, folders: Sequence[str], *, kind: str) -> str:
     path = written.removeprefix("file:").removeprefix("//")
     if not folders:
         raise ToolError(kind, f'"{written}" cannot be opened: {NO_FOLDER}')
-    # The system would cut the path there, and open another file than the one that was checked.
+    # A native library would cut the path there, and open another file than the one that was checked.
     if "\x00" in path:
         raise ToolError(kind, "a path cannot hold a NUL character")
     roots = [os.path.realpath(folder) for folder in folders]

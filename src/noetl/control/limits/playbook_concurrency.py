@@ -103,7 +103,7 @@ class PlaybookConcurrency:
             name, fresh = place_of(limited, start, self._clock.now())
         except TemplateError as problem:
             return msgspec.structs.replace(start, refused=Error(kind=problem.kind, message=problem.message))
-        # Before the group is written: its end may be committed as soon as it begins.
+        # Before it begins: `stored` must know it by then, to hear of its end.
         self._limited.add(start.execution_id, name)
         for _ in range(_TRIES):
             thing, group = await self._group(name, fresh)

@@ -155,7 +155,7 @@ class ExecutionSecrets:
         return root
 
     async def _parent(self, execution_id: str) -> str | None:
-        # Not of one that is just beginning: until its first commit `origin` is empty.
+        # Not of one that is just beginning: what memory says of its parent is not stored yet.
         if execution_id in self._executions and self._executions[execution_id].committed:
             return self._executions[execution_id].execution.origin.parent_execution_id
         row = await self._store.execution(execution_id)

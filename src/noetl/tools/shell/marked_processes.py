@@ -16,7 +16,7 @@ from noetl.tools.python.child.processes import kill
 
 MARK = "NOETL_RUN"
 _ROUNDS = 20  # who is killed may have started another meanwhile
-# Between execve and the new program's environment there are microseconds; one more look is enough.
+# A program that is just starting shows no environment for some microseconds; it is looked at again after this.
 _MOMENT_S = 0.01
 
 

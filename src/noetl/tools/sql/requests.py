@@ -25,7 +25,7 @@ class Insertion(msgspec.Struct, frozen=True):
 
     table: str  # as SQL
     name: str  # as written
-    # Rows with the same columns together, since a statement has one list of columns. Their order is kept.
+    # Rows with the same columns together, since a statement has one list of columns.
     groups: tuple[tuple[dict[str, Any], ...], ...]
     # Columns that tell which rows are there already, which are then updated.
     key: tuple[str, ...] = ()
