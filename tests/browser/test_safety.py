@@ -125,3 +125,62 @@ def test_the_token_stays_nowhere_that_a_script_can_read(visitor: Visitor, here: 
     page = visitor()
     kept = page.evaluate("JSON.stringify([localStorage, sessionStorage, document.cookie, location.href])")
     assert here.token not in kept
+
+
+HOSTILE = """<h1>Report</h1>
+<script>parent.postMessage("a script ran", "*")</script>
+<img src=x onerror="parent.postMessage('an image ran a script', '*')">
+<script>
+  const tell = (what, read) => { try { parent.postMessage(what + ": " + read(), "*"); } catch (_) {} };
+  tell("cookie", () => parent.document.cookie);
+  tell("storage", () => parent.localStorage.getItem("secret"));
+  try { top.location = "/nonsense?from=script"; } catch (_) {}
+  fetch("/api/session?from=frame");
+</script>
+<img src="/api/session?from=image"><link rel=stylesheet href="/api/session?from=style">
+<iframe src="/api/session?from=inner"></iframe><object data="/api/session?from=object"></object>
+<style>body { background: url("/api/session?from=background") }</style>
+<meta http-equiv="refresh" content="0; url=/api/session?from=refresh">
+<form action="/api/session?from=form" target=_top><button id=send>send</button></form>
+<a id=leave href="/nonsense?from=link" target=_top>leave</a>
+"""
+REPORT = """apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: hostile_report, path: tests/hostile_report }
+workload: { page: "" }
+workflow:
+  - step: start
+    tool: { kind: python, args: { page: "{{ workload.page }}" }, code: "result = {'page': page}" }
+"""
+
+
+@pytest.mark.req("SRV-09")
+def test_a_shown_html_result_reaches_neither_the_page_nor_the_network(browser: Browser, here: Site) -> None:
+    here.register(REPORT)
+    execution_id = here.start("tests/hostile_report", page=HOSTILE)
+    assert here.ended(execution_id) == "completed"
+    context = browser.new_context()
+    page = context.new_page()
+    asked: list[str] = []
+    page.add_init_script(
+        "window.heard = []; addEventListener('message', (one) => window.heard.push(String(one.data)));"
+        "if (window === top) localStorage.setItem('secret', 'of the page');"
+    )
+    page.goto(f"{here.url}/executions/{execution_id}?tab=data#token={here.token}")
+    part = page.get_by_role("region", name="Result", exact=True)
+    part.get_by_label("Show as").wait_for()
+    address = page.url
+    context.on("request", lambda one: asked.append(one.url))
+
+    part.get_by_label("Show as").select_option("page")
+    frame = part.frame_locator("iframe")
+    frame.get_by_role("heading", name="Report").wait_for()
+    frame.locator("#send").click()
+    frame.locator("#leave").click()
+    page.wait_for_timeout(500)  # what would have been asked for or said has been by then
+
+    assert [one for one in asked if "from=" in one] == []
+    assert page.evaluate("window.heard") == []
+    assert page.url == address
+    assert page.evaluate("document.querySelectorAll('main iframe')[0].contentDocument") is None
+    context.close()

@@ -229,3 +229,24 @@ async def test_a_large_result_is_read_back_whole() -> None:
 
         assert told["result"] == big
         assert max(len(msgspec.json.encode(one["payload"])) for one in events) < 65_536
+
+
+async def test_a_large_result_is_read_in_pages_and_as_a_file() -> None:
+    rows = [{"id": n, "name": f"order {n}"} for n in range(5_000)]
+    async with talking(tools={"python": Scripted(work={"rows": rows}, last={"rows": rows})}) as talk:
+        execution_id = await talk.ran(TWO)
+        url = f"/api/executions/{execution_id}/result/part"
+        root = await talk.get(url)
+        page = await talk.get(url, params={"pointer": "/rows", "offset": 4_998, "limit": 10})
+        state = await talk.get(f"/api/executions/{execution_id}/state")
+        checksum = state["results"]["start"]["ref"]["checksum"]
+        stored = await talk.get(f"/api/results/{checksum}/part", params={"pointer": "/rows", "limit": 1})
+        file = await talk.client.get(f"/api/executions/{execution_id}/result/file")
+
+        assert not root["is_whole"]
+        assert [one["value"] for one in page["entries"]] == rows[4_998:]
+        assert (stored["count"], stored["entries"][0]["value"]) == (5_000, rows[0])
+        assert file.json() == {"rows": rows}
+        assert "attachment" in file.headers["content-disposition"]
+        await talk.get(url, 422, params={"pointer": "/nothing"})
+        await talk.get(f"/api/results/{'0' * 64}/part", 404)

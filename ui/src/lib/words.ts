@@ -82,6 +82,14 @@ export function count(value: number): string {
   return COUNT.format(value);
 }
 
+/** "12 kB", "3.4 MB". */
+export function bytes(value: number): string {
+  const units = ["B", "kB", "MB", "GB", "TB"];
+  let at = 0;
+  for (; value >= 1000 && at < units.length - 1; at++) value /= 1000;
+  return `${at && value < 10 ? value.toFixed(1) : Math.round(value)} ${units[at]}`;
+}
+
 /** "7 of 1,000 failed". */
 export function failedOf(failed: number, total: number, what = ""): string {
   return `${count(failed)} of ${count(total)}${what ? ` ${what}` : ""} failed`;

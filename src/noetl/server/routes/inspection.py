@@ -25,10 +25,12 @@ from noetl.operations.api_shapes import (
 )
 from noetl.operations.executions import Explanation, explanation_of, live_side_runs, live_tokens
 from noetl.operations.log_levels import NONE, LineLevels
-from noetl.operations.results import execution_ending, log_line, recorded_ctx, step_ending
+from noetl.operations.results import RecordedEnding, execution_ending, log_line, recorded_ctx, step_ending
+from noetl.operations.value_pages import ValuePage
 from noetl.server.execution_control import execution_of
 from noetl.server.guarded_router import GuardedRouter, Json, shows
 from noetl.server.routes.language import GRAPH_MEDIA, GraphFormat, drawing_response
+from noetl.server.routes.results import Limit, Offset, Pointer, answered_page
 from noetl.server.services import Services, services_of
 from noetl.server.static_files import ranged
 from noetl.server.views.events import Names, shown_event
@@ -114,11 +116,40 @@ async def tokens(request: Request, execution_id: str) -> Response:
 @router.get("/api/executions/{execution_id}/result", **shows(ResultView, summary="Its result"))
 async def result(request: Request, execution_id: str, step: Step = None) -> Response:
     """What it gave, or what one of its steps gave. 409 while there is none. Large ones can be read by Range."""
+    body = msgspec.json.encode((await _ending(request, execution_id, step)).view(execution_id, step))
+    return ranged(request, body, tag=hashlib.sha256(body).hexdigest())
+
+
+async def _ending(request: Request, execution_id: str, step: str | None) -> RecordedEnding:
     services, row = services_of(request), await execution_of(request, execution_id)
     place = services.store, services.control.executions.values, row
-    ending = await (execution_ending(*place) if step is None else step_ending(*place, step))
-    body = msgspec.json.encode(ending.view(execution_id, step))
-    return ranged(request, body, tag=hashlib.sha256(body).hexdigest())
+    return await (execution_ending(*place) if step is None else step_ending(*place, step))
+
+
+@router.get("/api/executions/{execution_id}/result/part", **shows(ValuePage, summary="A part of its result"))
+async def result_part(
+    request: Request,
+    execution_id: str,
+    step: Step = None,
+    pointer: Pointer = "",
+    offset: Offset = 0,
+    limit: Limit = 100,
+) -> Response:
+    """What a JSON pointer leads to: whole where it is small, else a page of its entries. An execution that failed has
+    its error there."""
+    ending = await _ending(request, execution_id, step)
+    value = ending.error.readable() if ending.error is not None else ending.result
+    return await answered_page(lambda: value, pointer, offset, limit)
+
+
+@router.get("/api/executions/{execution_id}/result/file", **shows(summary="Its result as a file"))
+async def result_file(request: Request, execution_id: str, step: Step = None) -> Response:
+    """The value alone, as JSON."""
+    ending = await _ending(request, execution_id, step)
+    body = msgspec.json.encode(ending.error.readable() if ending.error is not None else ending.result)
+    answer = ranged(request, body, tag=hashlib.sha256(body).hexdigest())
+    answer.headers["content-disposition"] = f'attachment; filename="{execution_id}.json"'
+    return answer
 
 
 @router.get("/api/executions/{execution_id}/ctx", **shows(dict[str, Any], summary="Its variables"))

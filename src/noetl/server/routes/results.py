@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import msgspec
@@ -13,6 +14,7 @@ from fastapi import Query, Request, Response
 from noetl.base.clock import rfc3339
 from noetl.base.errors import RefusedError, ToolError
 from noetl.events.references import Reference
+from noetl.operations.value_pages import MOST_ENTRIES, ValuePage, value_page
 from noetl.server.bodies import JSON, body_of, read, require
 from noetl.server.guarded_router import GuardedRouter, Json, shows
 from noetl.server.problem_details import ProblemDetails, unknown
@@ -28,18 +30,44 @@ _CHECKSUM = re.compile(r"[0-9a-f]{64}")
 @router.get("/api/results/{checksum}", **shows(media="application/octet-stream", summary="A stored value"))
 async def stored(request: Request, checksum: str) -> Response:
     """The JSON value as it was stored, whole or by Range."""
-    if not _CHECKSUM.fullmatch(checksum):
-        raise unknown("result", checksum)
-    try:
-        body = await services_of(request).results.fetch(checksum)
-    except ToolError as problem:
-        if problem.kind == "result.missing":
-            raise unknown("result", checksum) from None
-        raise  # it will be no better when it is asked for again, so it is no error of 500 and above
+    body = await _stored_body(request, checksum)
     answer = ranged(request, body, tag=checksum)
     answer.headers["cache-control"] = "private, max-age=31536000, immutable"  # its name is its content
     answer.headers["content-disposition"] = f'attachment; filename="{checksum[:16]}.json"'
     return answer
+
+
+async def _stored_body(request: Request, checksum: str) -> bytes:
+    if not _CHECKSUM.fullmatch(checksum):
+        raise unknown("result", checksum)
+    try:
+        return await services_of(request).results.fetch(checksum)
+    except ToolError as problem:
+        if problem.kind == "result.missing":
+            raise unknown("result", checksum) from None
+        raise  # it will be no better when it is asked for again, so it is no error of 500 and above
+
+
+Pointer = Annotated[str, Query(max_length=2000, description="A JSON pointer; empty for all of it.")]
+Offset = Annotated[int, Query(ge=0, le=1 << 53)]
+Limit = Annotated[int, Query(ge=1, le=MOST_ENTRIES)]
+
+
+@router.get("/api/results/{checksum}/part", **shows(ValuePage, summary="A part of a stored value"))
+async def part(
+    request: Request, checksum: str, pointer: Pointer = "", offset: Offset = 0, limit: Limit = 100
+) -> Response:
+    """What a JSON pointer leads to: whole where it is small, else a page of its entries."""
+    body = await _stored_body(request, checksum)
+    return await answered_page(lambda: msgspec.json.decode(body), pointer, offset, limit)
+
+
+async def answered_page(load: Callable[[], Any], pointer: str, offset: int, limit: int) -> Response:
+    """A page of what `load` gives. In a thread: a large value takes its time, and others are served meanwhile."""
+    try:
+        return Json(await asyncio.to_thread(lambda: value_page(load(), pointer, offset=offset, limit=limit)))
+    except RefusedError as problem:
+        raise ProblemDetails(422, str(problem), kind="pointer") from None
 
 
 @router.put("/api/results/{checksum}", **shows(Reference, summary="Store a value"))

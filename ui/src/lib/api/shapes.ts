@@ -2,7 +2,7 @@
 
 import type { components } from "./types";
 
-type Shape = components["schemas"];
+export type Shape = components["schemas"];
 
 export type ExecutionRow = Shape["ExecutionView"];
 export type ExecutionDetail = Shape["ExecutionDetail"];

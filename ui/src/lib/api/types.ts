@@ -719,6 +719,47 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/executions/{execution_id}/result/file": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Its result as a file
+         * @description The value alone, as JSON.
+         */
+        get: operations["result_file_api_executions__execution_id__result_file_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/executions/{execution_id}/result/part": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * A part of its result
+         * @description What a JSON pointer leads to: whole where it is small, else a page of its entries. An execution that failed has
+         *     its error there.
+         */
+        get: operations["result_part_api_executions__execution_id__result_part_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/executions/{execution_id}/resume": {
         parameters: {
             query?: never;
@@ -1436,6 +1477,26 @@ export interface paths {
          *     nothing. Secrets that the execution has read are masked; the answer names what was stored.
          */
         put: operations["store_api_results__checksum__put"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/results/{checksum}/part": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * A part of a stored value
+         * @description What a JSON pointer leads to: whole where it is small, else a page of its entries.
+         */
+        get: operations["part_api_results__checksum__part_get"];
+        put?: never;
         post?: never;
         delete?: never;
         options?: never;
@@ -5081,6 +5142,46 @@ export interface components {
             verdicts: components["schemas"]["ReportResult"][];
         };
         /**
+         * ValueEntry
+         * @description One entry of a list or an object, and where it is. `value` is there where `is_whole`, else `preview`: its first
+         *         characters.
+         */
+        ValueEntry: {
+            count: number;
+            is_whole: boolean;
+            key: string;
+            kind: string;
+            pointer: string;
+            /** @default  */
+            preview: string;
+            size_bytes: number;
+            /** @default null */
+            value: unknown;
+        };
+        /**
+         * ValuePage
+         * @description A part of a value: `value` where `is_whole`; else `entries` of a list or an object from `offset` on, or `text`, a
+         *         part of a long text. `count` is of all entries or characters. `columns` are the keys of what is shown of a list of
+         *         rows.
+         */
+        ValuePage: {
+            /** @default [] */
+            columns: string[];
+            count: number;
+            /** @default [] */
+            entries: components["schemas"]["ValueEntry"][];
+            is_whole: boolean;
+            kind: string;
+            /** @default 0 */
+            offset: number;
+            pointer: string;
+            size_bytes: number;
+            /** @default  */
+            text: string;
+            /** @default null */
+            value: unknown;
+        };
+        /**
          * VersionDetail
          * @description `dialect` is what it is written in (DIA-07).
          */
@@ -6564,6 +6665,74 @@ export interface operations {
             };
         };
     };
+    result_file_api_executions__execution_id__result_file_get: {
+        parameters: {
+            query?: {
+                step?: string | null;
+            };
+            header?: never;
+            path: {
+                execution_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    result_part_api_executions__execution_id__result_part_get: {
+        parameters: {
+            query?: {
+                step?: string | null;
+                /** @description A JSON pointer; empty for all of it. */
+                pointer?: string;
+                offset?: number;
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                execution_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ValuePage"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
     resume_api_executions__execution_id__resume_post: {
         parameters: {
             query?: never;
@@ -7918,6 +8087,42 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Reference"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    part_api_results__checksum__part_get: {
+        parameters: {
+            query?: {
+                /** @description A JSON pointer; empty for all of it. */
+                pointer?: string;
+                offset?: number;
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                checksum: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ValuePage"];
                 };
             };
             /** @description Anything that went wrong. */
