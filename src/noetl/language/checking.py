@@ -23,16 +23,15 @@ if TYPE_CHECKING:  # imported with the first proof: a run that asks for none sho
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of checking one text. `net` is None when the text is refused: for its errors, and with `strict` for
-    its warnings."""
+    """The result of checking one text."""
 
     source: Source
-    dialect: Dialect | None
+    dialect: Dialect | None  # None: the text is no YAML mapping, or of no one dialect
     playbook: Playbook | None
-    net: Net | None
-    debug: DebugMap
-    diagnostics: tuple[Diagnostic, ...]
-    certificate: Certificate | None
+    net: Net | None  # None when the text is refused: for its errors, and with `strict` for its warnings
+    debug: DebugMap  # from addresses of the net to places in the text
+    diagnostics: tuple[Diagnostic, ...]  # in the order of the text
+    certificate: Certificate | None  # None: nothing was proved, since it was not asked for or has errors
     strict: bool = False
 
     @property

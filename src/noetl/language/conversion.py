@@ -36,14 +36,13 @@ class ConversionOutcome(StrEnum):
 
 
 class Conversion(msgspec.Struct, frozen=True, kw_only=True):
-    """`before` is the text as it was written. `after` is the new text, checked; None where there is none. `notes` tell
-    what changed in more than its spelling; `blocked` are the places that need a person: what v10 cannot say, and what
-    would do something else than before."""
+    """A text and its form in v10."""
 
     outcome: ConversionOutcome
-    before: Checked
-    after: Checked | None = None
-    notes: tuple[Note, ...] = ()
+    before: Checked  # as it was written
+    after: Checked | None = None  # the new text, checked; None where there is none
+    notes: tuple[Note, ...] = ()  # what changed in more than its spelling
+    # Places that need a person: what v10 cannot say, and what would do something else than before.
     blocked: tuple[Note, ...] = ()
 
     @property

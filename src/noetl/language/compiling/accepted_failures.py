@@ -41,6 +41,7 @@ _STEP_ENDED: Facts = {("event", ("name",)): frozenset({"step.exit"})}
 def check_accepted_failures(playbook: Playbook, compilation: Compilation) -> Playbook:
     """W_ERROR_ACCEPTED for arcs and case rules."""
     for step in playbook.steps:
+        # The author has said what a failure of this step means: nothing is left to be advised.
         if not _can_fail(step) or inner(step.spec, "policy", "failure") is not None or step.on_error is not None:
             continue
         for arc in _arcs(step):

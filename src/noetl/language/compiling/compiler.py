@@ -45,6 +45,8 @@ def check_sql_text(playbook: Playbook, compilation: Compilation) -> Playbook:
     return check_sql_text(playbook, compilation)
 
 
+# The order matters: tasks must have names before sugar is expanded into jumps between them, references to the workbook
+# must be resolved before kinds and inputs are checked, and templates are looked at last, in what will run.
 PASSES: tuple[Pass, ...] = (
     check_step_names,
     # rewriting: to canonical task lists

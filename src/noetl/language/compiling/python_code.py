@@ -22,6 +22,7 @@ from noetl.language.reading.playbook import Playbook
 
 KIND = "python"
 MOST_CHARACTERS = 200_000  # of one playbook; what is longer than that is not looked at, since parsing takes time
+# Only what begins with a name is taken for a template: `{{1, 2}}` is a set in a set, and plain Python.
 _EXPRESSION = re.compile(r"\{\{-?\s*([A-Za-z_]\w*)\b[^{}]*\}\}")
 _DATA = frozenset({"workload", "ctx", "args", "iter", "vars", "keychain", "event", "outcome", "execution_id", "_prev"})
 _NO_TEMPLATE = "code is no template: give values to the task as args, which the code has as variables"
@@ -36,6 +37,7 @@ def check_python_code(playbook: Playbook, compilation: Compilation) -> Playbook:
     for code in written:
         if not (isinstance(code, Scalar) and isinstance(code.value, str)):
             continue
+        # A budget for all code together: parsing megabytes of it would hold up an editor that checks while one types.
         left -= len(code.value)
         if left >= 0 and (problem := problem_of(code.value)) is not None:
             message = f"this Python code does not parse: {problem.msg}"

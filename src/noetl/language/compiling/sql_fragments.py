@@ -18,6 +18,7 @@ from noetl.language.reading.playbook import Playbook, TaskSyntax
 from noetl.net.tasks import ENDS, SQL_KEYS
 from noetl.net.tasks import KIND as TRANSFER
 
+# The author has said that it is SQL of their own: no warning.
 _MARKED = re.compile(r"\|\s*sql\s*-?\}\}\s*\Z")
 _JOINED = re.compile(
     r"\bIN\s*\(\s*'?(\{\{(?:(?!\}\}|\|\s*sql\b).)*\|\s*join\b(?:(?!\}\}|\|\s*sql\b).)*\}\})'?\s*\)", re.I | re.S

@@ -15,16 +15,15 @@ from noetl.templates.authored import Authored
 
 
 class StepEdge(msgspec.Struct, frozen=True):
-    """One way from step to step. `guards` decide whether it is taken, `admission` whether its token is let in there;
-    `reason`: why it cannot be taken round after round, whatever they say."""
+    """One way from step to step."""
 
     source: str
     target: str
-    address: str
-    guards: tuple[Authored, ...] = ()
-    admission: tuple[Authored, ...] = ()
+    address: str  # in the debug map
+    guards: tuple[Authored, ...] = ()  # they decide whether it is taken: its own, and those of arcs before it
+    admission: tuple[Authored, ...] = ()  # whether its token is let in there
     args: Authored | None = None
-    reason: str | None = None
+    reason: str | None = None  # why it cannot be taken round after round, whatever the guards say
 
 
 def edges(net: Net, inside: set[str] | None = None) -> list[StepEdge]:

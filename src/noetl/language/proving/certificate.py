@@ -57,14 +57,14 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Certificate(msgspec.Struct, frozen=True, kw_only=True):
-    """`reasons` names why each cycle ends; `findings` are in document order."""
+    """What was proved of one net. Stored as JSON beside it."""
 
     verdict: Verdict
-    hash: str
-    findings: tuple[Diagnostic, ...] = ()
-    witnesses: tuple[Witness, ...] = ()
+    hash: str  # of the net that it is about: a certificate of another version proves nothing
+    findings: tuple[Diagnostic, ...] = ()  # in document order
+    witnesses: tuple[Witness, ...] = ()  # of those findings that a firing sequence shows
     marks: tuple[CertificateMark, ...] = ()
-    reasons: tuple[CycleReason, ...] = ()
+    reasons: tuple[CycleReason, ...] = ()  # why each cycle ends
     statistics: Statistics
 
 

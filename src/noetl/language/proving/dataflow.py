@@ -166,13 +166,13 @@ AFTER = 1_000_000  # when the run has ended
 
 
 class ReadSite(msgspec.Struct, frozen=True):
-    """`position`: of the task that reads, or BEFORE, or AFTER. `own_args`: `args` is the task's, not the token's."""
+    """One place of a step where templates read."""
 
     step: str
     address: str
-    position: int
+    position: int  # of the task that reads in its pipeline, or BEFORE it, or AFTER it
     reads: tuple[GuardReference, ...]
-    own_args: bool = False
+    own_args: bool = False  # `args` is the task's, not the token's
 
 
 def sites(step: Transition) -> Iterator[ReadSite]:

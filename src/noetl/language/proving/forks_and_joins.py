@@ -16,16 +16,13 @@ from noetl.net.routing import Join, JoinMode
 
 
 class Meeting(msgspec.Struct, frozen=True):
-    """The joins that run once for the group, and what is wrong; `stuck`: some wait for each other for ever. `maybe`:
-    joins that run unless another one withdrew their tokens first.
+    """What comes of the joins of a group. A join that fails unfilled ends its tokens as failed (O-01); the failure
+    itself is not followed further."""
 
-    A join that fails unfilled ends its tokens as failed (O-01); the failure itself is not followed further.
-    """
-
-    fired: tuple[int, ...]
+    fired: tuple[int, ...]  # joins that run, once for the group
     faults: tuple[Fault, ...] = ()
-    stuck: bool = False
-    maybe: tuple[int, ...] = ()
+    stuck: bool = False  # some wait for each other for ever
+    maybe: tuple[int, ...] = ()  # joins that run unless another one withdrew their tokens first
 
 
 def needed(join: Join) -> int:

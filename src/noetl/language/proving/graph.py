@@ -15,27 +15,24 @@ from noetl.net.routing import Join
 
 
 class StepEnding(msgspec.Struct, frozen=True):
-    """One arc as tokens see it. Several `targets`: a computed target, of which one will be taken (C-27)."""
+    """One arc as tokens see it. Steps are numbers here: the order of the text, and cheap to compare."""
 
     address: str
     index: int
-    targets: tuple[int, ...]
+    targets: tuple[int, ...]  # several: a computed target, of which one will be taken (C-27)
     tokens: int = 1
-    cancels: tuple[int, ...] = ()
+    cancels: tuple[int, ...] = ()  # steps whose tokens it withdraws
 
 
 class Firing(msgspec.Struct, frozen=True):
-    """One way a run can end: all of `fixed` fire, and any of `optional`.
-
-    Nothing in both: the token ends. `stops`: the whole execution ends. `may_end`: when `fixed` is empty, all of
-    `optional` may stay silent and the token ends. An unrouted failure is no firing (ROUTE-08): it is never unsound.
-    """
+    """One way a run can end. Nothing in `fixed` and `optional`: the token ends. An unrouted failure is no firing
+    (ROUTE-08): it is never unsound."""
 
     event: str
-    fixed: tuple[StepEnding, ...] = ()
-    optional: tuple[StepEnding, ...] = ()
-    stops: bool = False
-    may_end: bool = False
+    fixed: tuple[StepEnding, ...] = ()  # all of these fire
+    optional: tuple[StepEnding, ...] = ()  # any of these may: their guards read data
+    stops: bool = False  # the whole execution ends
+    may_end: bool = False  # when `fixed` is empty: all of `optional` may stay silent, and the token ends
 
     @property
     def ends(self) -> bool:

@@ -12,7 +12,7 @@ from noetl.language.proving.components import cycles, path, walked
 from noetl.language.proving.forks_and_joins import caps, group_outcomes, settle_joins
 from noetl.language.proving.graph import Firing, Graph
 from noetl.language.proving.outcomes import Normal, Outcome
-from noetl.language.proving.token_outcomes import Fates
+from noetl.language.proving.token_outcomes import TokenOutcomes
 from noetl.language.proving.witness import Move
 
 
@@ -22,7 +22,7 @@ class Growth(msgspec.Struct, frozen=True):
     moves: tuple[Move, ...]
 
 
-def growing(graph: Graph, fates: Fates | None) -> list[Growth]:
+def growing(graph: Graph, solved: TokenOutcomes | None) -> list[Growth]:
     """The forks of `graph` that make tokens without end, each with the cycle that does it."""
     reached = sorted(graph.reachable(graph.entry))
     edges = {index: list(graph[index].successors) for index in reached}
@@ -34,7 +34,7 @@ def growing(graph: Graph, fates: Fates | None) -> list[Growth]:
         level = _Level(graph, set(part), forks)
         for fork in forks:
             around = level.return_to(fork)
-            if around is None and fates is not None and _sends_several(graph, fates, fork):
+            if around is None and solved is not None and _sends_several(graph, solved, fork):
                 around = level.return_after_joining(fork)
             if around is not None:
                 found.append(Growth(fork, tuple(around), _witness(graph, edges, around)))
@@ -110,13 +110,13 @@ def _single_targets(firing: Firing) -> list[int]:
     return [target for way in firing.alone for target in way.targets]
 
 
-def _sends_several(graph: Graph, fates: Fates, fork: int) -> bool:
+def _sends_several(graph: Graph, solved: TokenOutcomes, fork: int) -> bool:
     """Whether one group of `fork` can send two joined tokens on."""
 
     def enter(target: int) -> list[Outcome]:
         if graph[target].join is not None:
             return [Normal(((target, 1),))]
-        return list(fates.outcomes(target, True))
+        return list(solved.outcomes(target, True))
 
     limits = caps(graph)
     for firing in graph[fork].firings:

@@ -19,6 +19,7 @@ from noetl.templates.logic import And, Compare, Const, Not, Opaque, Or, Shape
 from noetl.templates.logic import truth as truth_of
 
 UNDEFINED: Any = object()
+# A value that no guard compares with: it stands for all that are not named.
 _OTHER = "\0some other value"
 _TRIED = 2_000  # combinations of values tried before giving up
 _EVENT_NAME = ("event", ("name",))

@@ -1,7 +1,7 @@
 """Outcomes: what one token, with all its descendants, can come to inside its fork group.
 
 An outcome is small on purpose: which joins of the group were reached (counted as far as the join cares), and one
-step at which a token ended by itself. Two fates of equal outcome need no second look; that is the whole reduction.
+step at which a token ended by itself. Two tokens of equal outcome need no second look; that is the whole reduction.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ NOBODY = -1
 
 
 class Normal(msgspec.Struct, frozen=True):
-    """All descendants arrived at joins or ended. `ended`: a step where one ended unasked (not denied, not dropped).
-    `withdrawn`: one was taken away by a join with `rest: cancel`, of its own group or of one around it, or with the
-    whole execution."""
+    """All descendants arrived at joins or ended."""
 
+    # Joins of the group with how many tokens came, counted only as far as the join cares: that keeps outcomes few.
     arrived: tuple[tuple[int, int], ...] = ()
+    # A step where one ended unasked (not denied, not dropped).
     ended: int = NOBODY
+    # One was taken away by a join with `rest: cancel`, of its own group or of one around it, or with the whole
+    # execution.
     withdrawn: bool = False
 
 
@@ -107,13 +109,12 @@ class MovedDerivation(msgspec.Struct, frozen=True):
 
 
 class Forked(msgspec.Struct, frozen=True):
-    """The run's end opened a group. `group` is how its tokens ended together; None when a member's fault or stop
-    already tells all. `joined` are the joins that fired and what their runs came to."""
+    """The run's end opened a group."""
 
     firing: Firing
     members: tuple[Member, ...]
-    group: Normal | None = None
-    joined: tuple[tuple[int, Outcome], ...] = ()
+    group: Normal | None = None  # how its tokens ended together; None when a member's fault or stop tells all
+    joined: tuple[tuple[int, Outcome], ...] = ()  # the joins that fired, and what their runs came to
 
 
 Derivation = EndedDerivation | RefusedDerivation | MovedDerivation | Forked

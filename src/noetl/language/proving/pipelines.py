@@ -21,14 +21,13 @@ _SUCCESS = Authored("{{ outcome.status == 'success' }}")
 
 
 class Hop(msgspec.Struct, frozen=True):
-    """From one task to another, or past the last one: out of the pipeline. `own` is the guard of the rule that says
-    so, `before` those it came after."""
+    """From one task to another, or past the last one: out of the pipeline."""
 
     source: int
     target: int
     address: str
-    own: Authored | None = None
-    before: tuple[Authored, ...] = ()
+    own: Authored | None = None  # the guard of the rule that says so
+    before: tuple[Authored, ...] = ()  # those of the rules before it, which did not match then
 
 
 def pipeline_findings(net: Net) -> tuple[list[PlacedFinding], list[CycleReason]]:

@@ -1,4 +1,4 @@
-"""A derivation of `fates` as a witness. It follows the tokens that matter for one fault."""
+"""A derivation of `token_outcomes` as a witness. It follows the tokens that matter for one fault."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from noetl.language.proving.outcomes import (
     Outcome,
     RefusedDerivation,
 )
-from noetl.language.proving.token_outcomes import Fates, Node
+from noetl.language.proving.token_outcomes import Node, TokenOutcomes
 from noetl.language.proving.witness import Marking, Move, sent
 
 
-def play(fates: Fates, fault: Fault) -> tuple[Move, ...]:
+def play(solved: TokenOutcomes, fault: Fault) -> tuple[Move, ...]:
     """The moves from the start to `fault`."""
-    player = _Player(fates)
-    player.follow(fates.root, fault)
+    player = _Player(solved)
+    player.follow(solved.root, fault)
     return tuple(player.marking.moves)
 
 
 class _Player:
-    def __init__(self, fates: Fates) -> None:
-        self._fates = fates
-        self._graph = fates.graph
-        self.marking = Marking(fates.graph)
+    def __init__(self, solved: TokenOutcomes) -> None:
+        self._solved = solved
+        self._graph = solved.graph
+        self.marking = Marking(solved.graph)
 
     def follow(self, node: Node, outcome: Outcome) -> None:
         """Move the token of `node` until it has come to `outcome`; long chains need no recursion."""
         at: tuple[Node, Outcome] | None = (node, outcome)
         while at is not None:
             (step, grouped), outcome = at
-            derivation = self._fates.outcomes(step, grouped).get(outcome)
+            derivation = self._solved.outcomes(step, grouped).get(outcome)
             at = self._take(step, grouped, outcome, derivation) if derivation is not None else None
 
     def _take(self, step: int, grouped: bool, outcome: Outcome, derivation: Derivation) -> tuple[Node, Outcome] | None:

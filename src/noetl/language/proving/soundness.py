@@ -1,7 +1,7 @@
 """Soundness: deadlock, unfilled joins, tokens left behind, growth, traps; and how it was decided.
 
-Linear checks first, then `fates` (groups settled level by level), then, only where the order of tokens matters,
-the search of all markings; and an honest "not decided" when the budget ends first.
+Linear checks first, then `token_outcomes` (groups settled level by level), then, only where the order of tokens
+matters, the search of all markings; and an honest "not decided" when the budget ends first.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from noetl.language.proving.outcomes import Fault
 from noetl.language.proving.search import StateSearch
 from noetl.language.proving.simulation import play
 from noetl.language.proving.source_positions import PlacedFinding
-from noetl.language.proving.token_outcomes import Fates, OutOfBudget
+from noetl.language.proving.token_outcomes import OutOfBudget, TokenOutcomes
 from noetl.language.proving.witness import Move, listed
 from noetl.net.debug import part_address, step_address
 
@@ -23,46 +23,48 @@ _PRICE = 200  # combinations of outcomes that take as long as one marking of the
 
 
 class Soundness(msgspec.Struct, frozen=True, kw_only=True):
-    """`undecided` says why nothing more could be told; `work` and `states` are what it took."""
+    """What is known of the soundness of a net."""
 
     unreachable: tuple[int, ...] = ()
     traps: tuple[Trap, ...] = ()
     growth: tuple[Growth, ...] = ()
-    faults: dict[Fault, tuple[Move, ...]] = {}
-    undecided: str = ""
-    work: int = 0
-    states: int = 0
+    faults: dict[Fault, tuple[Move, ...]] = {}  # each with the moves that lead to it
+    undecided: str = ""  # why nothing more could be told; empty: everything was
+    work: int = 0  # combinations that the equations took
+    states: int = 0  # markings that the search visited; 0: it was not needed
 
 
 def judge(graph: Graph, budget: int) -> Soundness:
     """Everything that is known about the soundness of `graph`."""
-    fates, undecided = _solved(graph, budget)
-    found, states = (_faults(fates), 0) if fates is not None else ({}, 0)
+    solved, undecided = _solved(graph, budget)
+    found, states = (_faults(solved), 0) if solved is not None else ({}, 0)
     if undecided or _may_block(graph) or _is_doubtful(graph, found):
         found, states, undecided = _searched(graph, budget)
+    # A token may go anywhere, so faults that were found may be impossible, and others may be missing: nothing is
+    # claimed.
     if graph.guessed:
         found, undecided = {}, "some targets are computed at run time"
     return Soundness(
         unreachable=tuple(unreachable(graph)),
-        traps=_traps(graph, fates, bool(found)),
-        growth=() if graph.guessed else tuple(growing(graph, fates)),
+        traps=_traps(graph, solved, bool(found)),
+        growth=() if graph.guessed else tuple(growing(graph, solved)),
         faults=found,
         undecided=undecided,
-        work=fates.spent if fates else budget,
+        work=solved.spent if solved else budget,
         states=states,
     )
 
 
-def _solved(graph: Graph, budget: int) -> tuple[Fates | None, str]:
+def _solved(graph: Graph, budget: int) -> tuple[TokenOutcomes | None, str]:
     try:
-        return Fates(graph, budget), ""
+        return TokenOutcomes(graph, budget), ""
     except OutOfBudget:
         return None, _spent(budget)
 
 
-def _faults(fates: Fates) -> dict[Fault, tuple[Move, ...]]:
-    outcomes = fates.outcomes(*fates.root)
-    return {outcome: play(fates, outcome) for outcome in outcomes if isinstance(outcome, Fault)}
+def _faults(solved: TokenOutcomes) -> dict[Fault, tuple[Move, ...]]:
+    outcomes = solved.outcomes(*solved.root)
+    return {outcome: play(solved, outcome) for outcome in outcomes if isinstance(outcome, Fault)}
 
 
 def _searched(graph: Graph, budget: int) -> tuple[dict[Fault, tuple[Move, ...]], int, str]:
@@ -75,15 +77,15 @@ def _spent(budget: int) -> str:
 
 
 def _is_doubtful(graph: Graph, found: dict[Fault, tuple[Move, ...]]) -> bool:
-    """Whether tokens withdraw one another, so that `fates` may have found what cannot happen: any fault where arcs have
-    cancel lists, a deadlock where a join with `rest: cancel` may yet dissolve it."""
+    """Whether tokens withdraw one another, so that `token_outcomes` may have found what cannot happen: any fault
+    where arcs have cancel lists, a deadlock where a join with `rest: cancel` may yet dissolve it."""
     dissolving = any(step.join is not None and step.join.rest == "cancel" for step in graph.steps)
     return bool(found) and (bool(graph.cancelled) or (dissolving and any(f.kind == "W_DEADLOCK" for f in found)))
 
 
 def _may_block(graph: Graph) -> bool:
-    """Whether a join with `rest: block` may hold back the very tokens it waits for, which `fates` does not see: with
-    two such joins, or when a group and one forked inside it can both come to the same one."""
+    """Whether a join with `rest: block` may hold back the very tokens it waits for, which `token_outcomes` does not
+    see: with two such joins, or when a group and one forked inside it can both come to the same one."""
     blocking = [s.index for s in graph.steps if s.join is not None and s.join.rest == "block"]
     if len(blocking) != 1:
         return bool(blocking)
@@ -93,10 +95,10 @@ def _may_block(graph: Graph) -> bool:
     return any(other in after[fork] for fork in forks for other in forks)
 
 
-def _traps(graph: Graph, fates: Fates | None, faulty: bool) -> tuple[Trap, ...]:
+def _traps(graph: Graph, solved: TokenOutcomes | None, faulty: bool) -> tuple[Trap, ...]:
     """Closed components; or the entry itself, when every round of some cycle needs a branch that goes on for ever."""
     found = traps(graph)
-    if found or fates is None or faulty or fates.can_end:
+    if found or solved is None or faulty or solved.can_end:
         return tuple(found)
     return (Trap(graph.entry, (graph.entry,), ()),)
 

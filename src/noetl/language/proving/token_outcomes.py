@@ -39,7 +39,7 @@ class OutOfBudget(Exception):  # noqa: N818 - control flow inside analysis, neve
     """The work allowed was not enough."""
 
 
-class Fates:
+class TokenOutcomes:
     """The solved table. `table[step, grouped]` maps outcomes of a token running there to how they came about."""
 
     def __init__(self, graph: Graph, budget: int) -> None:
@@ -50,7 +50,9 @@ class Fates:
         self._caps = caps(graph)
         self._withdrawn = graph.cancelled
         self._sweeping = any(step.sweeps for step in graph.steps)
+        # Who has read a node's outcomes, and has to be evaluated again when they grow.
         self._readers: dict[Node, dict[Node, None]] = {}
+        # Nodes that the evaluation under way has asked for and that were never solved.
         self._missing: list[Node] = []
         self._dirty: dict[Node, None] = {}  # in the order they became so, each once
         self.root: Node = (graph.entry, False)

@@ -52,10 +52,10 @@ def _read(text: str) -> tuple[GuardReference, ...]:
 
 
 class ReadKeys(msgspec.Struct, frozen=True):
-    """Top-level keys that are written; `unknown` when some are computed, so that any key may be."""
+    """Top-level keys that are written."""
 
     names: frozenset[str] = frozenset()
-    unknown: bool = False
+    unknown: bool = False  # some are computed, so that any key may be
 
     def __or__(self, other: ReadKeys) -> ReadKeys:
         return ReadKeys(self.names | other.names, self.unknown or other.unknown)

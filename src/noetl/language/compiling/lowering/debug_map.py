@@ -14,11 +14,12 @@ from noetl.net.task import Directive
 
 
 class Lowering(msgspec.Struct, frozen=True):
-    """`on_unmatched` and `unguarded_always` are the executor's defaults for policies and routers."""
+    """What every part of lowering is given."""
 
     playbook: Playbook
     kinds: Kinds
-    debug: DebugMap
+    debug: DebugMap  # filled on the way; it is no part of the net, so that layout never changes a net's hash
+    # The executor's defaults for policies and routers, written into each of them: a net has no defaults to look up.
     on_unmatched: Directive = Directive.CONTINUE
     unguarded_always: bool = False
 
