@@ -15,5 +15,6 @@ export default defineConfig({
     assetsInlineLimit: 0,
   },
   server: { proxy: { "/api": process.env.NOETL_SERVER ?? "http://127.0.0.1:8082" } },
-  test: { environment: "happy-dom", include: ["src/**/*.test.ts"] },
+  // A document for each file took most of the time of all tests: those that need one say so in their first line.
+  test: { environment: "node", include: ["src/**/*.test.ts"] },
 });
