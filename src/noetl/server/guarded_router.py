@@ -6,6 +6,7 @@ them.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -88,6 +89,10 @@ def _problem() -> dict[str, Any]:
 def _schema(kind: Any) -> dict[str, Any]:
     """A reference where `kind` is a Struct, else its schema; Structs inside it are remembered too."""
     (schema,), components = msgspec.json.schema_components([kind], ref_template=_REF)
+    for one in components.values():
+        # Python 3.13 takes the indentation out of docstrings, earlier versions keep it: the description is one for all.
+        if "description" in one:
+            one["description"] = inspect.cleandoc(one["description"])
     _shown.update(components)
     return schema
 

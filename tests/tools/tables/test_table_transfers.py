@@ -8,6 +8,7 @@ import json
 import sqlite3
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -175,7 +176,7 @@ class Breaking:
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("at", range(1, 6))
 async def test_a_transfer_into_sql_goes_on_where_it_broke(here: Transfers, at: int, after: bool) -> None:
-    with sqlite3.connect(here.folder / "shop.db") as database:
+    with closing(sqlite3.connect(here.folder / "shop.db")) as database, database:
         database.execute("CREATE TABLE t (id, name, price)")
     target = {"kind": "sql", "url": "sqlite:///shop.db", "table": "t"}
     breaking = Breaking(here.tools.tool("sql"), at, after=after)
@@ -189,7 +190,7 @@ async def test_a_transfer_into_sql_goes_on_where_it_broke(here: Transfers, at: i
 
     assert broken.error is not None
     assert whole["rows"] == 25
-    with sqlite3.connect(here.folder / "shop.db") as database:
+    with closing(sqlite3.connect(here.folder / "shop.db")) as database, database:
         assert database.execute("SELECT count(*), count(DISTINCT id) FROM t").fetchone() == (25, 25)
 
 

@@ -2422,7 +2422,7 @@ export interface components {
         /**
          * Announcing
          * @description `name` is what people call the worker, `instance` what tells it from others of that name. The same two, under the
-         *         same token, are the same worker.
+         *     same token, are the same worker.
          */
         Announcing: {
             /** @default 1 */
@@ -2451,8 +2451,8 @@ export interface components {
          * Ask
          * @description A worker asks for one secret, under the lease of an order (KEY-07).
          *
-         *         `name` is a keychain entry or a stored credential; with `kind` it is looked up by that resolver instead (TOOL-09).
-         *         `renew`: what is kept of it is to be dropped first (KEY-04).
+         *     `name` is a keychain entry or a stored credential; with `kind` it is looked up by that resolver instead (TOOL-09).
+         *     `renew`: what is kept of it is to be dropped first (KEY-04).
          */
         Ask: {
             execution_id: string;
@@ -2470,7 +2470,7 @@ export interface components {
         /**
          * AuditChainCheck
          * @description What walking the chain found. `broken_at` is the first row that is not what was written, None when all are;
-         *         `holds`: the hash that was looked for is in it.
+         *     `holds`: the hash that was looked for is in it.
          */
         AuditChainCheck: {
             /** @default null */
@@ -2614,10 +2614,10 @@ export interface components {
          * CaseCalls
          * @description A sequence of calls under retry policies (V2C-16).
          *
-         *         `rule` is the case rule whose policies repeat the call, None for the step's own. `errors` and `successes` count the
-         *         calls of each policy; `streak` and `responses` are the errors in a row and the responses so far. `over` is what
-         *         `next_call` laid over the inputs. `policy` is the one that asked for the call under way. `sinks` is the next policy
-         *         whose sink may run.
+         *     `rule` is the case rule whose policies repeat the call, None for the step's own. `errors` and `successes` count the
+         *     calls of each policy; `streak` and `responses` are the errors in a row and the responses so far. `over` is what
+         *     `next_call` laid over the inputs. `policy` is the one that asked for the call under way. `sinks` is the next policy
+         *     whose sink may run.
          */
         CaseCalls: {
             /** @default 0 */
@@ -2646,7 +2646,7 @@ export interface components {
         /**
          * CaseDecision
          * @description What evaluating the case decided: where the step run stands now. `notes` are events of their own and are not
-         *         recorded a second time with the task they follow from. `keeps_page`: the response is one of those collected.
+         *     recorded a second time with the task they follow from. `keeps_page`: the response is one of those collected.
          */
         CaseDecision: {
             /** @default false */
@@ -2658,7 +2658,7 @@ export interface components {
         /**
          * CaseEvaluated
          * @description One pass over the rules, on one event: each rule's value, or why it has none ("fired", "not_evaluated"), and
-         *         which ones run. `otherwise`: no rule had matched, so `else` runs.
+         *     which ones run. `otherwise`: no rule had matched, so `else` runs.
          */
         CaseEvaluated: {
             /** @default [] */
@@ -2681,10 +2681,10 @@ export interface components {
         /**
          * CasePosition
          * @description `at` is the address of the task to run next. `matching` are the rules that `event` still has to run, the first of
-         *         them at its action number `action`; `repeated` tells that it has had its retry. `queue` holds events of tools in
-         *         `then` lists, delivered after the pass. `error` is one that nothing has handled yet; `result_of` names the task
-         *         whose result is the step's, unless a wait has `given` it one. `listens`: events of others are kept for it from here
-         *         on; `unheard`: none can come any more; `arms`: it has come to its wait blocks.
+         *     them at its action number `action`; `repeated` tells that it has had its retry. `queue` holds events of tools in
+         *     `then` lists, delivered after the pass. `error` is one that nothing has handled yet; `result_of` names the task
+         *     whose result is the step's, unless a wait has `given` it one. `listens`: events of others are kept for it from here
+         *     on; `unheard`: none can come any more; `arms`: it has come to its wait blocks.
          */
         CasePosition: {
             /** @default 0 */
@@ -2818,7 +2818,7 @@ export interface components {
         /**
          * DeadLetterView
          * @description An item that no execution could be started for. `is_cut`: its value was too large to be kept. `retry`: it will be
-         *         tried again.
+         *     tried again.
          */
         DeadLetterView: {
             at: string;
@@ -2836,9 +2836,9 @@ export interface components {
          * Decided
          * @description What the policy said after one task run (POL-14).
          *
-         *         `rule` is an index, "default" without a policy, "unmatched" where no rule matched. `next` is the task that runs
-         *         next, None when the pipeline ends; `error` is why it ends as failed. `set_vars`, `set_shared` and `set_prev` are
-         *         of v2-eval; the last may set null, so unset is told apart. `case` is where a v2-case step run stands now.
+         *     `rule` is an index, "default" without a policy, "unmatched" where no rule matched. `next` is the task that runs
+         *     next, None when the pipeline ends; `error` is why it ends as failed. `set_vars`, `set_shared` and `set_prev` are
+         *     of v2-eval; the last may set null, so unset is told apart. `case` is where a v2-case step run stands now.
          */
         Decided: {
             /** @default null */
@@ -2876,7 +2876,7 @@ export interface components {
         /**
          * DeliveryResult
          * @description A message that was accepted. `delivered_to` is the execution that has it, None while it is kept; `known`: it had
-         *         been sent before, and this sending changed nothing.
+         *     been sent before, and this sending changed nothing.
          */
         DeliveryResult: {
             /** @default null */
@@ -2888,7 +2888,7 @@ export interface components {
         /**
          * DiagnosticView
          * @description `path` is the place in the document, lines and columns count from one. `fix` is the hint as a change of the text,
-         *         where it is one.
+         *     where it is one.
          */
         DiagnosticView: {
             code: string;
@@ -2940,8 +2940,8 @@ export interface components {
         /**
          * ExecutionDetail
          * @description One execution. `catalog_id` and `version` are what it is pinned to (SRV-10); `children` are those it started.
-         *         `rerun_of` and `from_step`: it began at that step, with what the other one had there. `dialect` is what its
-         *         playbook is written in (DIA-07). `failed_step` is the step that failed last, of an execution that failed.
+         *     `rerun_of` and `from_step`: it began at that step, with what the other one had there. `dialect` is what its
+         *     playbook is written in (DIA-07). `failed_step` is the step that failed last, of an execution that failed.
          */
         ExecutionDetail: {
             catalog_id: string | null;
@@ -3019,7 +3019,7 @@ export interface components {
         /**
          * Filter
          * @description `path` may hold `*`. `since` and `until` bound the time of creation (RFC 3339). `text` is looked for in id, path
-         *         and name, ASCII letters of either case. `labels` are those of the playbook's metadata.
+         *     and name, ASCII letters of either case. `labels` are those of the playbook's metadata.
          */
         Filter: {
             /** @default {} */
@@ -3147,7 +3147,7 @@ export interface components {
         /**
          * IterationDone
          * @description Of an outer iteration there is no result: it ends with the loop inside it (LOOP-07). `extend` are elements that
-         *         the iteration adds to the collection, where the loop lets it (beyond.md §1).
+         *     the iteration adds to the collection, where the loop lets it (beyond.md §1).
          */
         IterationDone: {
             /** @default [] */
@@ -3229,10 +3229,10 @@ export interface components {
          * Iterations
          * @description A range of iterations to be run, `slots` at a time: `first` to `last`, or `indices` where it is no plain range.
          *
-         *         `items` are their elements in that order; a collection that is stored apart is at `items_ref`, whole. `begun` are
-         *         those to take up again. `hands_on`: each sees what the ones before it wrote (SCOPE-06).
-         *         Keys of `reduced` are contributions: the iteration that writes one does not see it (LOOP-14). `extend`: what an
-         *         iteration leaves under `iter.extend` is added to the collection.
+         *     `items` are their elements in that order; a collection that is stored apart is at `items_ref`, whole. `begun` are
+         *     those to take up again. `hands_on`: each sees what the ones before it wrote (SCOPE-06).
+         *     Keys of `reduced` are contributions: the iteration that writes one does not see it (LOOP-14). `extend`: what an
+         *     iteration leaves under `iter.extend` is added to the collection.
          */
         Iterations: {
             /** @default {} */
@@ -3337,8 +3337,8 @@ export interface components {
         /**
          * LiveOutputPage
          * @description What tasks have printed while they run, as far as the process that answers has heard. `cursor` is what to give as
-         *         `after` the next time; what stands before its dot names that process, and a reader who meets several gives the last
-         *         cursor of each. `is_whole` says that nothing was left out, since it knew none of them.
+         *     `after` the next time; what stands before its dot names that process, and a reader who meets several gives the last
+         *     cursor of each. `is_whole` says that nothing was left out, since it knew none of them.
          */
         LiveOutputPage: {
             cursor: string;
@@ -3348,7 +3348,7 @@ export interface components {
         /**
          * LogLine
          * @description What one run of a task printed, and the error it ended with. `levels` has a letter for each line of `stdout`: d,
-         *         i, w, e or c for debug to critical, - where a line names no level; it is empty where none does.
+         *     i, w, e or c for debug to critical, - where a line names no level; it is empty where none does.
          */
         LogLine: {
             attempt: number;
@@ -3381,7 +3381,7 @@ export interface components {
         /**
          * LoopProjection
          * @description One level of a loop; `path` is the iteration around it. `blocks` has a digit for each iteration, 1,000 in a
-         *         block, by the number of the block: 0 not started, 1 running, 2 done, 3 failed. `failures` are the first 1,000.
+         *     block, by the number of the block: 0 not started, 1 running, 2 done, 3 failed. `failures` are the first 1,000.
          */
         LoopProjection: {
             blocks: {
@@ -3398,7 +3398,7 @@ export interface components {
         /**
          * LoopsView
          * @description The loops after event `at`: the outermost, and those inside the iteration that was asked for. With `since` only
-         *         blocks and failures that are new after that event. Of more than 200 the last are told; `loops_total` counts all.
+         *     blocks and failures that are new after that event. Of more than 200 the last are told; `loops_total` counts all.
          */
         LoopsView: {
             at: number;
@@ -3439,7 +3439,7 @@ export interface components {
         /**
          * Material
          * @description `fields` are read as `keychain.name.field` and given to tools for `auth: name`. `refresh_after`: the time from
-         *         which it should be asked for again (KEY-04).
+         *     which it should be asked for again (KEY-04).
          */
         Material: {
             fields: Record<string, unknown>;
@@ -3479,7 +3479,7 @@ export interface components {
         /**
          * Migrated
          * @description `outcome` is "migrated", "already v10" or "needs a person". `blocked` are the places that need a person;
-         *         `source` is v10 but for those.
+         *     `source` is v10 but for those.
          */
         Migrated: {
             blocked: components["schemas"]["Remark"][];
@@ -3533,8 +3533,8 @@ export interface components {
         /**
          * NewTrigger
          * @description A trigger to be made: the playbook at `path` starts for each new item that the tool `kind` finds with `inputs`.
-         *         `interval` is the time between two looks that found nothing. At most `max_running` of its executions go on at once.
-         *         `skip_existing`: what is there already starts nothing.
+         *     `interval` is the time between two looks that found nothing. At most `max_running` of its executions go on at once.
+         *     `skip_existing`: what is there already starts nothing.
          */
         NewTrigger: {
             /** @default {} */
@@ -3584,7 +3584,7 @@ export interface components {
         /**
          * NoticeView
          * @description One notice. `rule` is the rule of the installation that wanted it, or "playbook". `folded` counts repeats that it
-         *         stands for; `due_at` is its next attempt.
+         *     stands for; `due_at` is its next attempt.
          */
         NoticeView: {
             attempts: number;
@@ -3604,7 +3604,7 @@ export interface components {
         /**
          * NotificationRule
          * @description `on` are events, `notify` destinations such as {email: {to, auth}}. `path` is a pattern with `*`; `labels` must
-         *         all be among those of the playbook's metadata. `late_after` is the expected duration of the event late.
+         *     all be among those of the playbook's metadata. `late_after` is the expected duration of the event late.
          */
         NotificationRule: {
             /** @default true */
@@ -3639,11 +3639,11 @@ export interface components {
          * Order
          * @description One step run to be run. The scopes are as of the claim; `position` is where to begin (WRK-04).
          *
-         *         `interrupted`: the task there had been started under an earlier lease, and nobody knows how it ended. `expiries`
-         *         are the moments at which the step run is over, by the kind of error it then ends with (WRK-07). `iterations`: it is
-         *         a range of a loop that is to be run; each begins at `position` unless it has begun before. `traced`: what it does is
-         *         told as a trace, and requests to others say which span they come from. `lease_until` is when its lease runs out, by
-         *         the server's clock.
+         *     `interrupted`: the task there had been started under an earlier lease, and nobody knows how it ended. `expiries`
+         *     are the moments at which the step run is over, by the kind of error it then ends with (WRK-07). `iterations`: it is
+         *     a range of a loop that is to be run; each begins at `position` unless it has begun before. `traced`: what it does is
+         *     told as a trace, and requests to others say which span they come from. `lease_until` is when its lease runs out, by
+         *     the server's clock.
          */
         Order: {
             args: Record<string, unknown>;
@@ -3719,7 +3719,7 @@ export interface components {
         /**
          * Outline
          * @description What a checked text is. `verdict` is what could be proved of its net; null where it has errors. `migration` is
-         *         then what a migration to v10 would come to: "migrated", "needs a person" or "refused".
+         *     then what a migration to v10 would come to: "migrated", "needs a person" or "refused".
          */
         Outline: {
             diagnostics: components["schemas"]["DiagnosticView"][];
@@ -3789,8 +3789,8 @@ export interface components {
         /**
          * OwnEvent
          * @description An event as a step's rules see it (V2C-06). `task` is the one of the step itself whose result `response` is;
-         *         `step` and `data` are told where it is an event of somebody else (V2C-13), or of a `wait` of the step's own, which
-         *         may have `given` it a result (TMR-02, HUM-01).
+         *     `step` and `data` are told where it is an event of somebody else (V2C-13), or of a `wait` of the step's own, which
+         *     may have `given` it a result (TMR-02, HUM-01).
          */
         OwnEvent: {
             /** @default null */
@@ -3823,8 +3823,8 @@ export interface components {
         /**
          * PlaybookCall
          * @description Start a playbook as the child of one task run, whose holder asks under its lease. The child's identity follows
-         *         from the task run, so whoever asks again finds the same one. Without `wait` it is only started. `compensates`: undo
-         *         what that execution had registered, instead (design.md §8).
+         *     from the task run, so whoever asks again finds the same one. Without `wait` it is only started. `compensates`: undo
+         *     what that execution had registered, instead (design.md §8).
          */
         PlaybookCall: {
             /** @default null */
@@ -3848,7 +3848,7 @@ export interface components {
         /**
          * PlaybookCallResult
          * @description The child, and how it ended; `status` is "running" for one that was not waited for. `compensable`: it has
-         *         registered what can be undone.
+         *     registered what can be undone.
          */
         PlaybookCallResult: {
             /** @default false */
@@ -3867,7 +3867,7 @@ export interface components {
         /**
          * PlaybookLimitView
          * @description `written` is what the playbook said when it was last started, `limit` what was set instead; null: nothing. With a
-         *         `key` each has its own line, and none while nobody runs.
+         *     `key` each has its own line, and none while nobody runs.
          */
         PlaybookLimitView: {
             /** @default null */
@@ -3949,7 +3949,7 @@ export interface components {
         /**
          * PoolSetting
          * @description Null: no limit. `rate` is {limit, per}: so many orders in so many seconds. `require` are the labels of workers
-         *         that may take its orders; null leaves them as they are.
+         *     that may take its orders; null leaves them as they are.
          */
         PoolSetting: {
             /** @default null */
@@ -3964,8 +3964,8 @@ export interface components {
         /**
          * PoolView
          * @description `leased` orders are held now. `workers` are those heard of within the last minute that may take its orders;
-         *         `kinds` are the tool kinds they run, null where one of them did not say. `obstacles` say in words why orders wait
-         *         that nobody of them can take.
+         *     `kinds` are the tool kinds they run, null where one of them did not say. `obstacles` say in words why orders wait
+         *     that nobody of them can take.
          */
         PoolView: {
             capacity: number | null;
@@ -3982,8 +3982,8 @@ export interface components {
         /**
          * Position
          * @description `task` is the one to run next, None at the end. `visit` counts arrivals at tasks, over the whole pipeline, so
-         *         that visit and attempt name one task run; `runs` counts task runs against the budget (PIPE-07).
-         *         `case` and `pages`, the responses that are collected, are of v2-case.
+         *     that visit and attempt name one task run; `runs` counts task runs against the budget (PIPE-07).
+         *     `case` and `pages`, the responses that are collected, are of v2-case.
          */
         Position: {
             /** @default 1 */
@@ -4011,8 +4011,8 @@ export interface components {
         /**
          * ProblemShape
          * @description An error as a client reads it. `diagnostics` are those of a playbook, `errors` what is wrong with a request,
-         *         `error` what a tool would end with, `reference` what to look for in the server's log. `migration` says what a
-         *         migration of a refused playbook would come to, `blocked` which of its places need a person.
+         *     `error` what a tool would end with, `reference` what to look for in the server's log. `migration` says what a
+         *     migration of a refused playbook would come to, `blocked` which of its places need a person.
          */
         ProblemShape: {
             /** @default [] */
@@ -4037,7 +4037,7 @@ export interface components {
         /**
          * ProjectionView
          * @description The state after event `at`, which happened at `ts`. With `since` only steps and side runs that changed after that
-         *         event. Of more than 1,000 side runs the last are listed. `undoable` compensations are registered.
+         *     event. Of more than 1,000 side runs the last are listed. `undoable` compensations are registered.
          */
         ProjectionView: {
             at: number;
@@ -4085,7 +4085,7 @@ export interface components {
         /**
          * Registered
          * @description `created` is false when the newest version had the same content. `migrated`: what is registered is not the text
-         *         that was sent, but its v10 form. `absent_credentials` are named by its notices and not stored yet.
+         *     that was sent, but its v10 form. `absent_credentials` are named by its notices and not stored yet.
          */
         Registered: {
             /** @default [] */
@@ -4106,8 +4106,8 @@ export interface components {
         /**
          * Registering
          * @description `path`, when given, must be the one the playbook has. `strict` refuses warnings too, as the server's own setting
-         *         does; `migrate` registers the v10 form of a text in an older dialect. Without `schedule` the schedule of this path
-         *         is left as it is.
+         *     does; `migrate` registers the v10 form of a text in an older dialect. Without `schedule` the schedule of this path
+         *     is left as it is.
          */
         Registering: {
             /** @default false */
@@ -4145,7 +4145,7 @@ export interface components {
         /**
          * RenderRequest
          * @description `template` is text, or data with texts in it. With `step`, `args` are those of its latest run; with `at`, it is
-         *         rendered as of that event.
+         *     rendered as of that event.
          */
         RenderRequest: {
             /** @default null */
@@ -4163,7 +4163,7 @@ export interface components {
         /**
          * Report
          * @description What happened to one order since the last report, in order. `surplus` names what came with it and is no part of
-         *         any report; the door that reads it from outside fills it (SRV-04).
+         *     any report; the door that reads it from outside fills it (SRV-04).
          */
         Report: {
             entries: components["schemas"]["Timed"][];
@@ -4183,10 +4183,10 @@ export interface components {
         /**
          * Rerun
          * @description Without `version` the one it ran; without `payload` the one it had. `from` is a step to begin at, with variables,
-         *         results and arguments as they were when it was last entered. What people approved before it holds for the same
-         *         version and payload; with others, `approve` says that you approve it anew, and the human tasks must be for you. With
-         *         `failed_items` the loop of that step runs the items alone that were not done, and keeps the results of the others;
-         *         without `from` it is the step whose loop has failed items.
+         *     results and arguments as they were when it was last entered. What people approved before it holds for the same
+         *     version and payload; with others, `approve` says that you approve it anew, and the human tasks must be for you. With
+         *     `failed_items` the loop of that step runs the items alone that were not done, and keeps the results of the others;
+         *     without `from` it is the step whose loop has failed items.
          */
         Rerun: {
             /** @default false */
@@ -4205,7 +4205,7 @@ export interface components {
         /**
          * ResultView
          * @description What an execution, or one of its steps, gave. `result` is null for what failed or was cancelled; `step` is told
-         *         where one was asked for.
+         *     where one was asked for.
          */
         ResultView: {
             /** @default null */
@@ -4269,7 +4269,7 @@ export interface components {
         /**
          * Role
          * @description What a caller may do. Each person's role includes those before it; workers stand apart, and so does whoever has
-         *         shown no token, which no token can be made for.
+         *     shown no token, which no token can be made for.
          * @enum {unknown}
          */
         Role: "admin" | "author" | "nobody" | "operator" | "viewer" | "worker";
@@ -4354,7 +4354,7 @@ export interface components {
         /**
          * SideRunBar
          * @description `kind`: compensation | handler | async | hook; `status`: pending | scheduled | running | done | failed |
-         *         unknown | cancelled. `event` is what a handler handles, `owner` the step run it belongs to.
+         *     unknown | cancelled. `event` is what a handler handles, `owner` the step run it belongs to.
          */
         SideRunBar: {
             /** @default 1 */
@@ -4386,10 +4386,10 @@ export interface components {
         /**
          * SideRunOrder
          * @description A pipeline beside the tokens. `part` says which tasks of the step: "tasks", "compensation" or "handlers/0";
-         *         `child` that a nested execution is to be compensated instead, `job_id` that a job of the step is to be cancelled.
-         *         `names` are further ones of its templates, `result` is what they read under that name; `outer` are the iterations
-         *         around it, its own one last. `once`: what had begun is never begun again (SAGA-03). `task_run_id`: it is this task
-         *         run that goes on (TOOL-12).
+         *     `child` that a nested execution is to be compensated instead, `job_id` that a job of the step is to be cancelled.
+         *     `names` are further ones of its templates, `result` is what they read under that name; `outer` are the iterations
+         *     around it, its own one last. `once`: what had begun is never begun again (SAGA-03). `task_run_id`: it is this task
+         *     run that goes on (TOOL-12).
          */
         SideRunOrder: {
             /** @default null */
@@ -4411,8 +4411,8 @@ export interface components {
         /**
          * SideRunProjection
          * @description One side run. `number` is its place in the order they were asked for. `kind`: compensation | handler | async |
-         *         hook; `status`: pending | scheduled | running | done | failed | unknown | cancelled. `event` is what a handler
-         *         handles or the phase of a hook, `path` the iteration that is undone.
+         *     hook; `status`: pending | scheduled | running | done | failed | unknown | cancelled. `event` is what a handler
+         *     handles or the phase of a hook, `path` the iteration that is undone.
          */
         SideRunProjection: {
             error: Record<string, unknown> | null;
@@ -4430,8 +4430,8 @@ export interface components {
         /**
          * SideRunView
          * @description `kind`: compensation | handler | async; `state`: pending (others are undone first) | queued | running | retrying.
-         *         `waits_for` says it in words. `event` is what a handler handles, `owner` the step run it belongs to. The times are
-         *         when it was begun, until when its worker holds it, and when its task is run again.
+         *     `waits_for` says it in words. `event` is what a handler handles, `owner` the step run it belongs to. The times are
+         *     when it was begun, until when its worker holds it, and when its task is run again.
          */
         SideRunView: {
             /** @default 1 */
@@ -4514,7 +4514,7 @@ export interface components {
         /**
          * StartRequest
          * @description `path` with `version` (a number, or the author's label; the newest without), or `playbook_id`, the catalogue's
-         *         "path@version". `wait`: seconds to wait for its end before answering.
+         *     "path@version". `wait`: seconds to wait for its end before answering.
          */
         StartRequest: {
             /** @default null */
@@ -4531,7 +4531,7 @@ export interface components {
         /**
          * Started
          * @description `result` and `error` are told when it ended within `wait`. `diagnostics` are the warnings about the playbook's
-         *         text, as `POST /api/catalog` told them when it was registered.
+         *     text, as `POST /api/catalog` told them when it was registered.
          */
         Started: {
             catalog_id: string;
@@ -4583,8 +4583,8 @@ export interface components {
         /**
          * StepBar
          * @description It was queued from `scheduled_at` to `started_at`, and waits since `waiting_at` for what `waits_for` names.
-         *         `total`, `done` and `failed` are iterations of its outermost level. `task_runs` counts tasks that are not listed
-         *         too.
+         *     `total`, `done` and `failed` are iterations of its outermost level. `task_runs` counts tasks that are not listed
+         *     too.
          */
         StepBar: {
             /** @default 0 */
@@ -4679,7 +4679,7 @@ export interface components {
         /**
          * StepLimitView
          * @description `written` and `written_rate` are the playbook's, `limit` and `rate` what was set instead; null: nothing.
-         *         `running` hold a place, `waiting` wait for one, and `paced` for their moment.
+         *     `running` hold a place, `waiting` wait for one, and `paced` for their moment.
          */
         StepLimitView: {
             /** @default null */
@@ -4728,8 +4728,8 @@ export interface components {
         /**
          * StepProjection
          * @description One step: `tokens` are before it, `running` of its runs have not left it, `waiting` of those wait for somebody
-         *         outside. `status` is running, waiting, failed or done, null before its first run. `loop` counts the innermost
-         *         iterations of all its runs, `side_runs` what ran beside them, by kind and status.
+         *     outside. `status` is running, waiting, failed or done, null before its first run. `loop` counts the innermost
+         *     iterations of all its runs, `side_runs` what ran beside them, by kind and status.
          */
         StepProjection: {
             done: number;
@@ -4831,7 +4831,7 @@ export interface components {
         /**
          * TaskOutputView
          * @description The newest lines of one task run that goes on, past what was asked for. It has printed `total` lines; those that
-         *         are neither here nor were told before were dropped.
+         *     are neither here nor were told before were dropped.
          */
         TaskOutputView: {
             attempt: number;
@@ -4850,8 +4850,8 @@ export interface components {
         /**
          * TaskProcessed
          * @description `keeps_prev`: this task leaves `_prev` as it was (a noop without args). `path` is the iteration it
-         *         belongs to, one index per loop level; empty without a loop. `deferred`: the task was accepted and runs beside its
-         *         pipeline; `outcome` is that of accepting it (TOOL-12). `origin` as in `TaskStarted`.
+         *     belongs to, one index per loop level; empty without a loop. `deferred`: the task was accepted and runs beside its
+         *     pipeline; `outcome` is that of accepting it (TOOL-12). `origin` as in `TaskStarted`.
          */
         TaskProcessed: {
             /** @default [] */
@@ -4881,9 +4881,9 @@ export interface components {
          * TaskResult
          * @description The latest result of a task or a step, as later templates read it by name (TPL-07).
          *
-         *         `wrapped`: the payload is the `data` member of the result (O-22). Exactly one of `result` and `ref` holds the
-         *         value of a success; `inline` has selected fields of one that is elsewhere (design.md §5), and `own` says which words
-         *         of the envelope its payload has as keys. `tasks` are the results of a step's tasks, where a template reads them.
+         *     `wrapped`: the payload is the `data` member of the result (O-22). Exactly one of `result` and `ref` holds the
+         *     value of a success; `inline` has selected fields of one that is elsewhere (design.md §5), and `own` says which words
+         *     of the envelope its payload has as keys. `tasks` are the results of a step's tasks, where a template reads them.
          */
         TaskResult: {
             /** @default null */
@@ -4908,7 +4908,7 @@ export interface components {
         /**
          * TaskStarted
          * @description `args` are told in v2-case, rendered; large ones are at `args_ref` (V2C-26). `origin` is the construct that the
-         *         compiler made this task from, as its path in the document (SUGAR-06).
+         *     compiler made this task from, as its path in the document (SUGAR-06).
          */
         TaskStarted: {
             /** @default [] */
@@ -4941,7 +4941,7 @@ export interface components {
         /**
          * TaskView
          * @description `form` are the fields to be filled in, `data` what to decide by, `history` what happened to it, the oldest first;
-         *         `version` is what to give back when you act on what you saw.
+         *     `version` is what to give back when you act on what you saw.
          */
         TaskView: {
             claimed_by: string | null;
@@ -5070,7 +5070,7 @@ export interface components {
         /**
          * TriggerView
          * @description A trigger. `started` counts its executions, `running` those that go on, `dead_letters` the items that could not
-         *         be started. `error` says why it does not get on.
+         *     be started. `error` says why it does not get on.
          */
         TriggerView: {
             created_at: string;
@@ -5104,7 +5104,7 @@ export interface components {
         /**
          * Turn
          * @description One call of a worker: what it has to report, and how many orders of its pools it could take. `holding`: an
-         *         earlier answer may have been lost on its way; it knows of these orders, by their epochs, and of no others.
+         *     earlier answer may have been lost on its way; it knows of these orders, by their epochs, and of no others.
          */
         Turn: {
             /** @default 0 */
@@ -5126,8 +5126,8 @@ export interface components {
         /**
          * TurnAnswer
          * @description One verdict per report, and the orders the worker now holds a lease on. `stopped`: by order, iterations that the
-         *         server has ended, or the level around them: going on with them is in vain (SCOPE-05). `paused`: orders of which no
-         *         further task may begin before their execution is resumed (SRV-07).
+         *     server has ended, or the level around them: going on with them is in vain (SCOPE-05). `paused`: orders of which no
+         *     further task may begin before their execution is resumed (SRV-07).
          */
         TurnAnswer: {
             /** @default [] */
@@ -5144,7 +5144,7 @@ export interface components {
         /**
          * ValueEntry
          * @description One entry of a list or an object, and where it is. `value` is there where `is_whole`, else `preview`: its first
-         *         characters.
+         *     characters.
          */
         ValueEntry: {
             count: number;
@@ -5161,8 +5161,8 @@ export interface components {
         /**
          * ValuePage
          * @description A part of a value: `value` where `is_whole`; else `entries` of a list or an object from `offset` on, or `text`, a
-         *         part of a long text. `count` is of all entries or characters. `columns` are the keys of what is shown of a list of
-         *         rows.
+         *     part of a long text. `count` is of all entries or characters. `columns` are the keys of what is shown of a list of
+         *     rows.
          */
         ValuePage: {
             /** @default [] */
@@ -5239,7 +5239,7 @@ export interface components {
         /**
          * WebhookTarget
          * @description What a delivery does: start the playbook at `path`, or send the message `message`. `correlation` names fields of
-         *         the body that the message is matched by.
+         *     the body that the message is matched by.
          */
         WebhookTarget: {
             /** @default {} */
