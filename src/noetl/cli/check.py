@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from noetl.base.source import Source
-from noetl.cli.files import Unreadable, playbooks, read_source
+from noetl.cli.files import Unreadable, migration_offer, playbooks, read_source
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
@@ -52,13 +52,13 @@ def command(
 
 def _offer_migration(checked: list[Checked]) -> None:
     """Name the refused files that `noetl migrate` can rewrite."""
-    from noetl.language.conversion import ConversionOutcome, convert
     from noetl.tools.kinds import load_kinds
 
     refused = [one.source for one in checked if not one.ok and one.source.name != "<stdin>"]
     for source in refused:
-        if convert(source, kinds=load_kinds()).outcome is ConversionOutcome.MIGRATED:
-            click.echo(f"noetl migrate {visible(source.name)} can rewrite it as v10", err=True)
+        offer = migration_offer(source, load_kinds())
+        if offer is not None:
+            click.echo(f"noetl migrate {visible(source.name)} can {offer}", err=True)
 
 
 def _sources(files: tuple[str, ...]) -> tuple[list[Source], int]:

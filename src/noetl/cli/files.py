@@ -139,9 +139,21 @@ def _migrated(source: Source, kinds: Kinds) -> Source | None:
     return done.after.source
 
 
+def migration_offer(source: Source, kinds: Kinds) -> str | None:
+    """What `noetl migrate` can do about a text that is refused; None where it would be refused as well."""
+    from noetl.language.conversion import ConversionOutcome, convert
+    from noetl.language.reading.playbook import Dialect
+
+    done = convert(source, kinds=kinds)
+    if done.outcome is not ConversionOutcome.MIGRATED:
+        return None
+    # Who has mistyped a word in a v10 playbook has nothing to migrate, and would wonder about it.
+    is_v10 = done.before.dialect is Dialect.V10
+    return "put these mistakes right, each as its help says" if is_v10 else "rewrite it as v10"
+
+
 def _offer_migration(checked: Checked, kinds: Kinds) -> None:
     """Say that --migrate would do, where it would."""
-    from noetl.language.conversion import ConversionOutcome, convert
-
-    if convert(checked.source, kinds=kinds).outcome is ConversionOutcome.MIGRATED:
-        click.echo("noetl migrate can rewrite this playbook as v10; --migrate does it for this command only", err=True)
+    offer = migration_offer(checked.source, kinds)
+    if offer is not None:
+        click.echo(f"noetl migrate can {offer}; --migrate does it for this command only", err=True)

@@ -46,6 +46,14 @@ def test_a_word_of_another_system_leads_to_the_right_key(word: str, way: str) ->
             "mode: upsert, key: a }",
         ),
         ("  - step: start\n    tool: { kind: duckdb, command: SELEC 1 }\n", "command: SELECT 1 }"),
+        (
+            "  - step: start\n    tool: { kind: noop, args: { n: '{{ workload.nam }}' } }\nworkload: { name: a }\n",
+            "{{ workload.name }}",
+        ),
+        (
+            "  - step: start\n    args: { n: \"{{ workload['db']['hos'] }}\" }\nworkload: { db: { host: a } }\n",
+            "workload['db']['host']",
+        ),
     ],
 )
 def test_a_fix_makes_the_finding_go(step: str, fixed: str) -> None:

@@ -7,6 +7,7 @@ n-th one of the value is the n-th one of the source text.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from noetl.base.diagnostics import DiagnosticPosition, PositionedDiagnostic
 from noetl.base.errors import TemplateError
@@ -43,6 +44,19 @@ def name_in(scalar: Scalar, name: str, source: Source | None, *, quoted: bool = 
     before = r"(?<=['\"])" if quoted else r"(?<![\w.'\"])"
     found = re.compile(rf"{before}{re.escape(name)}(?!\w)").search(text, opening.end() if opening else 0)
     return place_in(scalar, found.start() if found else None, source, len(name))
+
+
+def key_in(scalar: Scalar, root: str, path: Sequence[str | int], source: Source | None) -> PositionedDiagnostic:
+    """Where the last key of `path` is first read on `root` inside a template; where `root` is, if that is not found."""
+    *way, last = (re.escape(str(key)) for key in path)
+    on_the_way = "".join(rf"\s*(?:\.\s*{key}(?!\w)|\[\s*['\"]?{key}['\"]?\s*\])" for key in way)
+    reading = rf"(?<![\w.'\"]){re.escape(root)}{on_the_way}\s*(?:\.\s*|\[\s*['\"])(?P<key>{last})(?!\w)"
+    text = str(scalar.value)
+    opening = _OPENING.search(text)
+    found = re.compile(reading).search(text, opening.end() if opening else 0)
+    if found is None:
+        return name_in(scalar, root, source)
+    return place_in(scalar, found.start("key"), source, len(found["key"]))
 
 
 def _offset_in_source(text: str, offset: int, raw: str) -> int | None:

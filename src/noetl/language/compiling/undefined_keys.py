@@ -15,7 +15,7 @@ from noetl.base.source import is_template
 from noetl.language.compiling.passes import Compilation
 from noetl.language.compiling.pipelines import every_task
 from noetl.language.compiling.template_sites import TemplateText, written_texts
-from noetl.language.compiling.text_positions import name_in, parsed
+from noetl.language.compiling.text_positions import key_in, parsed
 from noetl.language.compiling.undefined_names import undefined_code
 from noetl.language.reading.nodes import Mapping
 from noetl.language.reading.playbook import LoopSyntax, Playbook, StepSyntax
@@ -78,7 +78,7 @@ def _check(
         case _:
             found = None
     if found is not None:
-        _note(read.root, *found, written, playbook, compilation)
+        _note(read, *found, written, playbook, compilation)
 
 
 def _slip(declared: Any, path: tuple[str | int, ...]) -> tuple[str, frozenset[str]] | None:
@@ -146,10 +146,15 @@ def _iterators(loop: LoopSyntax | None, site: TemplateSite) -> frozenset[str]:
 
 
 def _note(
-    root: str, key: str, known: frozenset[str], written: TemplateText, playbook: Playbook, compilation: Compilation
+    read: GuardReference,
+    key: str,
+    known: frozenset[str],
+    written: TemplateText,
+    playbook: Playbook,
+    compilation: Compilation,
 ) -> None:
-    place = name_in(written.scalar, root, playbook.source)
+    place = key_in(written.scalar, read.root, read.path[: read.path.index(key) + 1], playbook.source)
     guess = nearest(key, known)
     there = f"there are {', '.join(sorted(known))}"
     hint = f'did you mean "{guess}"? Else write | default(…)' if guess else f"{there}; or write | default(…)"
-    compilation.note(undefined_code(playbook), place, f'"{root}" has no "{key}", which {written.what} reads', hint)
+    compilation.note(undefined_code(playbook), place, f'"{read.root}" has no "{key}", which {written.what} reads', hint)
