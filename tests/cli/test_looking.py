@@ -11,6 +11,7 @@ from noetl.operations.embedded import RunResult
 from tests.cli.running import call, process
 from tests.cli.stored import stored
 from tests.engine_script import playbook
+from tests.servers.http import HttpServer, reply
 
 Runs = tuple[str, RunResult, RunResult]
 
@@ -120,6 +121,21 @@ def test_status_tells_the_failure_with_its_step_and_task(runs: Runs) -> None:
     assert told["error"]["cause"]["message"] == "ValueError: no luck"
     assert '          Traceback (most recent call last):\n            File "start/risky", line' in text
     assert "raise ValueError" in text
+
+
+def test_what_a_service_answered_stands_below_its_error(tmp_path: Path) -> None:
+    file, db = tmp_path / "full.yaml", ("--db", str(tmp_path / "full.db"))
+    with HttpServer({"/json": reply(503, json={"why": "disk full"}), "/page": reply(503, text="<p>\n" * 12)}) as server:
+        tool = f'{{kind: http, url: "{server.url}/{{{{ workload.path }}}}"}}'
+        file.write_text(playbook(f"workload: {{path: json}}\nworkflow: [{{step: start, tool: {tool}}}]"))
+        ran = call("run", str(file), *db)[2]
+        shown = [call(command, "last", *db) for command in ("status", "logs", "result", "watch")]
+        page = call("run", str(file), "--set", "path=page", *db)[2]
+
+    assert 'answer: {"why":"disk full"}\n' in ran
+    assert ['answer: {"why":"disk full"}\n' in out + err for _, out, err in shown] == [True] * 4
+    assert "answer: <p>" in page
+    assert "… 4 more lines" in page
 
 
 @pytest.mark.req("EVT-02")

@@ -263,10 +263,10 @@ class EmbeddedRuns:
 def _print_outcome(result: RunResult) -> None:
     """How it ended, for people."""
     from noetl.cli.live import print_line
-    from noetl.cli.live_text import WHOLE, error_line, trace_lines
+    from noetl.cli.live_text import WHOLE, detail_lines, error_line
 
     why = f": {error_line(result.error, WHOLE)}" if result.error is not None else ""
     print_line(styled_status(result.status.value) + why)
-    for line in trace_lines(result.error) if result.error is not None else ():
+    for line in detail_lines(result.error) if result.error is not None else ():
         print_line(f"  {line}")
     print_line(f"execution {result.execution_id}, {result.events} events in {result.duration_s:.3f} s")

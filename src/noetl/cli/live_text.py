@@ -29,6 +29,8 @@ from noetl.events.waits import HumanCreated, MessageAwaited, SignalAwaited, Time
 
 WIDEST = 160  # of a message among others; what ended the execution is shown up to WHOLE
 WHOLE = 2_000  # the way out is at the end of a message
+ANSWER_WIDEST = 500  # of a line of what a service answered
+ANSWER_LINES = 8
 NAME = 48  # of a step or task: longer ones would leave no room for what is said of them
 _HELD = {
     "join": "waits for the others at the join",
@@ -46,12 +48,24 @@ def error_line(error: Error, widest: int = WIDEST) -> str:
     return clipped(text, widest)
 
 
-def trace_lines(error: Error) -> list[str]:
-    """Where in its own code a task broke, as Python writes it, safe to print; nothing for other errors."""
-    trace = (error.details or {}).get("trace")
-    if trace is None and error.cause is not None:
-        return trace_lines(error.cause)
-    return [printed(str(line)) for line in trace] if isinstance(trace, list) else []
+def detail_lines(error: Error) -> list[str]:
+    """What belongs below an error, safe to print: where in its own code a task broke, as Python writes it, or what a
+    service answered. Nothing for other errors."""
+    details = error.details or {}
+    trace, answer = details.get("trace"), details.get("data")
+    if isinstance(trace, list):
+        return [printed(str(line)) for line in trace]
+    if error.kind == "http.status" and answer not in (None, "", {}, []):
+        return _answer_lines(answer)
+    return detail_lines(error.cause) if error.cause is not None else []
+
+
+def _answer_lines(answer: Any) -> list[str]:
+    """The body of an answer, as far as it may hold the reason: a page of HTML is long, and says little."""
+    text = answer if isinstance(answer, str) else msgspec.json.encode(answer).decode()
+    lines = [clipped(line, ANSWER_WIDEST) for line in text.splitlines() if line.strip()]
+    more = [f"… {len(lines) - ANSWER_LINES:,} more lines"] if len(lines) > ANSWER_LINES else []
+    return [f"answer: {line}" if not number else line for number, line in enumerate(lines[:ANSWER_LINES])] + more
 
 
 _STYLES = re.compile(r"\x1b\[[0-9;:]*m")

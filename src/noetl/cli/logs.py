@@ -111,14 +111,14 @@ def log_source(step: str, path: Sequence[int], task: str, attempt: int) -> str:
 
 
 def _lines(processed: TaskProcessed) -> Iterator[str]:
-    from noetl.cli.live_text import WHOLE, error_line, printed, trace_lines
+    from noetl.cli.live_text import WHOLE, detail_lines, error_line, printed
 
     outcome = processed.outcome
     if outcome.meta.stdout:
         yield from (printed(line) for line in outcome.meta.stdout.rstrip("\n").split("\n"))
     if outcome.error is not None:
         yield click.style("✗ error", fg="red") + f": {error_line(outcome.error, WHOLE)}"
-        yield from (f"  {line}" for line in trace_lines(outcome.error))
+        yield from (f"  {line}" for line in detail_lines(outcome.error))
 
 
 _SERVERS = 20  # processes whose cursors are told

@@ -80,9 +80,11 @@ def _cell(value: Any) -> str:
 
 
 def _print_error(error: Any) -> None:
-    from noetl.cli.live_text import WHOLE, error_line
+    from noetl.cli.live_text import WHOLE, detail_lines, error_line
 
     click.echo(click.style("failed", fg="red", bold=True) + f": {error_line(error, WHOLE)}", err=True)
+    for line in detail_lines(error):
+        click.echo(f"  {line}", err=True)
 
 
 @click.command("ctx", epilog=ID_HELP)

@@ -62,12 +62,12 @@ def lines_of(row: ExecutionRow, progress: Projection, now: float) -> Iterator[st
     from noetl.cli.live_text import (
         WHOLE,
         activity_text,
+        detail_lines,
         error_line,
         lasted,
         local_time,
         named,
         side_run_words,
-        trace_lines,
         waiting,
     )
 
@@ -85,7 +85,7 @@ def lines_of(row: ExecutionRow, progress: Projection, now: float) -> Iterator[st
             click.style("error", fg="red")
             + f"     {_place(progress.failure)}{error_line(progress.failure.error, WHOLE)}"
         )
-        yield from (f"          {line}" for line in trace_lines(progress.failure.error))
+        yield from (f"          {line}" for line in detail_lines(progress.failure.error))
     for view in progress.steps.values():
         yield f"  ▸ {named(view.step):16}  {activity_text(view, now)}, since {local_time(view.active_since)}"
         yield from _retry_lines(view)

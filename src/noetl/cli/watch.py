@@ -130,6 +130,8 @@ def _print(result: ResultView, output: str, quiet: bool, diagnostics: list[dict[
         return
     if not quiet or not result.ok:
         print_line(styled_status(result.status) + _error_suffix(result.error))
+        for line in _error_details(result.error):
+            print_line(f"  {line}")
         print_line(f"execution {result.execution_id}")
     print_result(result.result)
 
@@ -148,6 +150,13 @@ def _error_suffix(error: dict[str, Any] | None) -> str:
     from noetl.cli.live_text import WHOLE, clipped
 
     return ": " + clipped(f"{error.get('kind')}: {error.get('message')}", WHOLE) if error else ""
+
+
+def _error_details(error: dict[str, Any] | None) -> list[str]:
+    from noetl.cli.live_text import detail_lines
+    from noetl.events.outcomes import Error
+
+    return detail_lines(msgspec.convert(error, Error)) if error else []
 
 
 def _duration(_: click.Context, __: click.Parameter, given: str | None) -> float | None:
