@@ -10,6 +10,7 @@ import pytest
 from noetl.cli.credential import _TYPES
 from noetl.secrets.credential_types import TYPES
 from tests.cli.running import call
+from tests.servers.http import HttpServer, Reply, Request, reply
 from tests.servers.mariadb import mariadb
 
 
@@ -169,6 +170,31 @@ def test_a_stored_credential_is_tried_with_the_tool_of_its_type() -> None:
     assert bad[0] == 4
     assert "(1045)" in bad[2]
     assert "not the password" not in bad[1] + bad[2]
+
+
+def test_a_token_is_tried_at_an_address_that_asks_for_it() -> None:
+    def asked(request: Request) -> Reply:
+        return reply(200 if request.headers.get("authorization") == "Bearer right-token-4711" else 401)
+
+    call("credential", "set", "right", "--type", "bearer", stdin="right-token-4711")
+    call("credential", "set", "wrong", "--type", "bearer", stdin="wrong-token-4711")
+    with HttpServer({"GET /me": asked}) as server:
+        good, bad = (call("credential", "test", name, "--url", f"{server.url}/me") for name in ("right", "wrong"))
+        nowhere = call("credential", "test", "right")
+
+    assert good == (0, f"ok: GET {server.url}/me answered 200 OK\n", "")
+    assert bad == (4, "", f"error: GET {server.url}/me answered 401 Unauthorized\n")
+    assert nowhere[0] == 4
+    assert "--url https://" in nowhere[2]
+
+
+def test_a_kind_that_cannot_try_a_credential_names_those_that_can() -> None:
+    call("credential", "set", "word", stdin="some value")
+
+    code, _, err = call("credential", "test", "word", "--kind", "python")
+
+    assert code == 4
+    assert 'the tool "python" has no way to try a credential; these have: http, postgres, ' in err
 
 
 def test_a_credential_that_no_tool_can_try_says_which_can() -> None:

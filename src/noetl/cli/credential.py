@@ -115,13 +115,14 @@ def delete_command(name: str, db: str | None) -> None:
 @command.command("test")
 @click.argument("name")
 @click.option("--kind", help="The kind of task that uses it; known from its type when left out.")
-@click.option("--url", help="With object storage: the bucket to look into, such as s3://exports.")
+@click.option("--url", help="Where to try it: a bucket such as s3://exports, or an address that is asked by GET.")
 @place_options
 def test_command(name: str, kind: str | None, url: str | None, db: str | None) -> None:
     """Try a stored credential: connect with it, and do nothing else. With --server the server connects.
 
     \b
     noetl credential test shop
+    noetl credential test shop_api --url https://api.example.org/me
     noetl credential test exports --url s3://exports
     """
     told = ask(db, lambda it: it.check_credential(name, kind=kind, url=url), makes_store=True)

@@ -28,7 +28,7 @@ def kind_for(credential_type: str) -> str:
         known = ", ".join(sorted(one for kind in kinds.values() for one in kind.credential_types))
         raise RefusedError(
             f'a credential of type "{credential_type}" cannot be tried; these can: {known}. '
-            "Name the kind of task that uses it with --kind"
+            "Name the kind of task that uses it with --kind, such as --kind http --url https://…"
         )
     return found
 
@@ -40,7 +40,8 @@ async def checked(
     try:
         check = getattr(registry.tool(kind), "check", None)
         if check is None:
-            raise RefusedError(f'the tool "{kind}" has no way to try a credential')
+            able = ", ".join(name for name, known in load_kinds().items() if known.credential_types)
+            raise RefusedError(f'the tool "{kind}" has no way to try a credential; these have: {able}')
         async with asyncio.timeout(TIMEOUT_S):
             return _masked(str(await check({"auth": name, **inputs}, _context(fields, registry))), fields)
     except TimeoutError:

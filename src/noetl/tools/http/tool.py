@@ -119,6 +119,13 @@ class HttpTool:
         except _FROM_BELOW as problem:
             raise error_outcome(what, problem, knobs.timeout) from None
 
+    async def check(self, inputs: Mapping[str, Any], context: ToolContext) -> str:
+        """Whether the address takes the credential: asks for it by GET. ToolError says what it answered."""
+        if not inputs.get("url"):
+            raise ToolError("tool.exception", "name an address that asks for this credential: --url https://…")
+        found = await self.run({**inputs, "method": "GET"}, context)
+        return f"GET {found.result['url']} answered {found.result['status']}{_phrase(found.result['status'])}"
+
     async def _final_response(self, call: HttpRequest, knobs: Knobs) -> tuple[HttpRequest, httpx2.Response]:
         """The last response of a chain of redirects, and the call that got it."""
         cookies: httpx2.Cookies | None = None  # of this chain alone

@@ -60,6 +60,7 @@ HTTP = ToolKind(
     ),
     unwraps=True,
     defaults={"timeout": 30},
+    credential_types=("bearer", "basic"),
 )
 
 NATS = ToolKind(
