@@ -25,7 +25,8 @@ def test_a_new_project_runs_and_its_tests_pass(tmp_path: Path) -> None:
 
     told = noetl("init", str(project))
 
-    assert told.rstrip().endswith("noetl run playbooks/hello.yaml")
+    assert "noetl run playbooks/hello.yaml\n" in told
+    assert told.rstrip().endswith("then python -m pytest")
     assert "path: my_shop/hello" in (project / "playbooks" / "hello.yaml").read_text()
     ran = noetl("run", "-q", "--db", str(tmp_path / "store.db"), str(project / "playbooks" / "hello.yaml"))
     assert json.loads(ran) == {"greeting": "hello, world"}

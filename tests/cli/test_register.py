@@ -50,7 +50,7 @@ def test_a_notice_whose_credential_is_not_stored_yet_is_warned_of(
     code, out, err = call("register", str(file), "--db", db)
 
     assert (code, out) == (0, "jobs/a version 1\n")
-    assert 'names the credential "mail", which is not stored yet: noetl credential set mail' in err
+    assert f'names the credential "mail", which is not stored yet: noetl credential set mail --db {db}\n' in err
 
     call("credential", "set", "mail", "--db", db, stdin="long-enough")
     assert call("register", str(file), "--db", db) == (0, "jobs/a version 1\n", "")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from noetl.cli.completion import PLAYBOOK
-from noetl.cli.connection import ask, place_options
+from noetl.cli.connection import ask, place_options, typed_place
 from noetl.cli.files import accepted, accepting_options, playbooks, read_source
 from noetl.cli.output_formats import columns, list_output, print_list
 from noetl.cli.queries import INVALID
@@ -93,4 +93,4 @@ def register_command(ctx: click.Context, files: tuple[str, ...], strict: bool, m
         click.echo(f"{path} version {info.version}")
         for name in map(visible, info.absent_credentials):
             message = f'warning: a notice of {path} names the credential "{name}", which is not stored yet'
-            click.echo(f"{message}: noetl credential set {name}", err=True)
+            click.echo(f"{message}: noetl credential set {name}{typed_place()}", err=True)

@@ -27,6 +27,7 @@ from noetl.cli.queries import (
     refusals,
     refuse_unknown_step,
 )
+from noetl.cli.terminal import visible
 
 if TYPE_CHECKING:
     from noetl.cli.run import RunOptions
@@ -174,6 +175,15 @@ def place_meant(db: str | None, *, makes_store: bool = False) -> Place:
     ctx = click.get_current_context(silent=True)
     there = server_meant(ctx.meta[SERVER], db) if ctx is not None and SERVER in ctx.meta else None
     return there if there is not None else StorePlace(db, makes_store)
+
+
+def typed_place() -> str:
+    """Where the command under way was sent, as it was typed, for a command that is proposed: ` --server team`."""
+    ctx = click.get_current_context()
+    if (server := ctx.meta.get(SERVER)) is not None:
+        return f" --server {visible(str(server))}"
+    is_typed = ctx.get_parameter_source("db") is click.core.ParameterSource.COMMANDLINE
+    return f" --db {visible(str(ctx.params['db']))}" if is_typed else ""
 
 
 def place_typed(ctx: click.Context) -> Place:

@@ -156,6 +156,7 @@ def init_command(folder: Path, template: str, force: bool) -> None:
         click.echo(f"wrote {file}")
     where = "" if folder == Path() else f"cd {folder} && "
     click.echo(f"\nTry it: {where}noetl run playbooks/{template}.yaml")
+    click.echo("Test it: pip install pytest, then python -m pytest")
 
 
 def project_files(folder: Path, template: str) -> dict[Path, str]:

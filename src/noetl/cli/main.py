@@ -105,6 +105,12 @@ MODULES = {
     **dict.fromkeys(("context", "login"), "context"),
 }
 ALIASES = {"validate": "check"}
+# Words of other tools, for which the nearest command would be a wrong guess.
+ELSEWHERE = {
+    "test": "playbooks are tested with pytest, which noetl init sets up: python -m pytest",
+    "compare": "the web UI compares two executions: noetl dev, then Compare on one of them",
+    "start": 'did you mean "run", or "server start"?',
+}
 
 
 class Verbs(click.Group):
@@ -137,7 +143,9 @@ class Verbs(click.Group):
             from difflib import get_close_matches
 
             close = get_close_matches(name, [*COMMANDS, *ALIASES], n=1)
-            ctx.fail(f'no command "{name}"' + (f'; did you mean "{close[0]}"?' if close else ""))
+            guess = f'did you mean "{close[0]}"?' if close else ""
+            way = ELSEWHERE.get(name, guess)
+            ctx.fail(f'no command "{name}"' + (f"; {way}" if way else ""))
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -138,6 +138,7 @@ def detached(arguments: Sequence[str], kind: str, *, within_s: float, ready: Cal
             ready(msgspec.json.decode(place.read_bytes(), type=Record))
             for warning in _warnings_in(log):
                 click.echo(f"warning: {warning}", err=True)
+            click.echo(f"its log is {log}", err=True)
             return
         time.sleep(_POLL_S)
     child.terminate()
