@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from noetl.templates.filters.table import FILTERS
+from noetl.templates.functions import FUNCTIONS
+from noetl.templates.jinja_tests import PREDICATES
 from tests.cli.running import call
 from tests.docs.pages import ROOT
 
@@ -38,3 +42,15 @@ def test_a_playbook_gives_what_the_page_says(
     assert code == 0, said
     assert said == "", "no warning is taught"
     assert json.loads(result) == expected
+
+
+@pytest.mark.parametrize(
+    ("row", "known"),
+    [("filters", FILTERS), ("tests", PREDICATES), ("functions", FUNCTIONS)],
+    ids=["filters", "tests", "functions"],
+)
+def test_every_word_that_templates_know_is_on_their_page(row: str, known: Collection[str]) -> None:
+    page = (ROOT / "docs" / "how-to" / "templates.md").read_text()
+    cells = next(line for line in page.splitlines() if line.startswith(f"| {row}")).split("|")[2]
+
+    assert re.findall(r"`(\w+)`", cells) == sorted(name for name in known if name[0].isalpha())

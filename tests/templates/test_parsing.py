@@ -12,6 +12,7 @@ import pytest
 
 from noetl.base.errors import TemplateError
 from noetl.templates.expression import Comparison, GuardReference, parse
+from noetl.templates.filters.table import FILTERS
 from noetl.templates.logic import And, Compare, Const, Not, Opaque, Or
 from tests import quick_yaml
 
@@ -53,6 +54,7 @@ def test_a_mistake_is_found_at_its_place(text: str, offset: int) -> None:
         ("{{ x | uper }}", 'there is no filter "uper": did you mean "upper"?'),
         ("{{ x | attr('a') }}", "there is no filter \"attr\": write a.b or a['b']"),
         ("{{ foo() }}", 'there is no function "foo": there are dict, duration, now, range'),
+        ("{{ x | frobnicate }}", f'there is no filter "frobnicate": there are {", ".join(sorted(FILTERS))}'),
         ("{{ x is definde }}", 'there is no test "definde": did you mean "defined"?'),
         ("{% include 'x' %}", '"include" is not allowed'),
         (r"{{ '\ud800' }}", "the template holds half of a surrogate pair, which is no character"),

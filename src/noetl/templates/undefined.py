@@ -84,6 +84,6 @@ def unknown(kind: str, name: str, known: Collection[str]) -> TemplateError:
     near = get_close_matches(name, known, n=1, cutoff=0.7)
     if way_out is None and near:
         way_out = f'did you mean "{near[0]}"?'
-    if way_out is None and len(known) < 10:
-        way_out = f"there are {', '.join(sorted(known))}"
-    return TemplateError(f'there is no {kind} "{clipped(name)}"' + (f": {way_out}" if way_out else " in templates"))
+    if way_out is None:  # all of them: who comes from another system cannot guess which of Jinja's are here
+        way_out = f"there are {', '.join(sorted(name for name in known if name[0].isalpha()))}"
+    return TemplateError(f'there is no {kind} "{clipped(name)}": {way_out}')
