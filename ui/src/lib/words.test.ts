@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { ago, codeOf, shortId, span, traceOf, warned } from "./words";
+import { ago, codeOf, detailsOf, shortId, span, traceOf, warned } from "./words";
 
 describe("spans", () => {
   it.each([
@@ -42,6 +42,23 @@ describe("tracebacks", () => {
   it("end with the line that broke", () => expect(codeOf(error)).toBe("start/load, line 2: raise ValueError(n)"));
   it("are nothing where there are none", () => {
     expect([traceOf(null), traceOf({ details: { trace: "x" } }), codeOf({ kind: "timeout" })]).toEqual([[], [], ""]);
+  });
+});
+
+describe("what stands below an error", () => {
+  const refused = { kind: "http.status", details: { headers: {}, data: { why: "disk full" } } };
+  const raised = { kind: "py.exception", details: { trace: ["Traceback (most recent call last):"] } };
+
+  it.each([
+    [refused, ['answer: {"why":"disk full"}']],
+    [{ kind: "retry.exhausted", cause: refused }, ['answer: {"why":"disk full"}']],
+    [{ kind: "retry.exhausted", cause: raised }, raised.details.trace],
+    [{ kind: "http.status", details: { data: "" } }, []],
+    [null, []],
+  ])("of %j is %j", (error, lines) => expect(detailsOf(error)).toEqual(lines));
+  it("is the beginning of a long answer", () => {
+    const [line] = detailsOf({ kind: "http.status", details: { data: "x".repeat(9000) } });
+    expect(line).toMatch(/^answer: x{2000}…$/);
   });
 });
 

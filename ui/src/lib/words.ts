@@ -102,12 +102,27 @@ export function reasonOf(error: Record<string, unknown>): string {
   return cause ? `${said}: ${reasonOf(cause)}` : said;
 }
 
+/** A page of HTML is long, and says little; the event holds all of it. */
+const LONGEST_ANSWER = 2000;
+
 /** Where in its own code a task broke, as Python writes it; nothing for other errors. */
 export function traceOf(error: Record<string, unknown> | null | undefined): string[] {
   if (!error) return [];
   const trace = (error.details as { trace?: unknown } | null | undefined)?.trace;
   if (Array.isArray(trace)) return trace.map(String);
   return traceOf(error.cause as Record<string, unknown> | null | undefined);
+}
+
+/** What belongs below an error: its traceback, or what a service answered; nothing for other errors. */
+export function detailsOf(error: Record<string, unknown> | null | undefined): string[] {
+  if (!error) return [];
+  const answer = (error.details as { data?: unknown } | null | undefined)?.data;
+  if (error.kind === "http.status" && answer) {
+    const text = typeof answer === "string" ? answer : JSON.stringify(answer);
+    return [`answer: ${text.length > LONGEST_ANSWER ? `${text.slice(0, LONGEST_ANSWER)}…` : text}`];
+  }
+  const trace = (error.details as { trace?: unknown } | null | undefined)?.trace;
+  return Array.isArray(trace) ? traceOf(error) : detailsOf(error.cause as Record<string, unknown> | null | undefined);
 }
 
 /** The last line of code of a traceback and its place: `start/load, line 2: raise ValueError(n)`. */
