@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -17,12 +18,15 @@ from noetl.tools.sql.tool import SqlTool
 from tests.servers.snowflake import drivers_program, drivers_python, snowflake_auth
 from tests.tools.sql_tasks import outcome_of
 
-pytestmark = [pytest.mark.timeout(900)]  # the first run installs the drivers
+pytestmark = [
+    pytest.mark.timeout(900),  # the first run installs the drivers
+    pytest.mark.asyncio(loop_scope="module"),  # one child process for all tests: its drivers take seconds to import
+]
 HERE = Path(__file__).parent
 RECORDED = HERE / "dialect_texts.json"
 
 
-@pytest_asyncio.fixture
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def tool() -> AsyncIterator[SqlTool]:
     tool = SqlTool(drivers_program())
     yield tool
@@ -67,10 +71,11 @@ async def test_a_backslash_in_quotes_is_refused_where_it_would_escape(tool: SqlT
     assert outcome.error.kind == "sql.fragment"
 
 
-def test_every_dialect_makes_the_statement_that_was_read_and_kept() -> None:
+async def test_every_dialect_makes_the_statement_that_was_read_and_kept() -> None:
     """NOETL_GOLDEN=1 writes the file; read the diff."""
     source = str(HERE.parents[2] / "src")
-    done = subprocess.run(
+    done = await asyncio.to_thread(
+        subprocess.run,
         [drivers_python(), str(HERE / "dialect_texts.py")],
         capture_output=True,
         text=True,

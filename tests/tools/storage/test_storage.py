@@ -17,18 +17,21 @@ from noetl.base.addresses.guard import AddressGuard
 from noetl.base.addresses.policy import CLOSED
 from noetl.events.outcomes import Outcome
 from noetl.tools.kinds.storage import STORAGE
-from noetl.tools.storage.operations import _OPERATIONS
+from noetl.tools.storage.operations import _OPERATIONS, CHUNK_BYTES
 from noetl.tools.storage.tool import StorageTool
 from tests.servers.object_stores import BUCKETS, Bucket, s3_bucket
 from tests.servers.proxy import Proxy
 from tests.tools.sql_tasks import context, outcome_of
 
-pytestmark = [pytest.mark.timeout(600)]  # the first run installs the counterparts
+pytestmark = [
+    pytest.mark.timeout(600),  # the first run installs the counterparts
+    pytest.mark.asyncio(loop_scope="module"),  # one child process for all tests
+]
 PROVIDERS = ("s3", "gs", "az", "file")
 FILES = Bucket("file:", {}, 0)  # relative to the first data folder
 
 
-@pytest_asyncio.fixture
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def tool() -> AsyncIterator[StorageTool]:
     tool = StorageTool()
     yield tool
@@ -72,7 +75,7 @@ async def error_of(tool: StorageTool, bucket: Bucket, op: str, key: str = "", /,
     return outcome.error
 
 
-def test_every_operation_is_declared() -> None:
+async def test_every_operation_is_declared() -> None:
     declared = STORAGE.input("op")
 
     assert declared is not None
@@ -180,7 +183,7 @@ async def test_a_repeated_attempt_finds_that_it_wrote_the_object_itself(tool: St
 async def test_a_copy_streams_between_stores_and_keeps_every_byte(
     tool: StorageTool, bucket: Bucket, tmp_path: Path
 ) -> None:
-    content = hashlib.shake_256(b"a file").digest(20 << 20)
+    content = hashlib.shake_256(b"a file").digest(CHUNK_BYTES + 1)  # in two parts, and no more: emulators are slow
     (tmp_path / "big.bin").write_bytes(content)
     folders = {"more": {"data_folders": (str(tmp_path),)}}
     target = {"url": f"{bucket.url}/kept/big.bin", "auth": bucket.auth}
@@ -292,15 +295,15 @@ async def test_half_a_credential_is_refused_before_anything_is_sent(tool: Storag
     assert "secret_access_key" in error.message
 
 
-async def test_the_environment_of_the_worker_never_signs_for_a_task(
-    tool: StorageTool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_environment_of_the_worker_never_signs_for_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
     """The stand-in knows one token; a request without `auth` must not find a key of the operator."""
+    tool = StorageTool()  # whose child begins with this environment
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "GOOGLE_BEARER_TOKEN", "AZURE_STORAGE_ACCOUNT_KEY"):
         monkeypatch.setenv(name, "of the operator")
     bucket = BUCKETS["gs"]()
 
     error = await error_of(tool, bucket, "list", auth={"endpoint": bucket.auth["endpoint"]})
+    await tool.close()
 
     assert error.kind == "storage.denied"
 
