@@ -17,9 +17,11 @@ from noetl.base.errors import ToolError
 from noetl.events.outcomes import Outcome, Status
 from noetl.templates.sql.binding import bind
 from noetl.tools import child_process
-from noetl.tools.duckdb import sandboxed_connection
+from noetl.tools.duckdb import extensions
+from noetl.tools.duckdb.attachments import Attachment
 from noetl.tools.duckdb.tool import DuckdbTool
 from tests.servers.postgres import server
+from tests.servers.proxy import Proxy
 from tests.tools.sql_tasks import outcome_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")  # one child process for all tests
@@ -371,9 +373,10 @@ async def _settled(there: Callable[[], bool]) -> bool:
 async def test_attaching_postgres_without_its_extension_names_the_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sandboxed_connection, "find_spec", lambda name: None)
+    monkeypatch.setattr(extensions, "find_spec", lambda name: None)
+    wanted = Attachment(kind="postgres", address="host=127.0.0.1 user=me")
     with duckdb.connect(config={"extension_directory": str(tmp_path)}) as connection, pytest.raises(ToolError) as told:
-        sandboxed_connection.attach(connection, "host=127.0.0.1 user=me password=sesame")
+        extensions.attach(connection, wanted, 2)
 
     assert str(told.value) == (
         "this DuckDB cannot load the postgres extension here: install noetl-engine[duckdb-extensions]"
@@ -393,6 +396,37 @@ async def test_postgres_is_attached_for_reading_and_writing_and_keeps_no_secret(
     assert read.error is None, read.error
     assert [row["name"] for row in read.result["data"]] == ["one", "two"]
     assert kept.error is not None
+
+
+@pytest.mark.req("TOOL-06")
+async def test_sql_on_an_attached_postgres_connects_to_no_other_server(run: Run) -> None:
+    """The extension asks nobody before it connects to an address that SQL names."""
+    postgres = server()
+    auth = {"host": postgres.socket, "user": "postgres", "database": "postgres"}
+    reached = []
+
+    with Proxy(f"{postgres.socket}/.s.PGSQL.5432") as line:
+        there = f"host=127.0.0.1 port={line.port} user=postgres dbname=postgres"
+        for sql in (
+            f"SELECT * FROM postgres_scan('{there}', 'pg_catalog', 'pg_class')",
+            f"CALL postgres_attach('{there}')",
+            f"SELECT * FROM query('SELECT * FROM postgres' || '_scan(''{there}'', ''pg_catalog'', ''pg_class'')')",
+            f"ATTACH '{there}' AS other (TYPE postgres)",
+        ):
+            outcome = await run(sql, auth=auth)
+            reached += [] if outcome.error is not None else [sql]
+
+        assert (reached, line.connections) == ([], 0)
+
+
+async def test_large_tables_of_an_attached_postgres_are_read_by_several_threads(run: Run) -> None:
+    postgres = server()
+    postgres.ask("DROP TABLE IF EXISTS many; CREATE TABLE many AS SELECT g AS id FROM generate_series(1, 300000) g")
+    auth = {"host": postgres.socket, "user": "postgres", "database": "postgres"}
+
+    both = "SELECT count(*) AS n FROM pg.many a JOIN pg.many b USING (id)"
+
+    assert await rows(run, both, auth=auth, spec={"threads": 4}) == [{"n": 300_000}]
 
 
 async def test_exactly_once_is_refused_since_nothing_could_keep_it(run: Run) -> None:

@@ -22,8 +22,27 @@ def serve_calls(answer_to: Callable[[dict[str, Any]], bytes]) -> None:
                 frame = frame[os.write(answers, frame) :]
 
 
-def refusal(kind: str, message: str, *, retryable: bool = False) -> bytes:
-    return msgspec.json.encode({"kind": kind, "message": message, "retryable": retryable})
+def refusal(kind: str, message: str, *, retryable: bool = False, **details: object) -> bytes:
+    return msgspec.json.encode({"kind": kind, "message": message, "retryable": retryable, **details})
+
+
+def forked(answer: Callable[[], bytes], error: str) -> bytes:
+    """An answer that is made in a process of its own, for work that changes its process for good. It is in the session
+    of this one, so whoever kills the child kills it too. `error` is the kind of its sudden end."""
+    source, target = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            with os.fdopen(target, "wb") as answers:
+                answers.write(answer())
+        finally:
+            os._exit(0)  # nothing of this process is to run twice
+    os.close(target)
+    with os.fdopen(source, "rb") as answers:
+        body = answers.read()
+    _, status = os.waitpid(pid, 0)
+    ending = os.waitstatus_to_exitcode(status)
+    return body if body and ending == 0 else refusal(error, f"its process ended with {ending} before it answered")
 
 
 def _own_pipes() -> tuple[int, int]:

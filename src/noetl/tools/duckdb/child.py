@@ -14,7 +14,7 @@ import duckdb
 import msgspec
 
 from noetl.base.errors import ToolError
-from noetl.tools.child_pipes import refusal, serve_calls
+from noetl.tools.child_pipes import forked, refusal, serve_calls
 from noetl.tools.duckdb.sandboxed_connection import LOCKED, connected
 from noetl.tools.sql.answers import Allowance, SqlAnswer
 from noetl.tools.sql.plain_values import plain
@@ -22,6 +22,9 @@ from noetl.tools.sql.requests import quoted_name
 from noetl.tools.tables.files import copy_to, scan
 
 BATCH_ROWS = 500
+# In DuckDB's own words: what it says of a server that has gone. It tries to connect again, which its process may not.
+_GONE = "the connection to PostgreSQL was lost"
+_LOST = dict.fromkeys(("Unable to connect to Postgres", "server closed the connection", "no connection to the"), _GONE)
 
 
 def serve() -> None:
@@ -29,15 +32,28 @@ def serve() -> None:
 
 
 def _answer_to(call: dict[str, Any]) -> bytes:
+    # What loads extensions confines its process for good: such a call has a process of its own.
+    return forked(lambda: _answered(call), "duckdb.error") if call["attach"] else _answered(call)
+
+
+def _answered(call: dict[str, Any]) -> bytes:
     try:
         return msgspec.json.encode({"answers": _run(call)})
     except ToolError as problem:
-        return refusal(problem.kind, problem.message, retryable=problem.retryable)
+        return refusal(problem.kind, problem.message, retryable=problem.retryable, **problem.details)
     except duckdb.Error as problem:
-        return refusal("duckdb.error", str(problem).split("\n\n")[0], retryable=LOCKED in str(problem))
+        said = str(problem).split("\n\n")[0]
+        if lost := next((words for sign, words in _LOST.items() if sign in said), None):
+            return refusal("duckdb.error", lost, retryable=True, code=type(problem).__name__)
+        return refusal("duckdb.error", said, retryable=is_passing(said), code=type(problem).__name__)
     # Broad: the parent must get an answer, or it takes the child for dead.
     except Exception as problem:
         return refusal("duckdb.error", f"{type(problem).__name__}: {problem}")
+
+
+def is_passing(said: str) -> bool:
+    """Whether the same may go well later: somebody else has the file open, or has written at the same time."""
+    return any(sign in said for sign in (LOCKED, "database is locked", "Transaction conflict"))
 
 
 def _run(call: dict[str, Any]) -> list[SqlAnswer]:
@@ -50,6 +66,8 @@ def _run(call: dict[str, Any]) -> list[SqlAnswer]:
 
 def _answers(connection: Any, call: dict[str, Any]) -> list[SqlAnswer]:
     allowance = Allowance(call["max_rows"])
+    for name, query in (call["attach"] or {}).get("views", {}).items():
+        connection.execute(f"CREATE TEMP VIEW {quoted_name(name)} AS {query}")
     for name, file in call.get("tables", {}).items():
         connection.execute(f"CREATE TEMP VIEW {quoted_name(name)} AS SELECT * FROM {scan(Path(file))}")  # noqa: S608
     statements = call["statements"]

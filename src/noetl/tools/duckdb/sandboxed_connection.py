@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, tzinfo
-from importlib.util import find_spec
-from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 import duckdb
+import msgspec
 
-from noetl.base.errors import ToolError
 from noetl.templates.sql.statements import quoted
+from noetl.tools.confinement import confine_files, forbid_sockets
+from noetl.tools.duckdb.attachments import Attachment
+from noetl.tools.duckdb.extensions import attach
 
 LOCKED = "Could not set lock on file"  # in DuckDB's own words
 # Another process may have the file open for a moment; DuckDB itself does not wait.
 PATIENCE_S = 5.0
+Opened = TypeVar("Opened")
 
 _CONFIG = {
     "allow_community_extensions": "false",
@@ -31,21 +34,28 @@ _CONFIG = {
 # The postgres extension asks for the storage of persistent secrets and fails where that is off: so it is on, in a place
 # where nothing can be stored.
 _FOR_ATTACHING = {"allow_persistent_secrets": "true", "secret_directory": "/dev/null/secrets"}
+# What a confined process still reads: the size of its machine, without which DuckDB fails, and system libraries.
+_SYSTEM = ("/proc/self/cgroup", "/sys/fs/cgroup", "/etc/ld.so.cache", "/lib", "/lib64", "/usr/lib", "/usr/lib64")
 
 
 def connected(call: dict[str, Any]) -> Any:
     """A connection for one call, its configuration locked."""
     _provide_pytz()
     limits = {"memory_limit": f"{call['memory_bytes']}B", "threads": str(call["threads"])}
-    config = {**_CONFIG, **limits}
-    if call["attach"]:
+    config: dict[str, Any] = {**_CONFIG, **limits}
+    attached = msgspec.convert(call["attach"], Attachment) if call["attach"] else None
+    if attached is not None:
         config |= _FOR_ATTACHING
-    connection = _opened(call["database"] or ":memory:", config)
+    if attached is not None and attached.opens_files:
+        confine_files((sys.prefix, sys.base_prefix, *sys.path, *_SYSTEM), (*call["folders"], "/dev/null"))
+    connection = patiently(lambda: duckdb.connect(call["database"] or ":memory:", config=config))
     try:
         connection.execute("SET TimeZone = 'UTC'")
         connection.execute(f"SET temp_directory = {quoted(call.get('spill', ''))}")
-        if call["attach"]:
-            attach(connection, call["attach"])
+        if attached is not None:
+            patiently(lambda: attach(connection, attached, call["threads"]))
+            if attached.is_offline:
+                forbid_sockets()
         folders = ", ".join(quoted(folder.rstrip("/") + "/") for folder in call["folders"])
         connection.execute(f"SET allowed_directories = [{folders}]")
         if files := call.get("files"):
@@ -59,40 +69,16 @@ def connected(call: dict[str, Any]) -> Any:
     return connection
 
 
-def _opened(database: str, config: dict[str, Any]) -> Any:
-    """Another worker may have the file open: that is waited for, a little. Our own take turns before they come here."""
+def patiently(opened: Callable[[], Opened]) -> Opened:
+    """Another worker may have a file open: that is waited for, a little. Our own take turns before they come here."""
     until = time.monotonic() + PATIENCE_S
     while True:
         try:
-            return duckdb.connect(database, config=config)
+            return opened()
         except duckdb.Error as problem:
             if LOCKED not in str(problem) or time.monotonic() > until:
                 raise
             time.sleep(0.05)
-
-
-def attach(connection: Any, address: str) -> None:
-    """Attach a PostgreSQL database as `pg`, where the extension for it is installed."""
-    try:
-        connection.execute(f"LOAD {quoted(_postgres_extension())}")
-    except Exception:  # whatever is missing, this is the way out
-        message = "this DuckDB cannot load the postgres extension here: install noetl-engine[duckdb-extensions]"
-        raise ToolError("duckdb.error", message) from None
-    try:
-        connection.execute(f"ATTACH {quoted(address)} AS pg (TYPE postgres)")
-    except duckdb.Error:  # its words hold the address, and so the password
-        raise ToolError("duckdb.error", "the PostgreSQL database of auth cannot be attached", retryable=True) from None
-
-
-def _postgres_extension() -> str:
-    """The file that the extra installs, loaded where it lies: this process has no home to install it into. Without the
-    extra, the name of one that somebody installed otherwise."""
-    spec = find_spec("duckdb_extension_postgres_scanner")
-    for folder in spec.submodule_search_locations or () if spec is not None else ():
-        file = Path(folder) / "extensions" / f"v{duckdb.__version__}" / "postgres_scanner.duckdb_extension"
-        if file.is_file():
-            return str(file)
-    return "postgres_scanner"
 
 
 class _Utc(tzinfo):

@@ -20,11 +20,13 @@ import msgspec
 from noetl.base.errors import ToolError
 from noetl.templates.sql.statements import Bound
 from noetl.tools.child_pool import ChildPool
+from noetl.tools.child_process import Program
 from noetl.tools.contract import ToolContext, ToolResult
+from noetl.tools.duckdb.attachments import Attachment
 from noetl.tools.duckdb.insertion import insertion_statements
 from noetl.tools.duckdb.parameters import written
 from noetl.tools.files import allowed_path
-from noetl.tools.postgres.targets import PostgresTarget, target_of
+from noetl.tools.postgres.targets import libpq_address, target_of
 from noetl.tools.python.limits import size_bytes
 from noetl.tools.sql.answers import SqlAnswer, check_rows, reference_to, result_of
 from noetl.tools.sql.requests import Insertion, request, with_script
@@ -42,18 +44,28 @@ MAX_THREADS = 64
 
 
 class DuckdbTool:
-    def __init__(self) -> None:
-        self._children, self._tables = ChildPool(DUCKDB), TableFiles()
+    store = STORE  # what a reference to inserted rows says
+
+    def __init__(self, program: Program = DUCKDB) -> None:
+        self._children, self._tables = ChildPool(program), TableFiles()
         self._turns: WeakValueDictionary[str | None, asyncio.Lock] = WeakValueDictionary()  # by database file
 
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
         work = request(await with_script(inputs, context.data_folders), question_marks=True)
         call = _call(work, inputs, context)
-        call["attach"] = await _attached(inputs.get("auth"), context)
+        attached = await self._attachment(inputs, context)
+        call |= {"attach": msgspec.to_builtins(attached), "file": (attached and attached.file) or call["database"]}
         if inputs.get("tables") is None and not wants_table(context.spec):
-            return _result(work, await self._answers(call, context.execution_id))
+            return self._result(work, await self._answers(call, context.execution_id))
         with table_folder() as folder:
             return await self._with_tables(work, call, inputs.get("tables"), context, folder)
+
+    async def _attachment(self, inputs: Mapping[str, Any], context: ToolContext) -> Attachment | None:
+        """The database to attach beside its own."""
+        if inputs.get("auth") is None:
+            return None
+        target = target_of(inputs["auth"], context, kind="duckdb")
+        return Attachment(kind="postgres", address=await libpq_address(target, context), password=target.password)
 
     async def _with_tables(
         self, work: Bound | Insertion, call: dict[str, Any], tables: Any, context: ToolContext, folder: Path
@@ -65,20 +77,25 @@ class DuckdbTool:
             "folders": [*call["folders"], str(folder)],
         }
         if not wants_table(context.spec) or isinstance(work, Insertion):
-            return _result(work, await self._answers(call, context.execution_id))
+            return self._result(work, await self._answers(call, context.execution_id))
         file = folder / "rows.parquet"
         answers = await self._answers({**call, "rows_file": str(file)}, context.execution_id)
         check_rows(answers[-1].row_count, context.spec.get("max_rows"))
         return ToolResult(result=await store_table(file, context, self._tables))
 
+    def _result(self, work: Bound | Insertion, answers: list[SqlAnswer]) -> ToolResult:
+        if isinstance(work, Insertion):
+            return ToolResult(result=reference_to(work, self.store, sum(each.row_count for each in answers)))
+        return ToolResult(result=result_of(answers), wrapped=True)
+
     async def _answers(self, call: dict[str, Any], execution_id: str) -> list[SqlAnswer]:
         answer = await self._answer(call, execution_id)
         if "answers" not in answer:
-            raise ToolError(answer["kind"], answer["message"], retryable=answer["retryable"])
+            raise ToolError(answer.pop("kind"), answer.pop("message"), **answer)
         return msgspec.convert(answer["answers"], list[SqlAnswer])
 
     async def _answer(self, call: dict[str, Any], execution_id: str) -> dict[str, Any]:
-        file = call["database"]
+        file = call["file"]
         # DuckDB lets one process at a time open a file for writing, so tasks on the same file queue here instead of
         # failing.
         turn = self._turns.setdefault(file, asyncio.Lock()) if file is not None else asyncio.Lock()
@@ -96,12 +113,6 @@ class DuckdbTool:
 
     def helpers(self) -> dict[str, dict[str, Any]]:
         return {}
-
-
-def _result(work: Bound | Insertion, answers: list[SqlAnswer]) -> ToolResult:
-    if isinstance(work, Insertion):
-        return ToolResult(result=reference_to(work, STORE, sum(each.row_count for each in answers)))
-    return ToolResult(result=result_of(answers), wrapped=True)
 
 
 def _call(work: Bound | Insertion, inputs: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
@@ -125,33 +136,6 @@ def _database(written: Any, folders: list[str]) -> str | None:
     if written in (None, "", ":memory:"):
         return None
     return allowed_path(str(written), folders, kind="sql.input")
-
-
-async def _attached(auth: Any, context: ToolContext) -> str | None:
-    """The database to attach, as libpq reads it, at an address that may be reached."""
-    if auth is None:
-        return None
-    target = target_of(auth, context, kind="duckdb")
-    what = f"the PostgreSQL {target}"
-    if target.on_socket:
-        context.addresses.allow_socket(what, target.host)
-        return _address(target)
-    return _address(target, await context.addresses.address(what, target.host, target.port))
-
-
-def _address(target: PostgresTarget, address: str = "") -> str:
-    """The target as libpq reads it; with `hostaddr` it looks nothing up again."""
-    fields = {
-        "host": target.host,
-        "hostaddr": address,
-        "sslmode": target.ssl or "",
-        "port": str(target.port),
-        "user": target.user,
-        "password": target.password,
-        "dbname": target.database or target.user,
-    }
-    escaped = {key: value.replace("\\", "\\\\").replace("'", "\\'") for key, value in fields.items()}
-    return " ".join(f"{key}='{value}'" for key, value in escaped.items() if value)
 
 
 def _memory(spec: Mapping[str, Any]) -> int:

@@ -78,6 +78,24 @@ def target_of(auth: Any, context: ToolContext, *, kind: str = "postgres") -> Pos
         raise ToolError("keychain.unresolved", "the credential has a field that is not what it should be") from None
 
 
+async def libpq_address(target: PostgresTarget, context: ToolContext) -> str:
+    """A target as libpq reads it, at an address that may be reached; with `hostaddr` it looks nothing up again. The
+    password is told apart: SQL can list the addresses of databases."""
+    what = f"the PostgreSQL {target}"
+    if target.on_socket:
+        context.addresses.allow_socket(what, target.host)
+    fields = {
+        "host": target.host,
+        "hostaddr": "" if target.on_socket else await context.addresses.address(what, target.host, target.port),
+        "sslmode": target.ssl or "",
+        "port": str(target.port),
+        "user": target.user,
+        "dbname": target.database or target.user,
+    }
+    escaped = {key: value.replace("\\", "\\\\").replace("'", "\\'") for key, value in fields.items()}
+    return " ".join(f"{key}='{value}'" for key, value in escaped.items() if value)
+
+
 def _fields(auth: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key in _DSN:

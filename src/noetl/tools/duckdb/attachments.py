@@ -1,0 +1,40 @@
+"""Attachments: databases and lakes that the child attaches before it runs SQL, as the worker tells it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+
+class Attachment(msgspec.Struct, frozen=True, kw_only=True):
+    """A PostgreSQL database, a file of SQLite, or a lake whose catalogue is a file of DuckDB (`store` is empty) or of
+    SQLite, or a PostgreSQL database; `iceberg` and `delta` attach nothing, and let SQL read such tables. `address` is a
+    path, or what libpq reads, without the password. `options` are of ATTACH; `views` are queries of ours, by name, for
+    the SQL of the playbook to read."""
+
+    kind: Literal["postgres", "sqlite", "ducklake", "iceberg", "delta"]
+    address: str = ""
+    store: Literal["", "sqlite", "postgres"] = ""
+    password: str = ""
+    options: dict[str, str | int | bool] = {}
+    views: dict[str, str] = {}
+
+    @property
+    def file(self) -> str | None:
+        """A file that one process at a time may have open."""
+        return self.address if self.kind == "ducklake" and not self.store else None
+
+    @property
+    def connects(self) -> bool:
+        return "postgres" in (self.kind, self.store)
+
+    @property
+    def opens_files(self) -> bool:
+        """Whether its extension opens files past the rules of DuckDB."""
+        return self.kind in ("sqlite", "delta") or self.store == "sqlite"
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether nothing of it may connect once it is attached: its extension has a network stack of its own."""
+        return self.connects or self.kind == "delta"
