@@ -71,7 +71,7 @@ def test_tools_says_where_each_kind_comes_from() -> None:
     assert code == 0
     assert (kinds["http"]["origin"], kinds["http"]["state"]) == ("noetl", "ready")
     assert kinds["shell"]["state"] == "off; --allow shell"
-    assert kinds["ducklake"]["state"] == "not installed"
+    assert kinds["snowflake"]["state"] == "pip install noetl-engine[snowflake]"
     assert "url" in kinds["http"]["inputs"]
     assert "http" in call("tools", "-o", "id")[1].split()
 

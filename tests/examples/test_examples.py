@@ -18,6 +18,7 @@ from noetl.tools.kinds import KINDS
 from tests.cli.running import call
 from tests.examples.running import EXAMPLES, result_of, run_example
 from tests.examples.running import api as serving
+from tests.servers.lakes import lake_interpreters  # noqa: F401  a fixture
 from tests.servers.postgres import pg_auth  # noqa: F401  a fixture
 from tools.demo_api import LISTS, SHOPS, TOKEN, DemoApi
 
@@ -119,6 +120,16 @@ def test_tables_are_moved_past_the_log(tmp_path: Path) -> None:
     assert (row["orders"], row["is_same"]) == (2000, True)
     assert row["total"] == row["by_shop"] == 500250.0
     assert (tmp_path / "lake" / "orders.parquet").is_file()
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.usefixtures("lake_interpreters")
+def test_a_lake_is_read_as_it_is_and_as_it_was(tmp_path: Path) -> None:
+    (row,) = result_of("lake", tmp_path, orders=300)
+
+    assert (row["orders"], row["total"]) == (300, 11212.5)
+    assert row["after"] == 7475.0
+    assert (tmp_path / "shop.ducklake").is_file()
 
 
 @pytest.mark.req("LOOP-05", "POL-08", "TOOL-05", "KEY-05")

@@ -73,9 +73,9 @@ async def test_one_that_cannot_begin_leaves_the_others_alone() -> None:
 
 
 async def test_what_cannot_be_run_is_refused_before_anything_is_recorded(tmp_path: Path) -> None:
-    net = net_of("workflow: [{step: start, tool: {kind: ducklake, command: here}}]")
+    net = net_of("workflow: [{step: start, tool: {kind: snowflake, command: here}}]")
     async with driving(tmp_path / "s.db") as driver:
-        with pytest.raises(RefusedError, match="ducklake"):
+        with pytest.raises(RefusedError, match="snowflake"):
             await driver.start(net)
 
     store = SqliteStore.open(tmp_path / "s.db")

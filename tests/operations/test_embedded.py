@@ -71,9 +71,9 @@ def test_a_failed_run_is_a_result_and_no_exception(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_run_yet_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
-    warehouse = net_of("workflow: [{step: start, tool: {kind: ducklake, command: here}}]")
+    warehouse = net_of("workflow: [{step: start, tool: {kind: snowflake, command: here}}]")
 
-    with pytest.raises(RefusedError, match='tool kind "ducklake"'):
+    with pytest.raises(RefusedError, match='tool kind "snowflake"'):
         asyncio.run(run_net(warehouse, payload={}, db=tmp_path / "s.db"))
 
     assert not (tmp_path / "s.db").exists()

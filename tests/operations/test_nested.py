@@ -382,7 +382,7 @@ workflow:
 
 
 def test_the_net_of_a_nested_playbook_may_use_what_cannot_be_run_and_says_so() -> None:
-    net = net_of("workflow: [{step: start, tool: {kind: ducklake, command: here}}]")
+    net = net_of("workflow: [{step: start, tool: {kind: snowflake, command: here}}]")
     assert net.path == "tests/test"
 
     async def scene() -> RunResult:
@@ -394,4 +394,4 @@ def test_the_net_of_a_nested_playbook_may_use_what_cannot_be_run_and_says_so() -
 
     result = asyncio.run(scene())
     assert result.error is not None
-    assert 'tool kind "ducklake"' in result.error.message
+    assert 'tool kind "snowflake"' in result.error.message

@@ -40,7 +40,7 @@ EXPECTED = {
     "v10_merge_key_refused": ("v10", "E_YAML"),
     "v10_nested_loops": ("v10", "I_ALIAS"),
     "v10_nested_playbooks": ("v10", "I_ALIAS*2"),
-    "v10_other_kinds": ("v10", "I_ALIAS*5 W_TOOL_KIND"),
+    "v10_other_kinds": ("v10", "I_ALIAS*5"),
     "v10_paginated_api_to_postgres": ("v10", ""),
     "v10_postgres_forms": ("v10", "I_ALIAS*3 W_KEYCHAIN*7 W_SQL_FRAGMENT"),
     "v10_python_arg_types": ("v10", ""),

@@ -46,9 +46,11 @@ CONNECTING: dict[str, Callable[[int], dict[str, Any]]] = {
     "convert": lambda port: {"source": "s3://bucket/a.csv", "auth": _bucket(port)},
     "dask": lambda port: {"code": "result = 1", "auth": {"url": f"tcp://localhost:{port}"}},
     "duckdb": lambda port: {"command": read("SELECT 1"), **_postgres(port)},
+    "ducklake": lambda port: {"command": read("SELECT 1"), **_postgres(port)},
     "email": lambda port: {"from": "a@example.org", "to": "b@example.org", "text": "x", "auth": _login(port)},
     "gcs": lambda port: {"op": "list", "bucket": "b", "auth": {"endpoint": f"http://localhost:{port}"}},
     "http": lambda port: {"method": "GET", "url": f"http://localhost:{port}/"},
+    "iceberg": lambda port: {"table": "shop.orders", **_postgres(port)},
     "kafka": lambda port: {"op": "consume", "topic": "t", "auth": {"host": "localhost", "port": port}},
     "llm": lambda port: {"url": f"http://localhost:{port}/v1", "model": "m", "prompt": "?"},
     "mcp": lambda port: {"server": f"http://localhost:{port}/mcp", "tool": "t"},
@@ -90,7 +92,7 @@ def _can_run(kind: str) -> bool:
 
 
 # They open no connection, or are programs that the policy does not hold (docs/security.md).
-OTHERS = {"artifact", "dbt", "dlt", "log", "noop", "playbook", "python", "script", "secrets", "shell"}
+OTHERS = {"artifact", "dbt", "delta", "dlt", "log", "noop", "playbook", "python", "script", "secrets", "shell"}
 
 
 def test_it_is_known_of_every_kind_whether_it_connects() -> None:

@@ -16,15 +16,14 @@ BUILT_IN = [
     *("http", "postgres", "duckdb", "python", "noop", "log", "secrets", "playbook", "workbook"),
     *("quantum", "artifact", "storage", "gcs", "nats", "transfer", "shell", "script"),
     *("sql", "snowflake", "redis", "mqtt", "amqp", "kafka", "email", "slack", "teams", "ssh", "sftp", "llm", "mcp"),
-    *("convert", "archive", "pgp", "container", "dbt", "dlt", "dask", "ray"),
+    *("convert", "archive", "pgp", "container", "dbt", "dlt", "dask", "ray", "ducklake", "iceberg", "delta"),
 ]
-KNOWN_ONLY = ["ducklake"]
 
 
 @pytest.mark.req("TOOL-01")
-def test_the_table_lists_every_built_in_kind_and_those_that_plug_ins_run() -> None:
-    assert {name for name, kind in KINDS.items() if kind.plugin is None} == set(BUILT_IN)
-    assert {name for name, kind in KINDS.items() if kind.plugin is not None} == set(KNOWN_ONLY)
+def test_the_table_lists_every_built_in_kind_and_none_that_cannot_run() -> None:
+    assert set(KINDS) == set(BUILT_IN)
+    assert [name for name, kind in KINDS.items() if kind.plugin is not None] == []
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))
@@ -83,6 +82,8 @@ def test_only_wrapped_results_are_unwrapped() -> None:
         "snowflake",
         "sql",
         "ducklake",
+        "iceberg",
+        "delta",
         "playbook",
     }
 
@@ -118,14 +119,11 @@ def test_a_plug_in_kind_appears_beside_the_built_in_ones(installed: list[EntryPo
     assert "nobody" not in kinds
 
 
-def test_a_plug_in_runs_a_kind_that_was_only_known_and_never_replaces_a_built_in_one(
-    installed: list[EntryPoint],
-) -> None:
-    installed += [_entry("ducklake", f"{__name__}:_Bare"), _entry("http", f"{__name__}:_Bare")]
+def test_a_plug_in_never_replaces_a_built_in_kind(installed: list[EntryPoint]) -> None:
+    installed += [_entry("http", f"{__name__}:_Bare")]
 
     kinds = load_kinds()
 
-    assert kinds["ducklake"].plugin is None
     assert kinds["http"] is KINDS["http"]
     assert dict(kinds)["http"] is KINDS["http"]
 

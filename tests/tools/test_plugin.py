@@ -229,26 +229,11 @@ def test_the_registry_runs_every_kind_that_the_table_says_is_built_in() -> None:
     assert built_in - set(BUILT_IN) <= {"playbook", "workbook", "secrets", "quantum"}
 
 
-@pytest.mark.parametrize(
-    ("kind", "plugin"),
-    [
-        ("ducklake", "a plug-in for DuckLake"),
-    ],
-)
 @pytest.mark.req("TOOL-01")
-def test_a_kind_that_is_only_known_says_which_plug_in_is_missing(kind: str, plugin: str) -> None:
-    registry = Registry()
+def test_a_playbook_of_a_kind_whose_extra_is_missing_is_refused_before_it_begins() -> None:
+    text = PLAYBOOK.replace("KIND", "snowflake").replace("WORD", "command")
 
-    assert not registry.runs(kind)
-    with pytest.raises(ToolError, match=f'no worker here runs tool kind "{kind}": install {plugin}') as caught:
-        registry.tool(kind)
-    assert caught.value.kind == "tool.unknown_kind"
-
-
-def test_a_playbook_of_such_a_kind_is_refused_before_it_begins() -> None:
-    text = PLAYBOOK.replace("KIND", "ducklake").replace("WORD", "command")
-
-    with pytest.raises(RefusedError, match="install a plug-in for DuckLake"):
+    with pytest.raises(RefusedError, match=r"install noetl-engine\[snowflake\]"):
         noetl.run(text, db=":memory:")
 
 

@@ -39,25 +39,8 @@ def new_master_key_text(file: str) -> str:
 # as in `secrets/credential_types.py`, which is not imported for a help text; a test compares them
 _TYPES = [
     *("text", "bearer", "basic", "postgres", "oauth2", "mysql", "sqlserver", "oracle", "snowflake", "clickhouse"),
-    *(
-        "trino",
-        "redshift",
-        "databricks",
-        "nats",
-        "redis",
-        "mqtt",
-        "amqp",
-        "kafka",
-        "slack",
-        "teams",
-        "s3",
-        "gcs",
-        "azure",
-        "email",
-        "ssh",
-        "llm",
-        "mcp",
-    ),
+    *("trino", "redshift", "databricks", "nats", "redis", "mqtt", "amqp", "kafka", "slack", "teams"),
+    *("ducklake", "iceberg", "s3", "gcs", "azure", "email", "ssh", "llm", "mcp"),
 ]
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @list_output
 @color_option
 def command(output: str) -> None:
-    """List the tool kinds: built in, of an installed plug-in, or known and waiting for one.
+    """List the tool kinds: built in, or of an installed plug-in.
 
     \b
     noetl tools -o json
@@ -42,10 +42,10 @@ def _tool_row(name: str, permissions: Permissions) -> dict[str, Any]:
     from noetl.tools.registry import EXTRAS
 
     kind, package = load_kinds()[name], _packages().get(name)
-    if package is not None and (name not in KINDS or KINDS[name].plugin is not None):
+    if package is not None and name not in KINDS:
         origin, state = package, "ready" if kind.plugin is None else f"broken: install {kind.plugin}"
     else:
-        origin, state = "noetl" if kind.plugin is None else kind.plugin, _state(name, permissions)
+        origin, state = "noetl", _state(name, permissions)
     if name in permissions.denied:
         state = "denied by the settings"
     return {
@@ -73,12 +73,10 @@ def _driver(name: str) -> str | None:
 
 def _state(name: str, permissions: Permissions) -> str:
     """Whether a kind of our own would run here, and what is missing otherwise."""
-    from noetl.tools.registry import BUILT_IN, EXTRAS, is_installed
+    from noetl.tools.registry import EXTRAS, is_installed
 
     if name == "workbook":
         return "ready"  # a name for a task written elsewhere in the playbook; the compiler resolves it
-    if name not in BUILT_IN:
-        return "not installed"
     if permissions.refusal(name) is not None:
         return f"off; --allow {name}"
     extra = EXTRAS.get(name)

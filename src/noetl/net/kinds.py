@@ -58,9 +58,9 @@ class TriggerKind(msgspec.Struct, frozen=True, kw_only=True):
 class ToolKind(msgspec.Struct, frozen=True, kw_only=True):
     """What a kind accepts.
 
-    `one_of`: groups of inputs of which at least one must be present. `plugin`: the kind is known but not built in;
-    text says what would run it. `unwraps`: the payload of its result is the `data` member (O-22). `defaults`: kind
-    defaults of the effective spec (SPEC-02). `open_inputs`: further keys are passed on unchecked.
+    `one_of`: groups of inputs of which at least one must be present. `plugin`: the kind is of a plug-in that cannot be
+    imported here; text says what would run it. `unwraps`: the payload of its result is the `data` member (O-22).
+    `defaults`: kind defaults of the effective spec (SPEC-02). `open_inputs`: further keys are passed on unchecked.
     """
 
     name: str

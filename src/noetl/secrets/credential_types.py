@@ -99,6 +99,7 @@ TYPES: dict[str, Callable[[str | Fields], Fields]] = {
     "oauth2": oauth2,
     **{kind: _of_kind(kind, "url") for kind in _BY_URL},
     **{kind: _of_kind(kind, "webhook_url") for kind in ("slack", "teams")},
+    **{kind: _of_kind(kind, "dsn") for kind in ("ducklake", "iceberg")},
     **{kind: _of_kind(kind, VALUE) for kind in _BY_FIELDS},
 }
 GENERIC = "text"

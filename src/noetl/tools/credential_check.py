@@ -65,6 +65,7 @@ def _context(fields: Mapping[str, Any], registry: Registry) -> ToolContext:
         name=lambda _: UNKNOWN,
         resolve=lambda _: fields,
         tool=registry.tool,
+        data_folders=registry.permissions.data_folders,
         addresses=registry.addresses,
     )
 

@@ -23,11 +23,14 @@ BUILT_IN = {
     "convert": "noetl.tools.convert.tool:ConvertTool",
     "dask": "noetl.tools.clusters.tool:DaskTool",
     "dbt": "noetl.tools.dbt.tool:DbtTool",
+    "delta": "noetl.tools.lake.table_reads:DeltaTool",
     "dlt": "noetl.tools.dlt.tool:DltTool",
     "duckdb": "noetl.tools.duckdb.tool:DuckdbTool",
+    "ducklake": "noetl.tools.lake.ducklake:DucklakeTool",
     "email": "noetl.tools.email.tool:EmailTool",
     "gcs": "noetl.tools.storage.gcs:GcsTool",
     "http": "noetl.tools.http.tool:HttpTool",
+    "iceberg": "noetl.tools.lake.table_reads:IcebergTool",
     "kafka": "noetl.tools.messaging.tool:KafkaTool",
     "llm": "noetl.tools.llm.tool:LlmTool",
     "mcp": "noetl.tools.mcp.tool:McpTool",
@@ -62,9 +65,12 @@ _CALLED_ALIKE = (
         "convert",
         "dask",
         "dbt",
+        "delta",
         "dlt",
         "duckdb",
+        "ducklake",
         "email",
+        "iceberg",
         "kafka",
         "mcp",
         "mqtt",
@@ -81,7 +87,7 @@ _CALLED_ALIKE = (
 )
 EXTRAS = {**{name: name for name in _CALLED_ALIKE}, "gcs": "storage", "sftp": "ssh"}
 OF_INTERPRETERS = frozenset(
-    {"dask", "dbt", "dlt", "ray"}
+    {"dask", "dbt", "delta", "dlt", "ducklake", "iceberg", "ray"}
 )  # extras that may be installed elsewhere (`tools.interpreters`)
 GROUP = "noetl.tools"
 _ALWAYS = frozenset(path for kind, path in BUILT_IN.items() if kind not in EXTRAS)
@@ -90,7 +96,10 @@ _DRIVERS = {  # the module of an extra that is not called as the extra
     "convert": "openpyxl",
     "dask": "distributed",
     "dbt": "dbt.cli",  # a folder called dbt is a package too, to Python
+    "delta": "duckdb_extension_delta",
+    "ducklake": "duckdb_extension_ducklake",
     "email": "aiosmtplib",
+    "iceberg": "duckdb_extension_iceberg",
     "kafka": "aiokafka",
     "mqtt": "aiomqtt",
     "pgp": "pysequoia",
@@ -158,10 +167,7 @@ class Registry:
 
     def refusal(self, kind: str) -> str | None:
         """Why a known kind cannot be run here, and the way out; nothing where it can, or where nobody knows it."""
-        if self.runs(kind):
-            return self.permissions.refusal(kind) or self._missing_extra(kind)
-        plugin = _known_plugin(kind)
-        return f'no worker here runs tool kind "{kind}": install {plugin}' if plugin else None
+        return self.permissions.refusal(kind) or self._missing_extra(kind) if self.runs(kind) else None
 
     def helpers(self, kind: str) -> dict[str, dict[str, Any]]:
         """The kind's words on an outcome that no tool had a hand in; none where nobody runs it."""
@@ -256,13 +262,6 @@ def _loads(path: str) -> bool:
         return getattr(import_module(module), name, None) is not None
     except Exception:  # whatever a stranger's module raises on import
         return False
-
-
-def _known_plugin(kind: str) -> str | None:
-    """What would run a kind that is known and not built in."""
-    from noetl.tools.kinds import KINDS
-
-    return KINDS[kind].plugin if kind in KINDS else None
 
 
 def plugin_kinds() -> dict[str, str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import noetl.tools
+from noetl.control.results import step_reads
 from noetl.events.orders import Order
 from tests.control.control_plane import ControlPlane
 
@@ -52,15 +53,23 @@ async def last_order(step: str) -> Order:
         ('  - {step: last, tool: {kind: python, code: "x = 1\\nfetched"}}', {"fetched"}),
         ("""  - {step: last, tool: {kind: http, url: x, params: {a: '{{ "\\t" ~ start.n }}'}}}""", {"start"}),
         ("  - {step: last, tool: {kind: python, script: {uri: /s.py}}}", {"start", "fetched"}),
-        ("  - {step: last, tool: {kind: ducklake, command: SELECT 1}}", {"start", "fetched"}),
         (JUDGED, {"start", "fetched"}),
     ],
 )
 async def test_an_order_brings_what_its_step_names(step: str, brought: set[str]) -> None:
-    """A script that the worker opens, and a tool that is not ours, may ask for anything."""
+    """A script that the worker opens may ask for anything."""
     order = await last_order(step)
 
     assert order.results.keys() == brought
+
+
+@pytest.mark.req("WRK-04")
+async def test_an_order_of_a_plug_in_brings_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(step_reads, "BUILT_IN", {"noop": ""})
+
+    order = await last_order("  - {step: last, tool: {kind: log, message: none}}")
+
+    assert order.results.keys() == {"start", "fetched"}
 
 
 def test_only_python_asks_for_names_that_no_template_shows() -> None:

@@ -88,23 +88,21 @@ def test_arcs_beside_next_are_led_under_it(compiled: Compile) -> None:
     assert found.hint == "move it under next: next: {arcs: [{step: …}]}"
 
 
-def test_a_kind_that_only_a_plug_in_runs_says_which(compiled: Compile) -> None:
-    found = compiled(step("{ kind: ducklake, command: SELECT 1 }")).only("W_TOOL_KIND")
+# What `load_kinds` says of a plug-in that cannot be imported.
+BROKEN = {**KINDS, "audit_logger": ToolKind(name="audit_logger", plugin="audit:tool in working order")}
 
-    assert "a plug-in for DuckLake" in found.hint
+
+def test_a_plug_in_that_does_not_work_is_named(compiled: Compile) -> None:
+    found = compiled(step("{ kind: audit_logger, level: info }"), kinds=BROKEN).only("W_TOOL_KIND")
+
+    assert found.hint == "install audit:tool in working order where workers run"
 
 
 @pytest.mark.req("VAL-04", "DOC-10")
 @pytest.mark.parametrize("api", ["noetl.io/v2", "noetl.io/v10"])
-@pytest.mark.parametrize(
-    "task",
-    [
-        "{ kind: ducklake, catalogue: here, look: back }",
-    ],
-)
-def test_what_only_a_plug_in_runs_takes_what_only_the_plug_in_knows(compiled: Compile, api: str, task: str) -> None:
+def test_what_only_a_plug_in_runs_takes_what_only_the_plug_in_knows(compiled: Compile, api: str) -> None:
     """Such playbooks check, and say which plug-in would run them (design.md §5)."""
-    result = compiled(step(task), api=api)
+    result = compiled(step("{ kind: audit_logger, look: back }"), api=api, kinds=BROKEN)
 
     assert result.loud == ["W_TOOL_KIND"]
     assert result.net is not None

@@ -13,9 +13,9 @@ from noetl.tools.kinds.plugins import OpenKinds
 __all__ = ["COMMON_SPEC", "KINDS", "load_kinds"]
 
 _ORDER = (
-    "http python postgres duckdb sql snowflake noop log playbook workbook secrets quantum artifact storage gcs convert "
-    "archive pgp nats redis mqtt amqp kafka transfer email slack teams llm mcp ssh sftp shell script container "
-    "dbt dlt dask ray ducklake"
+    "http python postgres duckdb ducklake iceberg delta sql snowflake noop log playbook workbook secrets quantum "
+    "artifact storage gcs convert archive pgp nats redis mqtt amqp kafka transfer email slack teams llm mcp ssh sftp "
+    "shell script container dbt dlt dask ray"
 )
 _FAMILIES = (web, sql, code, calls, storage, files, brokers, people_and_machines, data_frameworks)
 _BY_NAME = {kind.name: kind for family in _FAMILIES for kind in family.KINDS}

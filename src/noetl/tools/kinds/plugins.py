@@ -22,14 +22,10 @@ class OpenKinds(Mapping[str, ToolKind]):
 
     @cached_property
     def _all(self) -> dict[str, ToolKind]:
-        return {**self._built_in, **{n: kind for n, kind in plugin_kinds().items() if not self._runs(n)}}
-
-    def _runs(self, name: str) -> bool:
-        """Whether a kind is built in; one that is only known gives way to the plug-in that runs it."""
-        return name in self._built_in and self._built_in[name].plugin is None
+        return {**plugin_kinds(), **self._built_in}
 
     def __getitem__(self, name: str) -> ToolKind:
-        return self._built_in[name] if self._runs(name) else self._all[name]
+        return self._built_in[name] if name in self._built_in else self._all[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._all)

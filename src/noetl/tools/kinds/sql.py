@@ -9,6 +9,7 @@ from noetl.tools.kinds.schema_fragments import (
     AUTH,
     COUNT,
     FLAG,
+    INTEGER,
     NUMBER,
     OBJECT,
     TEXT,
@@ -95,6 +96,8 @@ ROWS = Input(
 )
 _TRANSACTION = Input(name="transaction", schema=FLAG, doc="Run all statements in one transaction; true when left out.")
 
+_THREADS = Input(name="threads", schema=COUNT, doc="Threads it may use.")
+
 POSTGRES = ToolKind(
     name="postgres",
     trigger=_rows_trigger(AUTH),
@@ -125,7 +128,7 @@ DUCKDB = ToolKind(
     error_kinds=("duckdb.error", "sql.fragment", "sql.input"),
     doc="Runs SQL on DuckDB, in memory or on a database file.",
     inputs=(*_TEXTS, _MODE, _KEY, DATABASE, TABLES, AUTH),
-    spec=(Input(name="threads", schema=COUNT, doc="Threads it may use."), _TRANSACTION, _MAX_ROWS, ROWS),
+    spec=(_THREADS, _TRANSACTION, _MAX_ROWS, ROWS),
     one_of=_NEEDED,
     unwraps=True,
     defaults={"timeout": 300},
@@ -177,18 +180,91 @@ SNOWFLAKE = ToolKind(
 
 DUCKLAKE = ToolKind(
     name="ducklake",
-    doc="Runs SQL on a DuckLake catalogue.",
+    credential_types=("ducklake",),
+    error_kinds=("duckdb.error", "sandbox.unavailable", "sql.fragment", "sql.input"),
+    doc="Runs SQL on a lake of DuckLake: tables as Parquet files, with transactions and snapshots.",
     inputs=(
         *_TEXTS,
-        DATABASE,
-        Input(name="catalog", schema=TEXT, doc="Where the catalogue is kept."),
-        Input(name="data_path", schema=TEXT, doc="Where its files are kept."),
+        Input(
+            name="catalog",
+            schema=TEXT,
+            doc="The catalogue: a file of DuckDB or SQLite (.sqlite, .db) in a data folder, made when it is not there. "
+            "Left out where auth names a PostgreSQL database.",
+            aliases=("database", "catalogue"),
+        ),
+        Input(
+            name="data_path",
+            schema=TEXT,
+            doc="Folder of the Parquet files, in a data folder. Needed when a lake is made in PostgreSQL; beside the "
+            "catalogue, or where the lake has them already, when left out.",
+        ),
+        Input(name="version", schema=INTEGER, doc="Read the lake as it was in this snapshot."),
+        Input(name="as_of", schema=TEXT, doc="Read the lake as it was at this time."),
+        Input(name="read_only", schema=FLAG, doc="Change nothing, and make no lake where there is none."),
+        TABLES,
         AUTH,
     ),
+    spec=(_THREADS, _TRANSACTION, _MAX_ROWS, ROWS),
     one_of=_NEEDED,
-    plugin="a plug-in for DuckLake",
     unwraps=True,
     defaults={"timeout": 300},
 )
 
-KINDS = (POSTGRES, DUCKDB, SQL, SNOWFLAKE, DUCKLAKE)
+_COLUMNS = Input(name="columns", schema=TEXT_OR_TEXTS, doc="The columns to read; all when left out.")
+_READ = Input(
+    name="query",
+    schema=TEXT,
+    doc="A query of the table, which is called source. Templates in value positions are bound. All rows when left out.",
+    aliases=("command", "sql"),
+    sql=True,
+)
+_READ_ERRORS = ("duckdb.error", "lake.input", "sandbox.unavailable", "sql.fragment", "sql.input")
+
+ICEBERG = ToolKind(
+    name="iceberg",
+    credential_types=("iceberg",),
+    error_kinds=_READ_ERRORS,
+    doc="Reads an Apache Iceberg table, as it is or as it was.",
+    inputs=(
+        Input(name="path", schema=TEXT, doc="The table in a data folder: its metadata file, or its folder."),
+        Input(name="table", schema=TEXT, doc="The table in a catalogue: namespace.name."),
+        Input(
+            name="catalog",
+            schema=TEXT,
+            doc="With table: the catalogue, a file of SQLite in a data folder. Left out where auth names a PostgreSQL "
+            "database.",
+            aliases=("catalogue",),
+        ),
+        _COLUMNS,
+        _READ,
+        PARAMS,
+        TABLES,
+        Input(name="version", schema=INTEGER, doc="Read the snapshot with this id."),
+        Input(name="as_of", schema=TEXT, doc="Read the table as it was at this time."),
+        AUTH,
+    ),
+    spec=(_THREADS, _MAX_ROWS, ROWS),
+    one_of=(("path", "table"),),
+    unwraps=True,
+    defaults={"timeout": 300},
+)
+
+DELTA = ToolKind(
+    name="delta",
+    error_kinds=_READ_ERRORS,
+    doc="Reads a Delta Lake table, as it is or as it was.",
+    inputs=(
+        Input(name="path", schema=TEXT, doc="The folder of the table, in a data folder.", required=True),
+        _COLUMNS,
+        _READ,
+        PARAMS,
+        TABLES,
+        Input(name="version", schema=INTEGER, doc="Read this version of the table."),
+        Input(name="as_of", schema=TEXT, doc="Read the table as it was at this time."),
+    ),
+    spec=(_THREADS, _MAX_ROWS, ROWS),
+    unwraps=True,
+    defaults={"timeout": 300},
+)
+
+KINDS = (POSTGRES, DUCKDB, SQL, SNOWFLAKE, DUCKLAKE, ICEBERG, DELTA)

@@ -1,0 +1,161 @@
+"""`iceberg` and `delta`: rows of a table that others write, as it is or as it was, by columns and SQL.
+
+The table is a folder below a data folder. Everything else that its metadata names (logs, manifests, files) is read by
+the child under the same rule, so that a table cannot lead to a file outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from noetl.base.errors import ToolError
+from noetl.templates.sql.statements import Bound, Parameter, Part, Statement, quoted
+from noetl.tools.contract import ToolContext, ToolResult
+from noetl.tools.duckdb.attachments import Attachment
+from noetl.tools.duckdb.tool import DuckdbTool
+from noetl.tools.files import allowed_path
+from noetl.tools.interpreters import named_interpreter
+from noetl.tools.postgres.targets import libpq_address, target_of
+from noetl.tools.registry import is_installed
+from noetl.tools.sql.requests import quoted_name
+from noetl.tools.tables.files import DUCKDB
+
+INPUT = "lake.input"
+SOURCE = "source"  # what the table is called in the SQL of a task
+_ALL = f"SELECT * FROM {SOURCE}"  # noqa: S608
+_MOMENT = "TIMESTAMPTZ {} AT TIME ZONE 'UTC'"
+
+
+class TableReadTool(DuckdbTool):
+    """What both kinds share. `version` is the number of a snapshot."""
+
+    format: Literal["iceberg", "delta"]
+
+    def __init__(self) -> None:
+        if not is_installed(self.format):  # the child loads it; say so before there is one
+            raise ImportError(f"duckdb-extension-{self.format} is not installed")
+        python = named_interpreter(self.format)
+        super().__init__(msgspec.structs.replace(DUCKDB, python=python) if python else DUCKDB)
+
+    async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        version, moment = inputs.get("version"), inputs.get("as_of")
+        if version is not None and moment is not None:
+            raise ToolError(INPUT, '"version" and "as_of" both say which snapshot: keep one of them')
+        if version is not None and (isinstance(version, bool) or not isinstance(version, int) or version < 0):
+            raise ToolError(INPUT, f'version "{version}" is not the number of a snapshot')
+        columns = _columns(inputs.get("columns"))
+        source = f"SELECT {columns} FROM {await self._scan(inputs, context)}"  # noqa: S608  names and paths are quoted
+        asked = {name: inputs[name] for name in ("query", "params", "tables") if inputs.get(name) is not None}
+        attachment = Attachment(kind=self.format, views={SOURCE: source})
+        return await super().run({"query": _ALL, **asked, "attachment": attachment}, context)
+
+    async def _scan(self, inputs: Mapping[str, Any], context: ToolContext) -> str:
+        """The function of DuckDB that reads the table, in SQL."""
+        raise NotImplementedError
+
+    async def _attachment(self, inputs: Mapping[str, Any], context: ToolContext) -> Attachment | None:
+        found: Attachment = inputs["attachment"]  # ours, never of the playbook: `run` hands on nothing else
+        return found
+
+    async def _looked_up(self, parts: tuple[Part, ...], attachment: Attachment, context: ToolContext) -> Any:
+        """Rows of ours, few, whatever the task says of its own."""
+        plain = msgspec.structs.replace(context, spec={})
+        command = Bound((Statement(parts, "SELECT"),))
+        return (await super().run({"command": command, "attachment": attachment}, plain)).result["data"]
+
+
+class DeltaTool(TableReadTool):
+    format = "delta"
+
+    async def _scan(self, inputs: Mapping[str, Any], context: ToolContext) -> str:
+        if not inputs.get("path"):
+            raise ToolError(INPUT, 'a delta task needs "path", the folder of the table in a data folder')
+        folder = local_path(str(inputs["path"]), context)
+        version = inputs.get("version")
+        if inputs.get("as_of") is not None:
+            version = await self._version_at(folder, str(inputs["as_of"]), context)
+        return f"delta_scan({quoted(folder)}{'' if version is None else f', version = {version}'})"
+
+    async def _version_at(self, folder: str, moment: str, context: ToolContext) -> int:
+        """The last version that was there at a time, by the times that commits say of themselves."""
+        log = quoted(f"{folder}/_delta_log/*.json")
+        shape = "format = 'newline_delimited', columns = {commitInfo: 'STRUCT(\"timestamp\" BIGINT)'}, filename = true"
+        version = "max(CAST(parse_filename(filename, true) AS UBIGINT))"
+        asked = f"SELECT {version} AS v FROM read_json({log}, {shape})"  # noqa: S608  a path of ours, quoted
+        until = f" WHERE commitInfo.timestamp <= epoch_ms({_MOMENT.format(quoted(moment))})"
+        (row,) = await self._looked_up((asked + until,), Attachment(kind="delta"), context)
+        if row["v"] is None:
+            raise ToolError(INPUT, f'the table has no version of "{moment}" or before')
+        return int(row["v"])
+
+
+class IcebergTool(TableReadTool):
+    format = "iceberg"
+
+    async def _scan(self, inputs: Mapping[str, Any], context: ToolContext) -> str:
+        options = ""
+        if inputs.get("version") is not None:
+            options = f", snapshot_from_id = {inputs['version']}"
+        elif inputs.get("as_of") is not None:
+            options = f", snapshot_from_timestamp = {_MOMENT.format(quoted(str(inputs['as_of'])))}"
+        return f"iceberg_scan({quoted(await self._metadata(inputs, context))}{options})"
+
+    async def _metadata(self, inputs: Mapping[str, Any], context: ToolContext) -> str:
+        """The table's folder or metadata file: as told, or where the catalogue says it is."""
+        path, table = inputs.get("path"), inputs.get("table")
+        if (path is None) == (table is None):
+            raise ToolError(INPUT, 'write "path", a table\'s folder or metadata file, or "table" with its catalogue')
+        if path is not None:
+            return local_path(str(path), context)
+        namespace, dot, name = str(table).rpartition(".")
+        if not dot:
+            raise ToolError(INPUT, f'table "{table}" is not namespace.name')
+        database, attachment = await self._catalogue(inputs, context)
+        asked = f"SELECT DISTINCT metadata_location AS place FROM {database}.iceberg_tables WHERE table_namespace = "  # noqa: S608
+        parts: tuple[Part, ...] = (asked, Parameter(namespace), " AND table_name = ", Parameter(name))
+        found = await self._looked_up(parts, attachment, context)
+        if len(found) != 1:
+            raise ToolError(INPUT, f'the catalogue has {len(found) or "no"} tables "{table}"; one is needed')
+        return local_path(str(found[0]["place"]), context)
+
+    async def _catalogue(self, inputs: Mapping[str, Any], context: ToolContext) -> tuple[str, Attachment]:
+        """The database of an SQL catalogue, and what its tables are called in."""
+        if (catalog := inputs.get("catalog")) is not None:
+            file = allowed_path(str(catalog).removeprefix("sqlite:"), context.data_folders, kind=INPUT)
+            return "catalogue", Attachment(kind="sqlite", address=file)
+        if inputs.get("auth") is None:
+            raise ToolError(
+                INPUT, '"table" needs "catalog", a file of SQLite, or "auth", a credential of a PostgreSQL database'
+            )
+        target = target_of(inputs["auth"], context, kind="iceberg")
+        address = await libpq_address(target, context)
+        schema = quoted_name(target.schema) if target.schema else "public"
+        return f"pg.{schema}", Attachment(kind="postgres", address=address, password=target.password)
+
+    async def check(self, inputs: Mapping[str, Any], context: ToolContext) -> str:
+        """Whether the credential opens a catalogue. ToolError says why it does not."""
+        database, attachment = await self._catalogue(inputs, context)
+        asked = f"SELECT count(*) AS n FROM {database}.iceberg_tables"  # noqa: S608
+        (row,) = await self._looked_up((asked,), attachment, context)
+        return f"opened the catalogue: {row['n']} tables"
+
+
+def local_path(written: str, context: ToolContext) -> str:
+    """A path below a data folder, written as one or as file://. ToolError for a URL of anything else."""
+    parts = urlsplit(written)
+    if parts.scheme not in ("", "file"):
+        raise ToolError(INPUT, f"a table at {parts.scheme}:// cannot be read: tables are folders in a data folder")
+    return allowed_path(unquote(parts.path) if parts.scheme else written, context.data_folders, kind=INPUT)
+
+
+def _columns(written: Any) -> str:
+    if written is None:
+        return "*"
+    names = [written] if isinstance(written, str) else written
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) and name for name in names):
+        raise ToolError(INPUT, "columns is a list of names")
+    return ", ".join(map(quoted_name, names))
