@@ -30,7 +30,7 @@ _CONCERNING = frozenset({PlaybookPaused, PlaybookResumed, PlaybookCancelled, Ste
 def child_effects(events: Iterable[Event]) -> list[Effect]:
     """What these events mean for children, in their order."""
     concerning = [event for event in events if type(event.payload) in _CONCERNING]
-    return [effect for event in concerning for effect in _effects_of(event)]
+    return [effect for event in concerning for effect in _effects_of(event)] if concerning else []
 
 
 def _effects_of(event: Event) -> Iterator[Effect]:

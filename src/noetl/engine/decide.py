@@ -122,8 +122,7 @@ def _to_rest(plan: Plan, execution: Execution, command: Command) -> Decision:
         effects += decision.effects
         # Applied before anything further is decided: the next decision must see this one. That is why memory has to be
         # forgotten when the commit fails.
-        for event in decision.events:
-            unsettled.apply(execution, event)
+        unsettled.apply(execution, decision.events)
         # Joins and parked tokens first: a join that can fire does so before anything else moves (joins.py), and the
         # proofs rely on it.
         decision = unsettled.next(plan, execution, command.at)
@@ -147,11 +146,9 @@ def _proceed(plan: Plan, execution: Execution, at: float, *, fires: bool) -> Dec
     if execution.lifecycle.error is not None and execution.tokens and plan.net.executor.fail_fast:
         return _stop_others(execution, at)
     # The oldest: a dict keeps the order in which things came due.
-    item = next(iter(execution.agenda.items()), None)
-    if item is not None and execution.lifecycle.paused and item[1] in _HELD_WHILE_PAUSED:
-        item = next((one for one in execution.agenda.items() if one[1] not in _HELD_WHILE_PAUSED), None)
-    if item is not None:
-        return _do(plan, execution, *item, at)
+    for key, due in execution.agenda.items() if execution.agenda else ():
+        if not execution.lifecycle.paused or due not in _HELD_WHILE_PAUSED:
+            return _do(plan, execution, key, due, at)
     # After the agenda: what follows from events that are recorded comes before what time brings.
     nearest = execution.open_waits.due_times.nearest
     if nearest is not None and nearest[0] <= at and fires and not execution.lifecycle.paused:

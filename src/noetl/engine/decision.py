@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 
-from noetl.base.ids import positional
 from noetl.engine.execution import Execution, StepRun
 from noetl.engine.waits.state import OpenHumanTask
 from noetl.events.envelope import Event
@@ -133,7 +132,7 @@ class Draft:
     docs/decisions/0018)."""
 
     def __init__(self, execution: Execution, at: float, cause: str | None) -> None:
-        self._execution = execution
+        self._execution, self._seq = execution, execution.seq
         self.at = at
         self._cause = cause
         self.events: list[Event] = []
@@ -155,14 +154,15 @@ class Draft:
     ) -> Event:
         """Write one event. `event_id` is for what others know by that name, such as a registration."""
         execution = self._execution
-        seq = execution.seq + len(self.events) + 1
+        self._seq = seq = self._seq + 1
         if run is not None:
             step, step_run_id = step or run.step, step_run_id or run.step_run_id
         event = Event(
             execution_id=execution.execution_id,
             trace_id=execution.trace_id,
             seq=seq,
-            event_id=positional(execution.execution_id, seq) if event_id is None else event_id,
+            # As `positional` says; a call of it for every event would be felt.
+            event_id=f"{execution.execution_id}/{seq}" if event_id is None else event_id,
             ts=self.at if ts is None else ts,
             source=source,
             payload=payload,
@@ -178,12 +178,12 @@ class Draft:
     def report(self, payload: Payload, run: StepRun, *, at: float, parent_id: str, task_run_id: str | None) -> Event:
         """Write one event of a worker's. The same as `add`, for what comes by the thousand."""
         execution = self._execution
-        seq = execution.seq + len(self.events) + 1
+        self._seq = seq = self._seq + 1
         event = Event(
             execution_id=execution.execution_id,
             trace_id=execution.trace_id,
             seq=seq,
-            event_id=positional(execution.execution_id, seq),
+            event_id=f"{execution.execution_id}/{seq}",
             ts=at,
             source=EventSource.WORKER,
             payload=payload,

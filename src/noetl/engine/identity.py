@@ -35,8 +35,11 @@ def order_id_of(step_run_id: str) -> str:
 def entry_mark(entry: TaskStarted | KeychainRefreshed | HookFailed | JobPlaced, lease_epoch: int) -> str:
     """What a reported entry is known by when it comes again: a task run may renew several secrets, and whoever holds
     the next lease tells anew that it begins (EVT-06)."""
-    if isinstance(entry, HookFailed | JobPlaced):
-        mark = entry.mark
-    else:
-        mark = f"{entry.event_type} {entry.name}" if isinstance(entry, KeychainRefreshed) else entry.event_type
+    match entry:
+        case TaskStarted():  # first, since every task run has one
+            mark = entry.event_type
+        case HookFailed() | JobPlaced():
+            mark = entry.mark
+        case KeychainRefreshed():
+            mark = f"{entry.event_type} {entry.name}"
     return f"{lease_epoch} {entry.task_run_id} {mark}"

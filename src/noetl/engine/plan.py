@@ -52,6 +52,8 @@ class Plan:
         self._in_place = {step.name: self._decided_in_place(step) for step in net.transitions}
         self._admitted_plainly = {step.name: self._is_plain(step) for step in net.transitions}
         self.attributes = {step.name: found for step in net.transitions if (found := _attributes(step))}
+        usual_lease = net.executor.spec.get("lease") or net.executor.limits.get("lease")
+        self._leases = {step.name: written for step in net.transitions if (written := step.lease or usual_lease)}
         self.max_payload_bytes, self.inline_bytes = max_payload_bytes(net), inline_bytes(net)
         self.max_step_runs = int(net.executor.limits.get("max_step_runs", MAX_STEP_RUNS))
         self.max_task_runs = int(net.executor.limits.get("max_task_runs", MAX_TASK_RUNS))
@@ -65,6 +67,10 @@ class Plan:
     def in_place(self, name: str) -> bool:
         """Whether the server decides this step itself, without an order (performance.md §2)."""
         return self._in_place[name]
+
+    def lease(self, name: str) -> dict[str, Any] | None:
+        """What the author wrote of leases for a step, else for all of them; None for nothing, as in most nets."""
+        return self._leases.get(name)
 
     def has_rules(self, name: str) -> bool:
         """Whether the step's runs are case runs."""

@@ -27,7 +27,7 @@ from noetl.engine.side_runs.endings import record_end
 from noetl.engine.v2_case.recording import add_notes, without_notes
 from noetl.engine.waits.wait_end import close_waits
 from noetl.events.case_runs import CaseStarted, CaseWaiting
-from noetl.events.orders import Report, ReportResult, Timed
+from noetl.events.orders import Entry, Report, ReportResult, Timed
 from noetl.events.payloads import EventSource
 from noetl.events.position import Position
 from noetl.events.steps import ReportRefused, StepDone, StepFailed, StepStarted
@@ -38,6 +38,7 @@ from noetl.net.net import Transition
 from noetl.net.tasks import tasks_of
 
 _CLAIM_BYTES = 500
+_ENDS = frozenset({StepDone, StepFailed})
 
 
 def claim(execution: Execution, command: ClaimOrder) -> Decision:
@@ -116,7 +117,7 @@ def _recorded(plan: Plan, execution: Execution, run: StepRun, command: RecordRep
     position, told = run.position, set(run.task_events)
     for timed in command.report.entries:
         position = _entered(plan, draft, execution, run, timed, position, told)
-        if isinstance(timed.entry, StepDone | StepFailed):
+        if type(timed.entry) in _ENDS:
             break  # a step run has one end
     if not draft.events:
         return Decision(verdict=ReportResult.DUPLICATE)
@@ -197,7 +198,7 @@ def externalised(plan: Plan, command: RecordReport) -> RecordReport:
 # Forgery: reports that say what is not a worker's to say (SRV-04, WRK-05). They are kept as refused, and start
 # nothing.
 
-_DECIDING = TaskProcessed | CaseStarted | CaseWaiting
+_DECIDING = frozenset({TaskProcessed, CaseStarted, CaseWaiting})
 
 
 def forged_claim(plan: Plan, run: StepRun, report: Report) -> str | None:
@@ -208,12 +209,12 @@ def forged_claim(plan: Plan, run: StepRun, report: Report) -> str | None:
     if plan.has_rules(run.step):
         return None  # its rules are evaluated by the worker, and what they took is checked when it is routed (V2C-24)
     for timed in report.entries:
-        if isinstance(timed.entry, _DECIDING) and (claimed := _claim(step, timed.entry)):
+        if type(timed.entry) in _DECIDING and (claimed := _claim(step, timed.entry)):
             return claimed
     return None
 
 
-def _claim(step: Transition, entry: TaskProcessed | CaseStarted | CaseWaiting) -> str | None:
+def _claim(step: Transition, entry: Entry) -> str | None:
     if not isinstance(entry, TaskProcessed) or entry.decision.case is not None:
         return f'step "{step.name}" has no case rules'
     name = entry.decision.next

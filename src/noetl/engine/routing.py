@@ -267,7 +267,7 @@ def _text(key: Any) -> str:
 
 
 def _record(step: Transition, boundary: Boundary, selection: Selection) -> NextSelected:
-    mode = (step.router or Router()).mode.value
+    mode: str = (step.router or Router()).mode._value_  # `value` is a property in Python, two calls
     ended, error = None, selection.error
     if error is not None:
         ended = "failed"

@@ -6,6 +6,8 @@ everything in it has been looked at.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from noetl.base.ids import derived
 from noetl.engine.admission import admit, denied
 from noetl.engine.decision import NOTHING, Decision, Draft
@@ -39,18 +41,20 @@ class Unsettled:
         # By listening step run, the events of this decision that it has not been told of.
         self._heard: dict[str, list[OwnEvent]] = {}
 
-    def apply(self, execution: Execution, event: Event) -> None:
-        """Let the event change the state, and note what it may have set free."""
-        if execution.open_waits.listeners:
-            self._note_listeners(execution, event)
-        if type(event.payload) in _NOTED:
-            self._apply_noted(execution, event)
-        else:
-            evolve(execution, event)
+    def apply(self, execution: Execution, events: Iterable[Event]) -> None:
+        """Let the events change the state, and note what they may have set free."""
+        for event in events:
+            # Asked anew for each: an event before it may have made somebody listen.
+            if execution.open_waits.listeners:
+                self._note_listeners(execution, event)
+            if type(event.payload) in _NOTED:
+                self._apply_noted(execution, event)
+            else:
+                evolve(execution, event)
 
     def _apply_noted(self, execution: Execution, event: Event) -> None:
         payload = event.payload
-        if isinstance(payload, TokenCreated):
+        if type(payload) is TokenCreated:
             evolve(execution, event)  # first, since its group may be opened by this very event
             if payload.fork is None:
                 return  # most tokens belong to no group

@@ -11,19 +11,20 @@ from noetl.net.net import Transition
 from noetl.net.task import Task
 
 
-def tasks_of(step: Transition) -> Iterator[Task]:
+def tasks_of(step: Transition) -> Iterable[Task]:
     """In document order, hooks after the task they belong to."""
-    if _has_only_tasks(step):
-        return iter(step.tasks)
-    return with_hooks((*_own(step), *_side_tasks(step)))
-
-
-def _has_only_tasks(step: Transition) -> bool:
-    """Whether nothing stands around its tasks. Most steps are so, and every start and every order asks for the tasks
-    of some: generators would cost ten times as much."""
+    # Most steps have nothing around their tasks. When a net runs for the first time, ten analyses ask each step for
+    # its tasks; generators would cost each of them ten times as much as the tuple that is there already.
     if step.sink is not None or step.case is not None or step.compensation is not None or step.handlers is not None:
-        return False
-    return not [task for task in step.tasks if task.repeat or task.policy is not None]
+        return _all_tasks(step)
+    for task in step.tasks:
+        if task.repeat or task.policy is not None:
+            return _all_tasks(step)
+    return step.tasks
+
+
+def _all_tasks(step: Transition) -> Iterator[Task]:
+    return with_hooks((*_own(step), *_side_tasks(step)))
 
 
 def pipeline_of(step: Transition) -> Iterator[Task]:

@@ -18,9 +18,8 @@ _BEATS = 6  # in the time of one lease, where nobody says how many
 def terms_of(plan: Plan, step: str, usual: LeaseTerms) -> LeaseTerms:
     """`usual`, or those of `step.spec.lease: {ttl, heartbeat}`, else of the executor's spec, else of its limits (O-33).
     The heartbeat leaves room for two that are lost."""
-    executor = plan.net.executor
-    written = plan.step(step).lease or executor.spec.get("lease") or executor.limits.get("lease")
-    if not written:
+    written = plan.lease(step)
+    if written is None:
         return usual
     ttl_s = bounded(_seconds(written.get("ttl")) or usual.ttl_s)
     every_s = _seconds(written.get("heartbeat")) or ttl_s / _BEATS

@@ -81,9 +81,12 @@ class ExecutionSecrets:
             root = await self._root(execution_id)
         family = self._family(root)
         # On a server what was loaded is not enough: another one may have given out a secret since.
-        is_known = family.is_loaded and self._policy.has_secrets_in_memory
-        if not is_known and self._may_have_read(execution_id):
+        if family.is_loaded and self._policy.has_secrets_in_memory:
+            return family.mask
+        if self._may_have_read(execution_id):
             await self._load(root, family)
+        else:
+            family.is_loaded = True  # no task of it is given a secret, and it has no children that could be
         return family.mask
 
     async def record(self, execution_id: str, entry: KeychainEntry, material: Material) -> None:

@@ -26,12 +26,13 @@ MIN_TEXT_BYTES = 500  # whatever the limit, a text says this much
 _Record = TypeVar("_Record", bound=msgspec.Struct)
 _Given = TypeVar("_Given", Outcome, TaskResult)
 _GIVING = StepDone | IterationDone
-_LARGE = (TaskProcessed, StepDone, IterationDone, StepFailed, IterationFailed, CaseStarted, CaseHeard)  # at times
+# At times; every entry of every report comes by here twice, so they are told apart by one look at their class.
+_LARGE = frozenset({TaskProcessed, StepDone, IterationDone, StepFailed, IterationFailed, CaseStarted, CaseHeard})
 
 
 def fitted_entry(entry: _Record, limit_bytes: int, keep: Keep) -> _Record:
     """An entry of a report as it may be recorded; the very same one when nothing in it is large."""
-    if not isinstance(entry, _LARGE):
+    if type(entry) not in _LARGE:
         return entry
     if isinstance(entry, TaskProcessed):
         outcome = fitted(entry.outcome, limit_bytes, keep)
@@ -45,8 +46,7 @@ def fitted_entry(entry: _Record, limit_bytes: int, keep: Keep) -> _Record:
 
 def fitted(outcome: Outcome, limit_bytes: int, keep: Keep) -> Outcome:
     """The outcome with a large result by reference, a large error and a long output cut."""
-    room = _room(limit_bytes, 2)
-    if outcome.meta.stdout is not None and not fits(outcome.meta.stdout, room):
+    if outcome.meta.stdout is not None and not fits(outcome.meta.stdout, room := _room(limit_bytes, 2)):
         outcome = _with(outcome, meta=_with(outcome.meta, stdout=cut(outcome.meta.stdout, room)))
     if outcome.error is not None:
         error = short(outcome.error, limit_bytes)
