@@ -61,3 +61,20 @@ async def test_a_cancelled_slot_claims_nothing() -> None:
 
     assert first.result() is None
     assert [(turn.capacity, len(turn.reports)) for turn in control_plane.turns] == [(1, 0), (0, 1)]
+
+
+async def test_one_task_delivers_every_turn_and_none_is_left_behind() -> None:
+    """A task for each turn would be one for each step of a chain."""
+    control_plane = Closed()
+    control_plane.open.set()
+    post = ReportQueue(cast("ControlPlane", cast("Any", control_plane)), WorkerHandle("w", lambda _: None))
+    carriers: set[asyncio.Task[Any]] = set()
+
+    for _ in range(3):
+        await post.claim(None)
+        carriers |= asyncio.all_tasks() - {asyncio.current_task()}
+    await post.settled()
+
+    assert len(control_plane.turns) == 3
+    assert len(carriers) == 1
+    assert asyncio.all_tasks() == {asyncio.current_task()}

@@ -58,7 +58,10 @@ class ReportQueue:
         # of an order arrive in the order they were made.
         self._next: _Load | None = None
         self._away: _Load | None = None
+        # One task delivers for as long as the worker lasts: a task for each turn would cost a chain a task a step.
         self._carrier: asyncio.Task[None] | None = None
+        self._rest: asyncio.Future[None] | None = None  # what the carrier waits for when there is nothing to deliver
+        self._is_ending = False
 
     async def flush(self, journal: Journal) -> None:
         """Return once all that the journal holds is durable. LeaseLost if its order is no longer ours."""
@@ -103,8 +106,10 @@ class ReportQueue:
         await arrived
 
     async def settled(self) -> None:
-        """Return once everything that was said has arrived, whoever still waits for it."""
+        """Return once everything that was said has arrived, whoever still waits for it. No task is left behind."""
         while self._carrier is not None:
+            self._is_ending = True
+            self._rouse()
             await asyncio.wait({self._carrier})
 
     def _gathering(self) -> _Load:
@@ -112,24 +117,38 @@ class ReportQueue:
             self._next = _Load()
             if self._carrier is None:
                 self._carrier = asyncio.ensure_future(self._deliver_reports())
+            else:
+                self._rouse()
         return self._next
 
+    def _rouse(self) -> None:
+        if self._rest is not None and not self._rest.done():
+            self._rest.set_result(None)
+
     async def _deliver_reports(self) -> None:
+        loop = asyncio.get_running_loop()
         try:
-            while self._next is not None:
-                # Swapped before the await: what is said during the turn belongs to the next one.
-                self._away, self._next = self._next, None
-                try:
-                    await self._deliver(self._away)
-                # Broad: whatever broke the turn, those who wait must hear of it, or their slots hang for ever.
-                except Exception as problem:
-                    _fail_waiters(self._away, problem)
+            while True:
+                while self._next is not None:
+                    # Swapped before the await: what is said during the turn belongs to the next one.
+                    self._away, self._next = self._next, None
+                    try:
+                        await self._deliver(self._away)
+                    # Broad: whatever broke the turn, those who wait must hear of it, or their slots hang for ever.
+                    except Exception as problem:
+                        _fail_waiters(self._away, problem)
+                self._away = None
+                if self._is_ending:
+                    return
+                self._rest = loop.create_future()
+                await self._rest
         finally:
-            self._carrier = self._away = None
+            self._carrier = self._away = self._rest = None
+            self._is_ending = False
 
     async def _deliver(self, load: _Load) -> None:
         said = [one for one in load.said if isinstance(one, Report) or one.pending]
-        reports = tuple(one if isinstance(one, Report) else one.report() for one in said)
+        reports = tuple([one if isinstance(one, Report) else one.report() for one in said])
         claims = [given for given in load.claims if not given.done()]  # a cancelled slot takes nothing more
         # Orders that are here already serve the first claims; asking for more would hold what no slot can run.
         spare = self._handle.spare
