@@ -15,7 +15,10 @@ from tests.servers.environments import python_environment
 from tests.servers.ports import free_port
 from tests.servers.programs import FOLDER, PORT, ServedProgram
 
-_PACKAGES = ("dbt-core==1.11.16", "dbt-duckdb==1.11.1", "duckdb==2.0.0", "dlt==1.31.0", "distributed==2026.8.0")
+_PACKAGES = (
+    *("dbt-core==1.11.16", "dbt-duckdb==1.11.1", "dbt-postgres==1.11.0", "duckdb==2.0.0"),
+    *("dlt==1.31.0", "psycopg2-binary==2.9.13", "distributed==2026.8.0"),
+)
 
 
 def frameworks_python() -> str:

@@ -88,8 +88,8 @@ def _of_kind(kind: str, text_field: str) -> Callable[[str | Fields], Fields]:
 
 
 _DATABASES = ("mysql", "sqlserver", "oracle", "snowflake", "clickhouse", "trino", "redshift", "databricks")
-_BY_URL = (*_DATABASES, "nats", "redis", "mqtt", "amqp", "kafka")
-_BY_FIELDS = ("s3", "gcs", "azure", "email", "ssh", "llm", "mcp")
+_BY_URL = (*_DATABASES, "nats", "redis", "mqtt", "amqp", "kafka", "container", "dlt", "dask", "ray")
+_BY_FIELDS = ("s3", "gcs", "azure", "email", "ssh", "llm", "mcp", "kubernetes", "dbt")
 
 TYPES: dict[str, Callable[[str | Fields], Fields]] = {
     "text": text,
@@ -101,6 +101,7 @@ TYPES: dict[str, Callable[[str | Fields], Fields]] = {
     **{kind: _of_kind(kind, "webhook_url") for kind in ("slack", "teams")},
     **{kind: _of_kind(kind, "dsn") for kind in ("ducklake", "iceberg")},
     **{kind: _of_kind(kind, VALUE) for kind in _BY_FIELDS},
+    "pgp": _of_kind("pgp", "private_key"),
 }
 GENERIC = "text"
 

@@ -85,6 +85,10 @@ def _masked(text: str, fields: Mapping[str, Any]) -> str:
         "database",
         "port",
         "type",
+        "adapter",
+        "destination",
+        "dbname",
+        "schema",
     )
     for field, value in fields.items():
         if field not in shown and isinstance(value, str) and len(value) >= _SHORTEST:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import sys
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from noetl.base.addresses.guard import AddressGuard
 from noetl.base.addresses.policy import CLOSED
+from noetl.base.errors import RefusedError
 from noetl.events.outcomes import Outcome
 from noetl.tools.clusters.tool import DaskTool
+from noetl.tools.credential_check import checked
+from noetl.tools.registry import Registry
 from tests.servers.data_frameworks import dask_cluster, frameworks_python
 from tests.servers.ports import free_port
+from tests.servers.proxy import Proxy
 from tests.tools.sql_tasks import outcome_of
 
 pytestmark = [pytest.mark.timeout(900)]
@@ -94,39 +96,40 @@ async def test_an_address_that_the_policy_closes_is_not_reached() -> None:
     assert closed.kind == "tool.not_allowed"
 
 
-def stand_in(monkeypatch: pytest.MonkeyPatch, folder: Path, program: str) -> None:
-    file = folder / "interpreter"
-    file.write_text(f"#!{sys.executable}\nimport json, sys, time\nrequest = json.load(sys.stdin)\n{program}\n")
-    file.chmod(0o755)
-    monkeypatch.setenv("NOETL_INTERPRETERS", f"dask={file}")
+@pytest.mark.usefixtures("real")
+async def test_a_credential_is_tried_and_nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("noetl.tools.clusters.tool._CONNECT_S", 1)
+    cluster = dask_cluster().auth
+
+    reached = await checked("cluster", "dask", {"url": cluster}, {}, Registry())
+    with pytest.raises(RefusedError, match=r"the scheduler was not reached.*\(connection\)"):
+        await checked("cluster", "dask", {"url": f"tcp://127.0.0.1:{free_port()}"}, {}, Registry())
+
+    assert reached == f"connected to the dask cluster at {cluster}, which has 1 workers"
 
 
-async def test_a_cancelled_task_ends_its_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stand_in(monkeypatch, tmp_path, "print('on', flush=True); time.sleep(1000)")
-    begun = asyncio.Event()
-    task = asyncio.ensure_future(
-        ran("result = 1", auth="tcp://127.0.0.1:1", more={"printed": lambda data, stream: begun.set()})
+@pytest.mark.deep
+@pytest.mark.usefixtures("real")
+async def test_a_connection_that_is_lost_in_the_middle_is_worth_another_try(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("noetl.tools.clusters.tool._CONNECT_S", 2)
+    begun, over = tmp_path / "begun", tmp_path / "over"
+    code = (
+        "import pathlib, time\ndef main(begun, over):\n    pathlib.Path(begun).touch()\n"
+        "    while not pathlib.Path(over).exists():\n        time.sleep(0.05)"
     )
-    await begun.wait()
+    with Proxy("127.0.0.1", dask_cluster().port) as line:
+        args = {"begun": str(begun), "over": str(over)}
+        task = asyncio.ensure_future(ran(code, args=args, auth=f"tcp://127.0.0.1:{line.port}"))
+        while not begun.exists():
+            assert not task.done(), task.result()
+            await asyncio.sleep(0.05)
+        with line.down():
+            failed = error(await task)
+    over.touch()
 
-    task.cancel()
-    left = await asyncio.gather(task, return_exceptions=True)
-
-    assert isinstance(left[0], asyncio.CancelledError)
-
-
-@pytest.mark.req("KEY-06")
-async def test_no_secret_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = "open(sys.argv[3], 'w').write(json.dumps({'error': {'message': str(request)}}))"
-    stand_in(monkeypatch, tmp_path, told)
-    for _ in range(50):
-        secret = secrets.token_urlsafe(12)
-        masks = {"masked": lambda text, word=secret: text.replace(word, "***")}
-
-        outcome = await ran("result = 1", auth="tcp://127.0.0.1:1", args={"word": secret}, more=masks)
-
-        assert "***" in error(outcome).message
-        assert secret.encode() not in msgspec.json.encode(outcome)
+    assert (failed.kind, failed.code, failed.retryable) == ("dask.error", "lost", True)
 
 
 @pytest.mark.parametrize(

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import secrets
-import sys
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
+from noetl.base.errors import RefusedError
 from noetl.events.outcomes import Outcome
+from noetl.tools.credential_check import checked
 from noetl.tools.dbt.tool import DbtTool
 from noetl.tools.interpreters import named_interpreter
 from noetl.tools.registry import Registry, is_installed
 from tests.servers.data_frameworks import frameworks_python
+from tests.servers.postgres import pg_auth  # noqa: F401  a fixture
+from tests.servers.proxy import Proxy
 from tests.tools.sql_tasks import outcome_of
 
 pytestmark = [pytest.mark.timeout(900)]
@@ -48,7 +48,7 @@ def error(outcome: Outcome) -> Any:
 
 async def built(project: Path, /, **inputs: Any) -> Outcome:
     more = {"data_folders": (str(project.parent),), **inputs.pop("more", {})}
-    auth = {"adapter": "duckdb", "path": str(project / "shop.duckdb")}
+    auth = {"adapter": "duckdb", "path": "shop.duckdb"}
     return await outcome_of(DbtTool(), {"project": "shop", "auth": auth, **inputs}, **more)
 
 
@@ -66,6 +66,7 @@ async def test_a_project_is_built_and_its_models_are_told_with_their_lineage(pro
     assert done.result["counts"] == {"success": 2}
     assert b"PASS=2" in printed
     assert not (project / "target").exists(), "the folder of the project stays as it was"
+    assert (project.parent / "shop.duckdb").is_file(), "a database without a folder is in the data folder"
 
 
 @pytest.mark.deep
@@ -98,78 +99,20 @@ async def test_a_project_that_cannot_be_read_and_a_profile_that_is_none_are_erro
     assert "nothing_like_this" in unknown.message
 
 
-# What follows needs no dbt: another program stands where its interpreter would be.
+@pytest.mark.deep
+@pytest.mark.usefixtures("real")
+async def test_a_credential_is_tried_without_a_project(pg_auth: dict[str, Any]) -> None:  # noqa: F811
+    with Proxy(f"{pg_auth['host']}/.s.PGSQL.5432") as line:
+        fields = {"adapter": "postgres", "schema": "public", "password": "a password of nobody", "port": line.port}
+        fields |= {"host": "127.0.0.1", "user": pg_auth["user"], "dbname": pg_auth["database"]}
 
+        reached = await checked("warehouse", "dbt", fields, {}, Registry())
+        with pytest.raises(RefusedError) as refused:
+            await checked("warehouse", "dbt", {**fields, "user": "nobody_like_this"}, {}, Registry())
 
-def stand_in(monkeypatch: pytest.MonkeyPatch, folder: Path, program: str) -> None:
-    """An interpreter that ignores what it is to run, and runs `program`; `answer` is the file for its answer."""
-    file = folder / "interpreter"
-    file.write_text(
-        f"#!{sys.executable}\nimport json, sys, time\nanswer = sys.argv[3]\nrequest = json.load(sys.stdin)\n{program}\n"
-    )
-    file.chmod(0o755)
-    monkeypatch.setenv("NOETL_INTERPRETERS", f"dbt={file}")
-
-
-@pytest.mark.parametrize(
-    ("program", "kind"),
-    [
-        ("", "dbt.error"),
-        ("sys.exit(3)", "dbt.error"),
-        ("open(answer, 'w').write('no json')", "dbt.error"),
-        ("open(answer, 'w').write('[1]')", "dbt.error"),
-        ("open(answer, 'w').write(json.dumps({'nodes': 3}))", "dbt.error"),
-        (
-            "open(answer, 'w').write(json.dumps({'error': {'message': '\\x1b[31m', 'kind': 'tool.unknown'}}))",
-            "dbt.error",
-        ),
-        ("import os; os.symlink('/etc/passwd', answer)", "dbt.error"),
-        ("f = open(answer, 'wb'); f.truncate(65 << 20)", "result.too_large"),
-        ("print('x' * (5 << 20)); open(answer, 'w').write(json.dumps({'nodes': []}))", None),
-    ],
-)
-async def test_what_a_spoiled_interpreter_leaves_is_an_error(
-    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, kind: str | None
-) -> None:
-    stand_in(monkeypatch, tmp_path, program)
-
-    outcome = await built(project)
-
-    assert (outcome.error.kind if outcome.error else None) == kind
-    assert outcome.error is None or outcome.error.message.isprintable()
-
-
-async def test_a_cancelled_task_ends_the_process(
-    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stand_in(monkeypatch, tmp_path, f"open({str(tmp_path / 'begun')!r}, 'w').write('x'); print('on'); time.sleep(1000)")
-    begun = asyncio.Event()
-    more = {"printed": lambda data, stream: begun.set()}
-    task = asyncio.ensure_future(built(project, more=more))
-    await begun.wait()
-
-    task.cancel()
-    left = await asyncio.gather(task, return_exceptions=True)
-
-    assert isinstance(left[0], asyncio.CancelledError)
-
-
-@pytest.mark.req("KEY-06")
-async def test_no_secret_is_told(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The process tells all it was given, as a project with a mistake may."""
-    stand_in(
-        monkeypatch,
-        tmp_path,
-        "print(request); open(answer, 'w').write(json.dumps({'error': {'message': str(request)}}))",
-    )
-    for _ in range(50):
-        secret = secrets.token_urlsafe(12)
-        auth = {"adapter": "postgres", "host": "db", "password": secret}
-
-        outcome = await built(project, auth=auth, more={"masked": lambda text, word=secret: text.replace(word, "***")})
-
-        assert "***" in error(outcome).message
-        assert secret.encode() not in msgspec.json.encode(outcome)
+    assert reached == "connected to postgres"
+    assert 'role "nobody_like_this" does not exist' in str(refused.value)
+    assert str(fields["password"]) not in str(refused.value)
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,14 @@ from typing import Any
 
 import pytest
 
+from noetl.base.errors import RefusedError
 from noetl.events.outcomes import Outcome
+from noetl.tools.credential_check import checked
 from noetl.tools.dlt.tool import DltTool
+from noetl.tools.registry import Registry
 from tests.servers.data_frameworks import frameworks_python
+from tests.servers.postgres import pg_auth  # noqa: F401  a fixture
+from tests.servers.proxy import Proxy
 from tests.tools.sql_tasks import outcome_of
 
 pytestmark = [pytest.mark.timeout(900)]
@@ -39,7 +44,7 @@ def real(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def loaded(folder: Path, /, **inputs: Any) -> Outcome:
-    auth = {"url": str(folder / "shop.duckdb")}
+    auth = {"url": "shop.duckdb"}
     wanted = {"destination": "duckdb", "dataset": "raw", "auth": auth, **inputs}
     return await outcome_of(DltTool(), wanted, data_folders=(str(folder),))
 
@@ -82,6 +87,31 @@ async def test_what_a_resource_raises_is_the_error(folder: Path) -> None:
     assert (failed.kind, failed.code) == ("dlt.error", "ConnectionError")
     assert "the source hung up" in failed.message
     assert 'has no "nothing"' in missing.message
+
+
+@pytest.mark.deep
+@pytest.mark.usefixtures("real")
+async def test_a_credential_is_tried_and_nothing_is_loaded(pg_auth: dict[str, Any]) -> None:  # noqa: F811
+    with Proxy(f"{pg_auth['host']}/.s.PGSQL.5432") as line:
+        fields = {"destination": "postgres", "password": "a password of nobody", "port": line.port}
+        fields |= {"host": "127.0.0.1", "username": pg_auth["user"], "database": pg_auth["database"]}
+
+        reached = await checked("warehouse", "dlt", fields, {}, Registry())
+        with pytest.raises(RefusedError) as refused:
+            await checked("warehouse", "dlt", {**fields, "username": "nobody_like_this"}, {}, Registry())
+
+    assert reached == "connected to postgres"
+    assert 'role "nobody_like_this" does not exist' in str(refused.value)
+    assert str(fields["password"]) not in str(refused.value)
+
+
+@pytest.mark.parametrize(("fields", "said"), [({"host": "db"}, '"destination"'), ({"url": "x.csv"}, '"destination"')])
+async def test_a_credential_that_does_not_say_what_it_opens_cannot_be_tried(
+    fields: dict[str, str], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NOETL_INTERPRETERS", "dlt=/nowhere/python")  # nothing is started for it
+    with pytest.raises(RefusedError, match=said):
+        await checked("warehouse", "dlt", fields, {}, Registry())
 
 
 @pytest.mark.parametrize(

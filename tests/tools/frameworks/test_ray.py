@@ -9,8 +9,11 @@ import pytest
 
 from noetl.base.addresses.guard import AddressGuard
 from noetl.base.addresses.policy import CLOSED
+from noetl.base.errors import RefusedError
 from noetl.events.outcomes import Outcome
 from noetl.tools.clusters.tool import RayTool
+from noetl.tools.credential_check import checked
+from noetl.tools.registry import Registry
 from tests.servers.data_frameworks import ray_cluster, ray_python
 from tests.servers.ports import free_port
 from tests.tools.sql_tasks import outcome_of
@@ -35,9 +38,11 @@ async def test_code_runs_on_the_cluster_and_what_it_gives_or_raises_comes_back(m
     code = "def main(n):\n    print('counting to', n)\n    return {'sum': sum(range(n)), 'by': __name__}"
     more = {"printed": lambda data, _: printed.extend(data)}
 
+    reached = await checked("cluster", "ray", {"url": cluster}, {}, Registry())
     done = await ran(code, cluster, args={"n": 10}, needs={"CPU": 1}, more=more)
     raised = error(await ran("def main():\n    raise ValueError('not today')", cluster))
 
+    assert reached == f"connected to the ray cluster at {cluster}, which has 1 workers"
     assert done.error is None, done.error
     assert done.result == {"sum": 45, "by": "noetl_task"}
     assert b"counting to 10" in printed
@@ -48,7 +53,11 @@ async def test_code_runs_on_the_cluster_and_what_it_gives_or_raises_comes_back(m
 async def test_a_cluster_that_is_not_there_is_worth_another_try(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_INTERPRETERS", f"ray={ray_python()}")
 
-    failed = error(await ran("result = 1", f"ray://127.0.0.1:{free_port()}"))
+    nowhere = f"ray://127.0.0.1:{free_port()}"
+
+    failed = error(await ran("result = 1", nowhere))
+    with pytest.raises(RefusedError, match=r"the cluster was not reached.*\(connection\)"):
+        await checked("cluster", "ray", {"url": nowhere}, {}, Registry())
 
     assert (failed.kind, failed.code, failed.retryable) == ("ray.error", "connection", True)
 

@@ -12,8 +12,11 @@ import pysequoia
 import pytest
 import pytest_asyncio
 
+from noetl.base.errors import RefusedError
 from noetl.events.outcomes import Outcome
+from noetl.tools.credential_check import checked
 from noetl.tools.pgp.tool import PgpTool
+from noetl.tools.registry import Registry
 from tests.tools.sql_tasks import outcome_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")  # one child process for all of them
@@ -156,6 +159,19 @@ async def test_a_key_with_a_passphrase_signs_and_opens_with_it_only(tool: PgpToo
         assert refused.error is not None
         assert (refused.error.kind, "horse" in str(refused)) == ("pgp.denied", False)
     assert sorted(os.listdir(folder)) == ["back", "closed", "plain"]
+
+
+async def test_a_credential_is_tried_by_opening_its_key() -> None:
+    text = (Path(__file__).parent / "guarded_key.asc").read_text()
+    name = pysequoia.Tsk.from_bytes(text.encode()).extract_certificate().fingerprint
+
+    told = await checked("key", "pgp", {"private_key": text, "passphrase": "correct horse"}, {}, Registry())
+    for fields in ({"private_key": text, "passphrase": "wrong horse"}, {"private_key": text}, {"password": "a horse"}):
+        with pytest.raises(RefusedError) as refused:
+            await checked("key", "pgp", fields, {}, Registry())
+        assert "horse" not in str(refused.value)
+
+    assert told == f"the private key {name} can be used"
 
 
 async def test_a_cancelled_task_leaves_nothing_of_its_target(tool: PgpTool, folder: Path) -> None:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from noetl.base.errors import ToolError
 from noetl.tools.auth_shapes import UNRESOLVED, connection_fields
 from noetl.tools.contract import ToolContext, ToolResult
-from noetl.tools.interpreters import answered_by
+from noetl.tools.interpreters import Answer, answered_by
 
 MAX_BYTES = 16 << 20
 _CONNECT_S = 30
@@ -27,11 +27,23 @@ class _ClusterTool:
 
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
         request = {**_call(inputs, context, f"{self.kind_name}.input"), **await self._cluster(inputs, context)}
-        runner = Path(__file__).with_name(f"{self.kind_name}_runner.py")
-        answer = await answered_by(self.kind_name, runner, request, context)
+        answer = await self._answered(request, context)
         if "result" not in answer.fields:
             raise ToolError(f"{self.kind_name}.error", "the client did not tell what the task gave")
         return ToolResult(result=answer.fields["result"], stdout=answer.ended.stdout)
+
+    async def check(self, inputs: Mapping[str, Any], context: ToolContext) -> str:
+        """Whether the cluster takes the credential. Nothing runs on it."""
+        request = {**await self._cluster(inputs, context), "checks": True}
+        workers = (await self._answered(request, context)).fields.get("workers")
+        if not isinstance(workers, int):
+            raise ToolError(f"{self.kind_name}.error", "the client did not tell what it reached")
+        return f"connected to the {self.kind_name} cluster at {request['address']}, which has {workers} workers"
+
+    async def _answered(self, request: Mapping[str, Any], context: ToolContext) -> Answer:
+        return await answered_by(
+            self.kind_name, Path(__file__).with_name(f"{self.kind_name}_runner.py"), request, context
+        )
 
     async def _cluster(self, inputs: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
         """Where the cluster is: at the address that the policy has judged, not looked up again by the client."""

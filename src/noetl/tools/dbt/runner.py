@@ -19,12 +19,14 @@ def _invoked(request: dict[str, Any], folder: Path) -> dict[str, Any]:
     except ImportError as problem:
         return {"error": {"kind": "missing", "message": f"this interpreter has no dbt: {problem}"}}
     target = folder / "target"
-    arguments = [*request["arguments"], "--target-path", str(target), "--log-path", str(folder / "logs")]
+    arguments = [*request["arguments"], "--log-path", str(folder / "logs")]
     if request.get("profile") is not None:
         # JSON is YAML. The folder is for its owner only, and goes with the task.
         (folder / "profiles.yml").write_text(json.dumps({"noetl": request["profile"]}))
         arguments += ["--profiles-dir", str(folder), "--profile", "noetl"]
-    done = dbtRunner().invoke(arguments)
+    if request.get("checks"):
+        return _reached(dbtRunner, arguments, folder)
+    done = dbtRunner().invoke([*arguments, "--target-path", str(target)])
     nodes = _nodes(target) if (target / "run_results.json").exists() else []
     failed = [node for node in nodes if node["status"] in _FAILED]
     if failed:
@@ -36,6 +38,19 @@ def _invoked(request: dict[str, Any], folder: Path) -> dict[str, Any]:
     if not done.success:
         return {"error": {"message": "dbt did not succeed, and its log says why"}}
     return {"nodes": nodes}
+
+
+def _reached(runner: Any, arguments: list[str], folder: Path) -> dict[str, Any]:
+    """Whether `dbt debug` connects. It wants a project, so it gets one without models."""
+    (folder / "dbt_project.yml").write_text("name: noetl_check\nprofile: noetl\n")
+    said: list[str] = []
+    done = runner(callbacks=[lambda event: said.append(event.info.msg)]).invoke([*arguments, f"--project-dir={folder}"])
+    if done.success:
+        return {"reached": True}
+    # What the database said stands behind ">", up to an empty line, in the last of dbt's messages that has one.
+    reasons = [text.split("\n  >", 1)[1].split("\n\n")[0] for text in said if "\n  >" in text]
+    why = str(done.exception or (reasons or ["dbt could not connect, and its log says why"])[-1])
+    return {"error": {"kind": "denied", "message": why, "code": "connection"}}
 
 
 def _nodes(target: Path) -> list[dict[str, Any]]:

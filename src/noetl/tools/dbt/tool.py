@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from os.path import isabs
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from noetl.tools.sandbox import UNAVAILABLE
 
 INPUT = "dbt.input"
 RUNNER = Path(__file__).with_name("runner.py")
+_QUIET = ("--no-use-colors", "--no-send-anonymous-usage-stats", "--no-version-check")
 
 
 class DbtTool:
@@ -32,6 +34,15 @@ class DbtTool:
             raise ToolError("dbt.error", "dbt did not tell what it ran")
         counts = Counter(str(node.get("status")) for node in nodes)
         return ToolResult(result={"nodes": nodes, "counts": dict(counts)}, stdout=answer.ended.stdout)
+
+    async def check(self, inputs: Mapping[str, Any], context: ToolContext) -> str:
+        """Whether the database takes the credential. No project is needed, and nothing is built."""
+        if inputs.get("auth") is None:
+            raise ToolError(INPUT, 'a connection is tried by its credential: "auth" is missing')
+        profile = _profile(inputs, context)
+        request = {"arguments": [*_QUIET, "debug", "--connection"], "profile": profile, "checks": True}
+        await answered_by("dbt", RUNNER, request, context, _environment(None))
+        return f"connected to {profile['outputs'][profile['target']]['type']}" if profile else ""
 
     async def close(self) -> None:
         """Nothing is open between tasks."""
@@ -48,8 +59,7 @@ def _arguments(inputs: Mapping[str, Any], context: ToolContext) -> list[str]:
     project = allowed_path(str(inputs.get("project") or ""), context.data_folders, kind=INPUT)
     if not Path(project, "dbt_project.yml").is_file():
         raise ToolError(INPUT, f'project "{inputs.get("project")}" has no dbt_project.yml')
-    arguments = ["--no-use-colors", "--no-send-anonymous-usage-stats", "--no-version-check", operation]
-    arguments.append(f"--project-dir={project}")
+    arguments = [*_QUIET, operation, f"--project-dir={project}"]
     if inputs.get("auth") is None:
         arguments.append(f"--profiles-dir={project}")
     for name in ("select", "exclude"):
@@ -73,6 +83,10 @@ def _profile(inputs: Mapping[str, Any], context: ToolContext) -> dict[str, Any] 
         raise ToolError(INPUT, 'the credential needs "adapter", such as duckdb, postgres or snowflake')
     target = str(inputs.get("target") or "noetl")
     output = {name: value for name, value in fields.items() if name not in ("adapter", "data", "name")}
+    path = output.get("path")
+    if adapter == "duckdb" and isinstance(path, str) and ":" not in path and not isabs(path):
+        # dbt would take it from the folder that the worker was started in, where no other kind finds it.
+        output["path"] = allowed_path(path, context.data_folders, kind=INPUT)
     return {"target": target, "outputs": {target: {"threads": 1, **output, "type": adapter}}}
 
 

@@ -25,6 +25,8 @@ def _loaded(request: dict[str, Any], folder: Path) -> dict[str, Any]:
         pipelines_dir=str(folder / "pipelines"),
         progress=None,
     )
+    if request.get("checks"):
+        return _reached(pipeline)
     how = {name: request[name] for name in ("table_name", "write_disposition", "primary_key") if request.get(name)}
     try:
         info = pipeline.run(_data(request), **how)
@@ -34,6 +36,16 @@ def _loaded(request: dict[str, Any], folder: Path) -> dict[str, Any]:
     if failed:
         return {"error": {"kind": "failed", "message": str(failed[0].failed_message), "code": "failed_jobs"}}
     return _summary(pipeline, info)
+
+
+def _reached(pipeline: Any) -> dict[str, Any]:
+    """Whether the destination can be opened. Asking for the dataset connects, and makes nothing."""
+    try:
+        with pipeline.destination_client() as client:
+            client.is_storage_initialized()
+    except Exception as problem:
+        return {"error": _failure(problem)}
+    return {"reached": True}
 
 
 def _credentials(request: dict[str, Any]) -> dict[str, Any]:

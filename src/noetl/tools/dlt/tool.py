@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from os.path import isabs
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,15 @@ class DltTool:
         if not isinstance(answer.fields.get("tables"), dict):
             raise ToolError("dlt.error", "dlt did not tell what it loaded")
         return ToolResult(result=answer.fields, stdout=answer.ended.stdout)
+
+    async def check(self, inputs: Mapping[str, Any], context: ToolContext) -> str:
+        """Whether the destination takes the credential. Nothing is loaded."""
+        fields = connection_fields(inputs.get("auth"), context, kind="dlt", address="url")
+        destination = _name(fields.get("destination") or _destination_of(str(fields.get("url") or "")), "destination")
+        request: dict[str, Any] = {"destination": destination, "pipeline": "noetl", "dataset": "noetl", "checks": True}
+        request["credentials"] = _credentials({**inputs, "destination": destination}, context)
+        await answered_by("dlt", RUNNER, request, context, {"RUNTIME__DLTHUB_TELEMETRY": "false"})
+        return f"connected to {destination}"
 
     async def close(self) -> None:
         """Nothing is open between tasks."""
@@ -74,11 +84,23 @@ def _name(written: Any, what: str) -> str:
     return written
 
 
+def _destination_of(url: str) -> str:
+    """The destination whose addresses look like this; ToolError where that cannot be told."""
+    scheme = url.partition("://")[0] if "://" in url else "duckdb" if url.endswith((".duckdb", ".db")) else ""
+    if not scheme:
+        raise ToolError(INPUT, 'the credential does not say what it opens: add "destination", such as postgres')
+    return {"postgresql": "postgres"}.get(scheme, scheme)
+
+
 def _credentials(inputs: Mapping[str, Any], context: ToolContext) -> Any:
     """What the destination connects with: a URL or a path, else fields by their names."""
     if inputs.get("auth") is None:
         return None
     fields = connection_fields(inputs["auth"], context, kind="dlt", address="url")
     if fields.get("url"):
-        return str(fields["url"])
-    return {name: value for name, value in fields.items() if name not in ("type", "name", "data")}
+        url = str(fields["url"])
+        # dlt would take it from the folder that the worker was started in, where no other kind finds it. What has a
+        # colon is an address, or DuckDB's :memory:.
+        is_file = inputs.get("destination") == "duckdb" and ":" not in url
+        return allowed_path(url, context.data_folders, kind=INPUT) if is_file and not isabs(url) else url
+    return {name: value for name, value in fields.items() if name not in ("type", "name", "data", "destination")}

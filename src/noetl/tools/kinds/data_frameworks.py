@@ -11,7 +11,8 @@ _SANDBOX_ERRORS = ("sandbox.unavailable",)
 
 DBT = ToolKind(
     name="dbt",
-    error_kinds=("dbt.error", "dbt.failed", "dbt.input", "dbt.missing", *_SANDBOX_ERRORS),
+    credential_types=("dbt",),
+    error_kinds=("dbt.denied", "dbt.error", "dbt.failed", "dbt.input", "dbt.missing", *_SANDBOX_ERRORS),
     doc="Runs, builds or tests a dbt project. The result has every node with its status, time and lineage.",
     inputs=(
         Input(name="project", schema=TEXT, doc="The folder of the project, in a data folder.", required=True),
@@ -31,6 +32,7 @@ DBT = ToolKind(
 
 DLT = ToolKind(
     name="dlt",
+    credential_types=("dlt",),
     error_kinds=("dlt.error", "dlt.failed", "dlt.input", "dlt.missing", *_SANDBOX_ERRORS),
     doc="Loads a resource of a dlt script, or rows, into a destination. The result has the rows of each table.",
     inputs=(
@@ -68,6 +70,7 @@ _CLUSTER_INPUTS = (
 
 DASK = ToolKind(
     name="dask",
+    credential_types=("dask",),
     error_kinds=("dask.error", "dask.failed", "dask.input", "dask.missing"),
     doc="Runs Python on an existing Dask cluster. What `main` returns, or the value of `result`, is the result.",
     inputs=_CLUSTER_INPUTS,
@@ -76,6 +79,7 @@ DASK = ToolKind(
 
 RAY = ToolKind(
     name="ray",
+    credential_types=("ray",),
     error_kinds=("ray.error", "ray.failed", "ray.input", "ray.missing"),
     doc="Runs Python on an existing Ray cluster. What `main` returns, or the value of `result`, is the result.",
     inputs=_CLUSTER_INPUTS,

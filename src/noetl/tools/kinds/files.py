@@ -150,6 +150,7 @@ _PGP_END: Schema = {
 
 PGP = ToolKind(
     name="pgp",
+    credential_types=("pgp",),
     error_kinds=(*PGP_ERRORS, *STORAGE_ERRORS),
     doc="Encrypts files for the OpenPGP keys of others, and decrypts those that others sent.",
     inputs=(

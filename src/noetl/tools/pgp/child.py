@@ -43,6 +43,8 @@ def _answer_to(call: dict[str, Any]) -> bytes:
     _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (request.max_bytes, most))
     try:
+        if request.op == "check":
+            return msgspec.json.encode({"result": {"keys": _opened(request)}})
         result = _encrypted(request) if request.op == "encrypt" else _decrypted(request)
         size, checksum = checksum_of(Path(request.target))
     except ToolError as problem:
@@ -81,6 +83,12 @@ def _decrypted(request: PgpRequest) -> dict[str, Any]:
     if signers and not by:
         raise ToolError(DENIED, f"{request.name} has no valid signature of the keys in signers")
     return {"signed_by": by}
+
+
+def _opened(request: PgpRequest) -> str:
+    """The name of the private key, which the passphrase opens."""
+    _private(request, lambda key: key.decryptor(request.passphrase))
+    return str(_private(request, lambda key: key.extract_certificate().fingerprint))
 
 
 def _public(text: str, name: str) -> list[pysequoia.Cert]:

@@ -41,6 +41,16 @@ class PgpTool:
             await place.finished(new, if_absent=inputs.get("if_absent") is True)
             return ToolResult(result={"url": target.written, **answer["result"]})
 
+    async def check(self, inputs: Mapping[str, Any], context: ToolContext) -> str:
+        """Whether the passphrase of a credential opens its private key. A password can be tried on a file only."""
+        fields = connection_fields(inputs.get("auth"), context, kind="pgp", address="private_key")
+        if not fields.get("private_key"):
+            raise ToolError(INPUT, "the credential has no private_key, and only that can be tried without a file")
+        own = {name: str(fields[name]) for name in ("private_key", "passphrase") if fields.get(name)}
+        request = {"op": "check", "source": "", "target": "", "name": "", "max_bytes": MAX_BYTES, **own}
+        answer = await self._children.call(context.execution_id, request)
+        return f"the private key {answer['result']['keys']} can be used"
+
     def release(self, execution_id: str) -> None:
         self._children.release(execution_id)
 
