@@ -93,6 +93,8 @@ def test_examples_are_listed_shown_and_copied(tmp_path: Path) -> None:
     assert noetl("examples", "show", "hello").startswith("# yaml-language-server")
     noetl("examples", "copy", "nested", str(tmp_path))
     assert (tmp_path / "shop_total.yaml").is_file()
+    noetl("examples", "copy", "dlt_and_dbt", str(tmp_path))
+    assert (tmp_path / "dlt_and_dbt" / "models" / "shop_revenue.sql").is_file()
 
 
 def test_an_unknown_example_is_answered_with_those_there_are() -> None:

@@ -38,6 +38,11 @@ def api() -> Iterator[DemoApi]:
 
 def run_example(name: str, folder: Path, /, **payload: Any) -> Ran:
     """Run examples/NAME.yaml with its store and its files in `folder`."""
+    return asyncio.run(example_run(name, folder, payload))
+
+
+async def example_run(name: str, folder: Path, payload: dict[str, Any], allow: frozenset[str] = frozenset()) -> Ran:
+    """The same, on a loop that serves its counterparts as well. `allow` names kinds that are off by default."""
     file = EXAMPLES / f"{name}.yaml"
     events: list[Event] = []
     slept: list[float] = []
@@ -48,17 +53,17 @@ def run_example(name: str, folder: Path, /, **payload: Any) -> Ran:
         clock.advance(seconds)
         await asyncio.sleep(seconds if seconds < SHORT_S else 0)
 
-    running = run_net(
+    result = await run_net(
         compiled(file),
         payload=payload,
         db=folder / "noetl.db",
         watch=events.extend,
-        tools=Registry(permissions=Permissions(data_folders=(str(folder),))),
+        tools=Registry(permissions=Permissions(data_folders=(str(folder),), kinds=allow)),
         clock=clock,
         sleep=sleep,
         origin=file,
     )
-    return Ran(asyncio.run(running), events, slept)
+    return Ran(result, events, slept)
 
 
 def result_of(name: str, folder: Path, /, **payload: Any) -> Any:

@@ -93,7 +93,8 @@ class Podman(ServedProgram):
             root = Path(made)
             root.chmod(0o755)
             (root / "bin").mkdir()
-            (root / "tmp").mkdir(mode=0o777)
+            (root / "tmp").mkdir()
+            (root / "tmp").chmod(0o1777)  # as every image has it; mkdir would take the umask off
             shutil.copy(self._root / "bin/busybox", root / "bin/busybox")
             for name in ("sh", "cat", "dd", "env", "id", "mkdir", "pwd", "sleep", "tail", "touch", "wc", "yes", "ls"):
                 (root / "bin" / name).symlink_to("busybox")

@@ -51,11 +51,14 @@ def find_example(name: str) -> ExampleFile:
 
 
 def example_texts(name: str, folder: str) -> Iterator[tuple[str, str]]:
-    """File names and texts of the example and of those it calls, their paths moved from `examples/` to `folder/`."""
+    """File names and texts of the example and of those it calls, their paths moved from `examples/` to `folder/`; and
+    the files of the folder that is called like an example, such as a dbt project."""
     one = find_example(name)
     for part in (one, *(find_example(needed) for needed in one.needs)):
         text = part.file.read_text(encoding="utf-8")
         yield part.file.name, re.sub(rf"(\bpath: ){_PREFIX}", rf"\g<1>{folder}/", text).replace(_PREFIX, "playbooks/")
+        for file in sorted(part.file.with_suffix("").rglob("*.*")):
+            yield file.relative_to(part.file.parent).as_posix(), file.read_text(encoding="utf-8")
 
 
 def copy_plugin(target: Path) -> list[Path]:

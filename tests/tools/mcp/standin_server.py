@@ -45,6 +45,13 @@ def sleep(file: str) -> str:
     return "awake"
 
 
+@server.tool()
+def complaints(day: str) -> list[dict[str, str]]:
+    """What customers wrote on a day."""
+    texts = ["The parcel is three weeks late", "Two cups were broken, and I need them today", "Why is tea so dear?"]
+    return [{"id": f"{day}/{number}", "text": text} for number, text in enumerate(texts)]
+
+
 @server.resource("notes://today")
 def today() -> str:
     """A note."""

@@ -137,10 +137,16 @@ async def _download(
 ) -> dict[str, Any]:
     target, digest, size = _local(inputs, context), hashlib.sha256(), 0
     beside = target.with_name(f".{target.name}.part")
+    # Before anything is asked of the machine: what this disk refuses is no fault of the connection, nor worth a retry.
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        local = beside.open("wb")
+    except OSError as problem:
+        raise ToolError("sftp.error", f'"{inputs["file"]}" cannot be written here: {problem.strerror}') from None
     try:
         file: Any
-        async with client.open(path, "rb") as file:
-            with beside.open("wb") as local:
+        with local:
+            async with client.open(path, "rb") as file:
                 while chunk := await file.read(_CHUNK):
                     digest.update(chunk)
                     size += len(chunk)
