@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import AsyncIterator
 from typing import Any
@@ -79,6 +80,26 @@ async def test_a_broker_that_is_not_there_can_be_tried_again(tool: MqttTool, top
 
     assert outcome.error is not None
     assert (outcome.error.kind, outcome.error.retryable) == ("mqtt.error", True)
+
+
+@pytest.mark.parametrize("answer", [b"", b"\x20\x03\x00\x00\x00"], ids=["before it accepts", "before it confirms"])
+async def test_a_broker_that_hangs_up_is_told_of_at_once(tool: MqttTool, topic: str, answer: bytes) -> None:
+    """Not when the time for an answer is up, which has another message."""
+
+    async def broker(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(4096)
+        if answer:
+            writer.write(answer)
+            await reader.read(4096)
+        writer.close()
+
+    async with await asyncio.start_server(broker, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        outcome = await ran(tool, "publish", topic, data=1, auth=auth(port=port))
+
+    assert outcome.error is not None
+    assert (outcome.error.kind, outcome.error.code, outcome.error.retryable) == ("mqtt.error", "connection", True)
+    assert "the broker closed the connection" in outcome.error.message
 
 
 async def test_a_private_address_is_reached_only_where_the_policy_allows(tool: MqttTool, topic: str) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Awaitable
+from typing import Any, TypeVar
 
 import aiomqtt
 from paho.mqtt.packettypes import PacketTypes
@@ -14,6 +15,7 @@ from noetl.tools.contents import decoded
 from noetl.tools.messaging.request import MessagingRequest
 from noetl.tools.tls import tls_context
 
+T = TypeVar("T")
 _SESSION_S = 7 * 86_400  # how long the broker keeps a session that nobody opens
 
 
@@ -39,12 +41,37 @@ def read_error(problem: Exception) -> tuple[str, str | None, bool]:
     return "error", str(value) if value is not None else "connection", True
 
 
+class _Client(aiomqtt.Client):
+    """Tells of a broker that hangs up when it does. The library waits for the broker's answer alone, so that it noticed
+    the end of a connection only when its time was up."""
+
+    def __init__(self, *given: Any, **more: Any) -> None:
+        super().__init__(*given, **more)
+        self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def _on_disconnect(self, *given: Any, **more: Any) -> None:
+        if not self._ended.done():
+            self._ended.set_result(None)
+        super()._on_disconnect(*given, **more)
+
+    async def _wait_for(self, fut: Awaitable[T], timeout: float | None) -> T:
+        waiting = asyncio.ensure_future(fut)
+        either: set[asyncio.Future[Any]] = {waiting, self._ended}
+        try:
+            await asyncio.wait(either, timeout=timeout or self.timeout, return_when="FIRST_COMPLETED")
+            if waiting.done():
+                return waiting.result()
+        finally:
+            waiting.cancel()
+        raise aiomqtt.MqttError("the broker closed the connection" if self._ended.done() else "Operation timed out")
+
+
 def _client(request: MessagingRequest) -> aiomqtt.Client:
     broker, session = request.broker, str(request.inputs.get("session") or "")
     properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
     if session:
         properties.SessionExpiryInterval = _SESSION_S
-    return aiomqtt.Client(
+    return _Client(
         hostname=broker.host,
         port=broker.port,
         username=broker.user or None,
