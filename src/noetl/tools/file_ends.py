@@ -10,8 +10,10 @@ import hashlib
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from glob import escape
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -25,6 +27,7 @@ from noetl.tools.files import allowed_path
 
 _OBJECTS = frozenset({"s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "abfss"})
 _LONGEST = 600  # of a message
+_ABANDONED_S = 86_400  # since anybody wrote to it
 
 
 @contextmanager
@@ -121,7 +124,16 @@ class Workplace:
         if place.is_dir():
             raise ToolError(f"{self._kind}.input", f'"{end.written}" is a folder: name a file in it')
         place.parent.mkdir(parents=True, exist_ok=True)
+        self._clear_abandoned(place)
         return NewFile(end=end, part=self.part_of(place), place=place)
+
+    def _clear_abandoned(self, place: Path) -> None:
+        """Remove what attempts left beside `place` whose worker was killed: nobody else could. An attempt that goes on
+        writes to its file, so one that has not changed for a day is nobody's."""
+        for part in place.parent.glob(f".{escape(place.name[:200])}.*.part"):
+            with suppress(OSError):
+                if time.time() - part.stat().st_mtime > _ABANDONED_S:
+                    self.clear(part)
 
     def part_of(self, place: Path) -> Path:
         """Where something is written that is to stand at `place`; it goes with the task if it does not get there."""

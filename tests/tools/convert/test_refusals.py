@@ -38,6 +38,20 @@ async def error_of(tool: ConvertTool, folder: Path, /, spec: dict[str, Any] | No
     return outcome.error
 
 
+async def test_what_a_killed_worker_left_goes_with_the_next_task(tool: ConvertTool, tmp_path: Path) -> None:
+    """Only what nobody writes to any more: another attempt may be at work beside it."""
+    left, fresh, other = (tmp_path / name for name in (".t.csv.0a.part", ".t.csv.0b.part", ".u.csv.0a.part"))
+    for one in (left, fresh, other):
+        one.write_text("half of it")
+    for one in (left, other):
+        os.utime(one, (0, 0))
+
+    done = await outcome_of(tool, {"source": [{"a": 1}], "target": "t.csv"}, data_folders=(str(tmp_path),))
+
+    assert done.error is None, done.error
+    assert sorted(os.listdir(tmp_path)) == [".t.csv.0b.part", ".u.csv.0a.part", "t.csv"]
+
+
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
