@@ -63,14 +63,17 @@ from urllib.parse import quote
 from dlt.sources.filesystem import filesystem, read_parquet
 from dlt.sources.sql_database import sql_table
 host, database = sys.argv[1:]
-url = f"postgresql+psycopg2://postgres@/{database}?host={quote(host, safe='')}"
+folder = quote(host, safe="")
+url = f"postgresql+psycopg2://postgres@/{database}?host={folder}"
+# As a destination dlt wants a host and a password in their places, and hands the URL to libpq as it is.
+target = f"postgresql://postgres:none@{folder}/{database}"
 lake = "file://" + sys.path[0] + "/lake"
 options = {"dataset_name": "public", "pipelines_dir": "p"}
 there = dlt.pipeline("there", destination=dlt.destinations.filesystem(lake), **options)
 source = sql_table(credentials=url, table="source", schema="public", backend="pyarrow", chunk_size=100000)
 there.run(source, loader_file_format="parquet")
 files = filesystem(bucket_url=lake + "/public/source", file_glob="*.parquet")
-back = dlt.pipeline("back", destination=dlt.destinations.postgres(url.replace("+psycopg2", "")), **options)
+back = dlt.pipeline("back", destination=dlt.destinations.postgres(target), **options)
 back.run((files | read_parquet(chunksize=100000)).with_name("target"), write_disposition="append")
 """
 

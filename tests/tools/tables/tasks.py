@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from noetl.base.redaction import Redactor
 from noetl.events.outcomes import Outcome
 from noetl.events.references import Reference
 from noetl.store.results.files import MemoryResults, table_reference
 from noetl.tools.registry import Registry
+from noetl.tools.transfer.tool import TransferTool
+from tests.servers.postgres import server
 from tests.tools.sql_tasks import outcome_of
 
 # One row with most of the types of PostgreSQL.
 TYPES = """
 SELECT true AS yes, 1::int2 AS small, 2::int4 AS whole, 9007199254740993::int8 AS large, 1.5::float8 AS float,
-  12345678901234567890.12::numeric AS money, 'a "quoted", text' || chr(10) || 'ä' AS words, '' AS empty,
+  12345678901234567890.12::numeric AS money, -1.5::numeric AS price,
+  'a "quoted", text' || chr(10) || 'ä' AS words, '' AS empty,
   NULL::text AS nothing, date '2026-01-31' AS day, timestamp '2026-01-31 08:00:00.5' AS moment,
   timestamptz '2026-01-31 08:00:00+02' AS zoned, 'c0ffee00-0000-4000-8000-000000000000'::uuid AS id,
   '{"a": [1]}'::jsonb AS doc, '\\x00ff'::bytea AS raw, ARRAY[1, 2] AS list, '\\N' AS backslash
@@ -66,3 +71,52 @@ class TableTasks:
     async def close(self) -> None:
         await self.tools.close()
         self.results.close()
+
+
+class Transfers(TableTasks):
+    """Transfers from and to a PostgreSQL database, and whatever else a test names."""
+
+    def __init__(self, folder: Path, auth: dict[str, Any]) -> None:
+        super().__init__(folder)
+        self.auth, self.table, self.transfer = auth, f"t_{uuid4().hex[:10]}", TransferTool()
+
+    async def moved(
+        self, source: Any, target: Any, *, run: str = "", tool: Callable[[str], Any] | None = None, **inputs: Any
+    ) -> Outcome:
+        return await outcome_of(
+            self.transfer,
+            {"source": source, "target": target, **inputs},
+            key=f"{self.table} {run}",
+            keep=self.results.put,
+            load=self.results.load,
+            keep_table=self.keep,
+            fetch_table=self.fetch,
+            tool=tool or self.tools.tool,
+            data_folders=(str(self.folder),),
+        )
+
+    async def result(self, source: Any, target: Any, **inputs: Any) -> Any:
+        outcome = await self.moved(source, target, **inputs)
+        assert outcome.error is None, outcome.error
+        return outcome.result
+
+    def sql(self, text: str) -> str:
+        return server().ask(text, self.auth["database"])
+
+    def postgres(self, **more: Any) -> dict[str, Any]:
+        return {"kind": "postgres", "auth": self.auth, **more}
+
+    def numbers(self, count: int, **more: Any) -> dict[str, Any]:
+        query = f"SELECT n AS id, 'row ' || n AS name, n / 4.0 AS price FROM generate_series(1, {count}) AS n"
+        return self.postgres(query=query, **more)
+
+    def created(self, columns: str = "id int, name text, price numeric(12, 2)") -> dict[str, Any]:
+        self.sql(f"CREATE TABLE {self.table} ({columns})")
+        return self.postgres(table=self.table)
+
+    def count(self) -> list[str]:
+        return self.sql(f"SELECT count(*), count(DISTINCT id) FROM {self.table}").split("|")
+
+    async def close(self) -> None:
+        await self.transfer.close()
+        await super().close()

@@ -6,87 +6,18 @@ import asyncio
 import csv
 import json
 import sqlite3
-import tempfile
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Mapping
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
-import pytest_asyncio
 
 from noetl.base.errors import ToolError
-from noetl.events.outcomes import Outcome
 from noetl.tools.contract import ToolContext, ToolResult
-from noetl.tools.transfer.tool import TransferTool
 from tests.servers.mariadb import mariadb
 from tests.servers.object_stores import s3_bucket
-from tests.servers.postgres import pg_auth, server
-from tests.tools.sql_tasks import outcome_of
-from tests.tools.tables.tasks import TYPES, TableTasks
-
-__all__ = ["pg_auth"]
-
-
-class Transfers(TableTasks):
-    """Transfers from and to a PostgreSQL database, and whatever else a test names."""
-
-    def __init__(self, folder: Path, auth: dict[str, Any]) -> None:
-        super().__init__(folder)
-        self.auth, self.table, self.transfer = auth, f"t_{uuid4().hex[:10]}", TransferTool()
-
-    async def moved(
-        self, source: Any, target: Any, *, run: str = "", tool: Callable[[str], Any] | None = None, **inputs: Any
-    ) -> Outcome:
-        return await outcome_of(
-            self.transfer,
-            {"source": source, "target": target, **inputs},
-            key=f"{self.table} {run}",
-            keep=self.results.put,
-            load=self.results.load,
-            keep_table=self.keep,
-            fetch_table=self.fetch,
-            tool=tool or self.tools.tool,
-            data_folders=(str(self.folder),),
-        )
-
-    async def result(self, source: Any, target: Any, **inputs: Any) -> Any:
-        outcome = await self.moved(source, target, **inputs)
-        assert outcome.error is None, outcome.error
-        return outcome.result
-
-    def sql(self, text: str) -> str:
-        return server().ask(text, self.auth["database"])
-
-    def postgres(self, **more: Any) -> dict[str, Any]:
-        return {"kind": "postgres", "auth": self.auth, **more}
-
-    def numbers(self, count: int, **more: Any) -> dict[str, Any]:
-        query = f"SELECT n AS id, 'row ' || n AS name, n / 4.0 AS price FROM generate_series(1, {count}) AS n"
-        return self.postgres(query=query, **more)
-
-    def created(self, columns: str = "id int, name text, price numeric(12, 2)") -> dict[str, Any]:
-        self.sql(f"CREATE TABLE {self.table} ({columns})")
-        return self.postgres(table=self.table)
-
-    def count(self) -> list[str]:
-        return self.sql(f"SELECT count(*), count(DISTINCT id) FROM {self.table}").split("|")
-
-    async def close(self) -> None:
-        await self.transfer.close()
-        await super().close()
-
-
-@pytest_asyncio.fixture
-async def here(tmp_path: Path, pg_auth: dict[str, Any], tmp_path_factory: Any) -> AsyncIterator[Transfers]:
-    tempfile.tempdir = str(tmp_path_factory.mktemp("temporary"))
-    transfers = Transfers(tmp_path, pg_auth)
-    yield transfers
-    await transfers.close()
-    left = [one.name for one in Path(tempfile.tempdir).glob("noetl-table*")]
-    tempfile.tempdir = None
-    assert left == [], "a transfer leaves no file behind"
+from tests.tools.tables.tasks import TYPES, Transfers
 
 
 @pytest.mark.req("RES-05")
@@ -121,7 +52,7 @@ async def test_objects_in_other_formats_are_ends_too(here: Transfers, ending: st
     if ending == "csv":
         assert list(csv.reader(text.splitlines()))[:2] == [
             ["id", "name", "price"],
-            ["1", "row 1", "0.2500000000000000"],
+            ["1", "row 1", "0.25000000000000000000"],
         ]
     if ending == "jsonl":
         assert json.loads(text.splitlines()[-1])["name"] == "row 25"

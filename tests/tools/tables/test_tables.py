@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import sqlite3
+import sys
 import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest_asyncio
 from noetl.events.references import PARQUET
 from tests.servers.object_stores import s3_bucket
 from tests.servers.postgres import pg_auth
+from tests.servers.snowflake import drivers_python
 from tests.tools.tables.tasks import TYPES, TableTasks
 
 __all__ = ["pg_auth"]
@@ -67,6 +69,7 @@ async def test_types_of_postgres_are_kept(tasks: TableTasks, pg_auth: dict[str, 
         "large": "BIGINT",
         "float": "DOUBLE",
         "money": "DECIMAL(38,2)",
+        "price": "DECIMAL(18,1)",
         "words": "VARCHAR",
         "empty": "VARCHAR",
         "nothing": "VARCHAR",
@@ -87,6 +90,7 @@ async def test_types_of_postgres_are_kept(tasks: TableTasks, pg_auth: dict[str, 
         "large": 9007199254740993,
         "float": 1.5,
         "money": "12345678901234567890.12",
+        "price": -1.5,
         "words": 'a "quoted", text\nä',
         "empty": "",
         "nothing": None,
@@ -160,10 +164,13 @@ async def test_python_says_when_its_result_is_no_table_or_a_library_is_missing(t
     assert "path, arrow, pandas" in unknown.message
 
 
+@pytest.mark.timeout(900)  # the first run installs the environment
 @pytest.mark.parametrize("kind", ["arrow", "pandas"])
-async def test_python_reads_a_table_as_one_of_a_library(tasks: TableTasks, kind: str) -> None:
-    pytest.importorskip("pyarrow", reason="pyarrow is not installed here: tables of arrow and pandas are not tried")
-    pytest.importorskip(kind if kind == "pandas" else "pyarrow")
+async def test_python_reads_a_table_as_one_of_a_library(
+    tasks: TableTasks, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the environment of the database drivers, which bring both libraries: they are too large for this one."""
+    monkeypatch.setattr(sys, "executable", drivers_python())  # what the child of `python` is started with
     made = await tasks.run("duckdb", {"query": "SELECT range AS n FROM range(10)"}, rows="parquet")
     told = await tasks.run("python", {"code": "result = t", "tables": {"t": made["ref"]}}, tables=kind, rows="parquet")
 

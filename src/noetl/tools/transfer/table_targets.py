@@ -138,6 +138,8 @@ class ObjectTarget:
 
     async def _whole(self) -> Path:
         """One file of all chunks. Chunks may differ in the scale of decimals: the wider one is taken."""
+        if self._format == "parquet" and len(self._parts) == 1:
+            return self._parts[0]  # as it is: to write it once more would cost as much as to make it
         whole = self._files.new("whole")
         names = ", ".join(quoted(str(part)) for part in self._parts)
         rows = f"SELECT * FROM read_parquet([{names}], union_by_name = true)"  # noqa: S608  paths of ours

@@ -1,0 +1,168 @@
+"""`transfer` when an end refuses it, or is lost in the middle of a chunk: what is told, what stays, how it goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from noetl.tools.contract import ToolContext, ToolResult
+from tests.servers.mariadb import mariadb
+from tests.servers.object_stores import google_bucket, s3_bucket
+from tests.servers.postgres import server
+from tests.servers.proxy import Proxy
+from tests.tools.tables.tasks import Transfers
+
+pytestmark = [pytest.mark.timeout(600)]  # the first run fetches the counterparts
+COLUMNS = "id int, name text, price numeric(12, 2)"
+ROWS, CHUNK = 6_000, 2_000
+RATE = 60_000  # bytes in a second: slow enough that a chunk is under way when its line is cut
+
+Wanted = Callable[[Mapping[str, Any], ToolContext], bool]
+
+
+def loads(inputs: Mapping[str, Any], _: ToolContext) -> bool:
+    return inputs.get("load") is not None
+
+
+def reads(_: Mapping[str, Any], context: ToolContext) -> bool:
+    return context.spec.get("rows") == "parquet"
+
+
+def copies(inputs: Mapping[str, Any], _: ToolContext) -> bool:
+    return inputs.get("op") == "copy"
+
+
+class Cutting:
+    """A tool whose line is cut in the middle of its n-th call of a kind, and down until that call has ended."""
+
+    def __init__(self, tool: Any, line: Proxy, wanted: Wanted, at: int) -> None:
+        self._tool, self._line, self._wanted, self._left = tool, line, wanted, at
+
+    async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        self._left -= self._wanted(inputs, context)
+        if self._left or not self._wanted(inputs, context):
+            done: ToolResult = await self._tool.run(inputs, context)
+            return done
+        self._line.rate, before = RATE, self._line.carried
+        running = asyncio.ensure_future(self._tool.run(inputs, context))
+        while self._line.carried < before + 8_000 and not running.done():
+            await asyncio.sleep(0.005)
+        assert not running.done(), "it was over before its line was cut"
+        with self._line.down():
+            try:
+                lost: ToolResult = await running
+                return lost
+            finally:
+                self._line.rate = None
+
+
+@pytest.mark.parametrize("role", ["source", "target"])
+@pytest.mark.parametrize("kind", ["sql", "postgres", "storage"])
+async def test_a_transfer_whose_line_is_cut_goes_on_and_moves_each_row_once(
+    here: Transfers, kind: str, role: str
+) -> None:
+    with Proxy(*_address(here, kind)) as line:
+        far, at = await _far_end(here, kind, role, line)
+        ends = (far, here.created()) if role == "source" else (here.numbers(ROWS, cursor="id"), far)
+        wanted = copies if kind == "storage" else reads if role == "source" else loads
+        # Only the end behind the line is cut: the other may be of the same kind.
+        tools = {"sql": here.tools.tool("sql"), "storage": here.tools.tool("storage")}
+        tools["postgres"] = here.tools.tool("postgres")
+        cut = Cutting(tools[kind], line, lambda inputs, context: _is_far(inputs, line) and wanted(inputs, context), at)
+
+        broken = await here.moved(*ends, chunk_size=CHUNK, tool=lambda one: cut if one == kind else tools[one])
+        moved = await here.result(*ends, chunk_size=CHUNK)
+
+    assert broken.error is not None
+    assert (broken.error.kind, broken.error.retryable) == (f"{_word(kind)}.error", True)
+    assert moved["rows"] == ROWS
+    assert await _rows_there(here, kind, role, far) == [str(ROWS), str(ROWS)]
+
+
+def _word(kind: str) -> str:
+    return {"postgres": "pg"}.get(kind, kind)
+
+
+def _address(here: Transfers, kind: str) -> tuple[str, int]:
+    if kind == "postgres":
+        return f"{server().socket}/.s.PGSQL.5432", 0
+    return "127.0.0.1", mariadb().port if kind == "sql" else s3_bucket().port
+
+
+def _is_far(inputs: Mapping[str, Any], line: Proxy) -> bool:
+    target = inputs.get("target")
+    auths = (inputs.get("auth"), target.get("auth") if isinstance(target, Mapping) else None)
+    return any(
+        isinstance(one, Mapping) and str(line.port) in f"{one.get('port')} {one.get('endpoint')}" for one in auths
+    )
+
+
+async def _far_end(here: Transfers, kind: str, role: str, line: Proxy) -> tuple[dict[str, Any], int]:
+    """The end behind the line, filled where it is a source, and the call of it that is to be cut."""
+    if kind == "storage":
+        bucket = s3_bucket()
+        auth = {**bucket.auth, "endpoint": f"http://127.0.0.1:{line.port}"}
+        end: dict[str, Any] = {"kind": "storage", "url": f"{bucket.url}/rows.parquet", "auth": auth}
+        if role == "source":
+            await here.result(here.numbers(ROWS), {**end, "auth": bucket.auth}, run="made")
+        return end, 1
+    table = f"far_{uuid4().hex[:10]}"
+    if kind == "sql":
+        auth, straight = {**mariadb().auth, "port": line.port}, {"kind": "sql", "auth": mariadb().auth}
+    else:
+        auth, straight = {**here.auth, "host": "127.0.0.1", "port": line.port}, here.postgres()
+    straight |= {"table": table}
+    await here.run(kind, {"auth": straight["auth"], "command": f"CREATE TABLE {table} ({COLUMNS})"})
+    if role == "source":
+        await here.result(here.numbers(ROWS), straight, run="made")
+        return {**straight, "auth": auth, "cursor": "id"}, 2
+    return {**straight, "auth": auth}, 2
+
+
+async def _rows_there(here: Transfers, kind: str, role: str, far: dict[str, Any]) -> list[str]:
+    if role == "source":
+        return here.count()
+    if kind == "storage":
+        check = {"kind": "storage", "url": "check.parquet"}
+        endpoint = {**far["auth"], "endpoint": f"http://127.0.0.1:{s3_bucket().port}"}
+        await here.result({**far, "auth": endpoint}, check, run="check")
+        query = f"SELECT count(*) AS n, count(DISTINCT id) AS d FROM '{here.folder / 'check.parquet'}'"
+        (row,) = (await here.run("duckdb", {"query": query}))["data"]
+    else:
+        auth = mariadb().auth if kind == "sql" else here.auth
+        query = f"SELECT count(*) AS n, count(DISTINCT id) AS d FROM {far['table']}"
+        (row,) = (await here.run(kind, {"auth": auth, "query": query}))["data"]
+    return [str(row["n"]), str(row["d"])]
+
+
+WRONG = "not the password"
+
+
+@pytest.mark.parametrize("role", ["source", "target"])
+@pytest.mark.parametrize(
+    ("kind", "error", "code"),
+    [("sql", "sql.error", "1045"), ("postgres", "pg.error", "28000"), ("storage", "storage.denied", None)],
+)
+async def test_an_end_that_refuses_the_credential_is_told_and_nothing_moves(
+    here: Transfers, kind: str, role: str, error: str, code: str | None
+) -> None:
+    if kind == "storage":
+        bucket = google_bucket()
+        far: dict[str, Any] = {"url": f"{bucket.url}/rows.parquet", "auth": {**bucket.auth, "bearer_token": WRONG}}
+    elif kind == "sql":
+        far = {"auth": {**mariadb().auth, "password": WRONG}, "table": "t"}
+    else:
+        far = {"auth": {**here.auth, "user": "nobody_like_this", "password": WRONG}, "table": "t"}
+    end = {"kind": kind, **far}
+
+    refused = await (here.moved(end, here.created()) if role == "source" else here.moved(here.numbers(10), end))
+
+    assert refused.error is not None
+    assert (refused.error.kind, refused.error.retryable) == (error, False)
+    assert code is None or refused.error.code == code
+    assert WRONG not in str(refused.error)
+    assert role == "target" or here.count() == ["0", "0"]
