@@ -27,6 +27,7 @@ workflow:
     tool: {kind: noop, args: {said: "{{ args.said }}"}}
 """
 FAILING = "workflow: [{step: start, tool: {kind: python, code: 'raise ValueError(3)'}}]"
+MOST_MODULES, MOST_COLLECTIONS = 500, 50
 SHELL = "workflow: [{step: start, tool: {kind: shell, cmds: 'echo hi'}}]"
 
 
@@ -245,15 +246,42 @@ def test_a_run_loads_nothing_that_its_playbook_does_not_use(file: Path) -> None:
     code = (
         "import sys; from noetl.cli.main import run; code = run(sys.argv[1:]);"
         "unused = ('jinja2', 'rich', 'html', 'noetl.language.proving', 'noetl.language.v2_case.reader',"
-        " 'noetl.templates.sql.lexer');"
-        "print(code, [module for module in unused if module in sys.modules])"
+        " 'noetl.templates.sql.lexer', 'click.shell_completion', 'shutil', 'tempfile', 'tomllib', 'difflib');"
+        "print(code, [module for module in unused if module in sys.modules],"
+        " sum(module.startswith('noetl') for module in sys.modules))"
     )
 
     done = subprocess.run(
-        [sys.executable, "-c", code, "run", str(file), "--memory"], capture_output=True, text=True, check=True
+        [sys.executable, "-c", code, "run", str(file), "--memory"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=file.parent,
+        env={**os.environ, "NOETL_HOME": str(file.parent)},
     )
 
-    assert done.stdout.splitlines()[-1] == "0 []"
+    how, _, own = done.stdout.splitlines()[-1].rpartition(" ")
+    assert how == "0 []"
+    assert int(own) <= MOST_MODULES, "each costs a quarter of a millisecond, in every run"
+
+
+def test_a_run_looks_for_no_cycles_before_its_engine_is_loaded(file: Path) -> None:
+    code = (
+        "import atexit, gc, sys; from noetl.cli.main import main;"
+        "atexit.register(lambda: print([each['collections'] for each in gc.get_stats()], gc.isenabled())); main()"
+    )
+    before = "import gc; print([each['collections'] for each in gc.get_stats()])"
+
+    ran, bare = (
+        subprocess.run(
+            [sys.executable, "-c", one, "run", str(file), "--memory"], capture_output=True, text=True, check=True
+        ).stdout.splitlines()[-1]
+        for one in (code, before)
+    )
+
+    assert ran.endswith("True"), "a long run needs it"
+    started, made = (int(one.strip("[").split(",")[0]) for one in (bare, ran))
+    assert made - started < MOST_COLLECTIONS
 
 
 def test_lines_are_plain_without_a_terminal_and_tell_retries_and_failures() -> None:

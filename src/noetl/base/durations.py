@@ -6,6 +6,8 @@ Months and years have no fixed length, so they are refused rather than guessed a
 from __future__ import annotations
 
 import re
+from functools import cache
+from typing import NamedTuple
 
 FORMS = "write seconds (90), a short form (48h, 1h30m, 300s) or ISO 8601 (PT2H30M, P2D)"
 
@@ -14,13 +16,27 @@ LONGEST_S = 1e11  # over three thousand years: what ends later has no date that 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
 # Bounded: the text comes from authors and from data, and a float must hold it.
 _NUMBER = r"\d{1,15}(?:[.,]\d{1,9})?"
-_PLAIN = re.compile(rf"{_NUMBER}\Z")
-_SHORT = re.compile(rf"(?:{_NUMBER}(?:ms|[smhdw]))+\Z", re.IGNORECASE)
-_SHORT_PART = re.compile(rf"({_NUMBER})(ms|[smhdw])", re.IGNORECASE)
-_ISO = re.compile(
-    rf"P(?:(?P<w>{_NUMBER})W)?(?:(?P<d>{_NUMBER})D)?"
-    rf"(?:T(?=\d)(?:(?P<h>{_NUMBER})H)?(?:(?P<m>{_NUMBER})M)?(?:(?P<s>{_NUMBER})S)?)?\Z"
-)
+
+
+class _Patterns(NamedTuple):
+    plain: re.Pattern[str]
+    short: re.Pattern[str]
+    short_part: re.Pattern[str]
+    iso: re.Pattern[str]
+
+
+@cache
+def _patterns() -> _Patterns:
+    """Compiled when a text is read: that takes 3 ms, and most runs have no duration in words."""
+    return _Patterns(
+        plain=re.compile(rf"{_NUMBER}\Z"),
+        short=re.compile(rf"(?:{_NUMBER}(?:ms|[smhdw]))+\Z", re.IGNORECASE),
+        short_part=re.compile(rf"({_NUMBER})(ms|[smhdw])", re.IGNORECASE),
+        iso=re.compile(
+            rf"P(?:(?P<w>{_NUMBER})W)?(?:(?P<d>{_NUMBER})D)?"
+            rf"(?:T(?=\d)(?:(?P<h>{_NUMBER})H)?(?:(?P<m>{_NUMBER})M)?(?:(?P<s>{_NUMBER})S)?)?\Z"
+        ),
+    )
 
 
 def seconds(value: object) -> float:
@@ -40,11 +56,12 @@ def seconds(value: object) -> float:
 
 
 def _from_text(text: str) -> float:
-    if _PLAIN.match(text):
+    patterns = _patterns()
+    if patterns.plain.match(text):
         return _number(text)
-    if _SHORT.match(text):
-        return sum(_number(amount) * _UNITS[unit.lower()] for amount, unit in _SHORT_PART.findall(text))
-    iso = _ISO.match(text)
+    if patterns.short.match(text):
+        return sum(_number(amount) * _UNITS[unit.lower()] for amount, unit in patterns.short_part.findall(text))
+    iso = patterns.iso.match(text)
     if iso and any(iso.groupdict().values()):
         return sum(_number(amount) * _UNITS[unit] for unit, amount in iso.groupdict().items() if amount)
     if re.match(r"P\d.*[YM]", text) and "T" not in text.split("M")[0]:

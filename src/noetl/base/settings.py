@@ -18,6 +18,8 @@ from noetl.base.errors import RefusedError
 
 PREFIX = "NOETL_"
 SECRETS = frozenset({"token", "proxy"})  # settings whose value is never shown
+# Variables of ours that are no settings: whoever sets one has made no slip, and need not wait for a comparison.
+_OTHER_VARIABLES = frozenset({"NOETL_HOME", "NOETL_MASTER_KEY", "NOETL_MASTER_KEY_FILE"})
 _FLAG, _DEFAULT = "flag", "default"
 
 
@@ -205,16 +207,24 @@ def _project_file(folder: Path) -> Path | None:
         if (place / "noetl.toml").is_file():
             return place / "noetl.toml"
         if (project := place / "pyproject.toml").is_file():
-            return project if _table(project) else None
+            # Most projects do not speak of us: theirs need not be parsed at the start of every command.
+            return project if b"noetl" in _content(project) and _table(project) else None
     return None
+
+
+def _content(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as problem:
+        raise RefusedError(f"{file} cannot be read: {problem}") from None
 
 
 def _table(file: Path) -> dict[str, Any]:
     import tomllib
 
     try:
-        read = tomllib.loads(file.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+        read = tomllib.loads(_content(file).decode("utf-8"))
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
         raise RefusedError(f"{file} cannot be read: {problem}") from None
     if file.name != "pyproject.toml":
         return read
@@ -242,7 +252,7 @@ def _from_variables(variables: Mapping[str, str], origin: str) -> dict[str, Any]
             continue
         if name in _TYPES:
             found[name] = _converted(name, text, f"{origin}: {variable}")
-        elif _nearest(name, 0.85):
+        elif variable not in _OTHER_VARIABLES and _nearest(name, 0.85):
             raise RefusedError(_unknown(f'{origin}: there is no setting "{variable}"', name))
     return found
 

@@ -11,9 +11,10 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
 import click
-from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from noetl.cli.connection import Operations
     from noetl.store.contract import ExecutionRow, Records
 
@@ -35,6 +36,8 @@ class _Suggesting(click.ParamType[str]):
         self.name, self._look, self._files = name, look, files
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem  # only shells need it, and each run would load it
+
         async def in_time() -> Words:
             async with asyncio.timeout(PATIENCE_S):
                 return await self._look(ctx, incomplete)

@@ -16,6 +16,7 @@ import msgspec
 
 from noetl.cli.connection import StorePlace, read_at
 from noetl.cli.files import STDIN, Unreadable
+from noetl.cli.own_process import look_rarely, protect, stop_looking
 from noetl.cli.queries import (
     CODES,
     INTERRUPTED,
@@ -51,6 +52,7 @@ class EmbeddedRuns:
     """Runs in this process, on the store `db`."""
 
     def __init__(self, db: str | None, options: RunOptions) -> None:
+        stop_looking()
         self._db, self._options, self._place = db, options, StorePlace(db)
         self._diagnostics: tuple[Diagnostic, ...] = ()  # what checking the file found, for output as JSON
         if options.detach:
@@ -200,10 +202,10 @@ class EmbeddedRuns:
         from noetl.base.errors import BackendError, RefusedError
         from noetl.cli.interruption import Interrupted, run_interruptibly
         from noetl.cli.live import print_line, run_with_view
-        from noetl.cli.own_process import protect
 
         # Before any task runs: code of a playbook could read the memory and environment of this process.
         protect()
+        look_rarely()
 
         def stopping() -> None:
             text = "interrupted: recording what is done; once more stops at once"

@@ -6,6 +6,7 @@ The table keeps the one-line help of every command, so that `noetl --help` impor
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -14,11 +15,15 @@ from importlib import import_module
 # 130 is what shells give for Ctrl-C (128 and the number of the signal).
 INVALID, REFUSED, INTERRUPTED = 3, 4, 130
 
+# Until all is loaded there are no cycles to be found, and looking for them takes a twelfth of a short command's time.
+_looked = gc.isenabled()
+gc.disable()
 try:
     import click
 
     from noetl.base.errors import BackendError, NoetlError, PlaybookError, RefusedError
     from noetl.cli.help_examples import with_examples
+    from noetl.cli.own_process import not_looking
     from noetl.cli.terminal import color_option
 except KeyboardInterrupt:  # most of the first tenth of a second is spent here
     raise SystemExit(INTERRUPTED) from None
@@ -26,6 +31,9 @@ except RuntimeError as problem:  # that is what Python 3.11 makes of it while a 
     if not isinstance(problem.__cause__, KeyboardInterrupt):
         raise
     raise SystemExit(INTERRUPTED) from None
+finally:
+    if _looked:
+        gc.enable()
 
 # In the order in which people need them; `noetl --help` shows each group under its heading.
 GROUPS = {
@@ -123,7 +131,8 @@ class Verbs(click.Group):
         name = ALIASES.get(cmd_name, cmd_name)
         if name not in COMMANDS:
             return None
-        module = import_module(f"noetl.cli.{MODULES.get(name, name)}")
+        with not_looking():
+            module = import_module(f"noetl.cli.{MODULES.get(name, name)}")
         command = getattr(module, f"{name}_command" if name in MODULES else "command")
         assert isinstance(command, click.Command)
         return with_examples(command, name)
@@ -218,7 +227,10 @@ def main() -> None:
     from noetl.cli import own_process
 
     own_process.is_own_process = True
-    sys.exit(run())
+    code = run()
+    # The interpreter looks for cycles once more before it ends, which is a twentieth of a short command.
+    gc.freeze()
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -11,18 +11,23 @@ it as a library.
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import asyncio  # a tenth of what a short command loads, and every command loads this module
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
     try:
         import uvloop
     except ImportError:  # not on every system
+        import asyncio
+
         return asyncio.new_event_loop()
     return uvloop.new_event_loop()
 
@@ -31,7 +36,17 @@ NEW_OBJECTS = 50_000  # some 10 MiB; nearly all of them are freed at once when n
 _YOUNGER, _OLDER = 20, 20
 
 
+def stop_looking() -> None:
+    """Look for no cycles until `look_rarely`: a run loads its engine first, which leaves none."""
+    if is_own_process:
+        gc.disable()
+
+
 def look_rarely() -> None:
+    """From now on, once what is needed for the life of the process is loaded."""
+    if not is_own_process:
+        return
+    gc.enable()
     gc.freeze()
     gc.set_threshold(NEW_OBJECTS, _YOUNGER, _OLDER)
 
@@ -39,11 +54,13 @@ def look_rarely() -> None:
 @contextmanager
 def not_looking() -> Iterator[None]:
     """Look for no cycles meanwhile: while a program is loaded, there is nothing to be found."""
+    looked = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        gc.enable()
+        if looked:
+            gc.enable()
 
 
 # PR_SET_DUMPABLE of prctl(2): 0 keeps other processes of the same user from reading this one's memory.

@@ -143,8 +143,8 @@ def main() -> None:
                 order.settings, ready=lambda _: log.info(SERVES, pid=os.getpid()), stop=stop, listening=listening
             )
 
-    look_rarely()
     own_process.is_own_process = True
+    look_rarely()
     own_process.protect()
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(serving())

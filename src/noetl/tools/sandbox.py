@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -74,7 +73,7 @@ async def sandboxed(
 
 
 def _command(sandbox: Sandbox, folder: Path | None = None, reads: Sequence[str] = ()) -> list[str]:
-    command = [shutil.which(PROGRAM) or PROGRAM, "--unshare-all", "--die-with-parent", "--new-session"]
+    command = [_program_place() or PROGRAM, "--unshare-all", "--die-with-parent", "--new-session"]
     command += ["--cap-drop", "ALL", "--uid", NOBODY, "--gid", NOBODY, "--hostname", "sandbox"]
     if sandbox.network:
         command.append("--share-net")
@@ -91,6 +90,12 @@ def _command(sandbox: Sandbox, folder: Path | None = None, reads: Sequence[str] 
     return command
 
 
+def _program_place() -> str | None:
+    from shutil import which  # few tasks ask for a sandbox, and every run would load it
+
+    return which(PROGRAM)
+
+
 def _system_folder(place: str) -> list[str]:
     """On most systems /bin and its like lead into /usr."""
     path = Path(place)
@@ -101,7 +106,7 @@ def _system_folder(place: str) -> list[str]:
 
 async def unavailable() -> str | None:
     """Why there can be no sandbox here; None where there can. It is tried once for each place of the program."""
-    place = shutil.which(PROGRAM)
+    place = _program_place()
     if place is None:
         return "bubblewrap (bwrap) is not installed; install it with the system's package manager"
     if place not in _found:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from collections.abc import Mapping as Table
-from difflib import get_close_matches
 
 import msgspec
 
@@ -50,6 +49,8 @@ def distance(a: str, b: str) -> int:
 
 def nearest(word: str, allowed: Collection[str]) -> str | None:
     """The allowed word this one was probably meant to be."""
+    from difflib import get_close_matches  # only who made a mistake waits for it
+
     close = get_close_matches(word, sorted(allowed), n=1, cutoff=0.6)
     return close[0] if close else None
 

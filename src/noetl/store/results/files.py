@@ -6,8 +6,6 @@ import asyncio
 import hashlib
 import os
 import re
-import shutil
-import tempfile
 import threading
 import time
 import weakref
@@ -72,7 +70,7 @@ class FileResults:
 
     def _copy_file(self, checksum: str, into: Path) -> None:
         # A copy and no link: whoever reads it is code of a playbook, which could write to it.
-        shutil.copyfile(self.table_file(checksum), into)
+        _copy(self.table_file(checksum), into)
         verify_file(checksum, into)
 
     def table_file(self, checksum: str) -> Path:
@@ -212,15 +210,18 @@ class MemoryResults:
 
     async def send_file(self, file: Path) -> str:
         if self._tables is None:
-            self._tables = Path(tempfile.mkdtemp(prefix="noetl-tables-"))
-            self._removal = weakref.finalize(self, shutil.rmtree, self._tables, ignore_errors=True)
+            from shutil import rmtree
+            from tempfile import mkdtemp
+
+            self._tables = Path(mkdtemp(prefix="noetl-tables-"))
+            self._removal = weakref.finalize(self, rmtree, self._tables, ignore_errors=True)
         checksum, _ = file_checksum(file)
-        shutil.copyfile(file, self._tables / checksum)
+        _copy(file, self._tables / checksum)
         self._put_at[checksum] = time.time()
         return checksum
 
     async def fetch_file(self, checksum: str, into: Path) -> None:
-        shutil.copyfile(self.table_file(checksum), into)
+        _copy(self.table_file(checksum), into)
         verify_file(checksum, into)
 
     def table_file(self, checksum: str) -> Path:
@@ -334,3 +335,10 @@ def schema_hint(value: Any) -> str:
             return "string"
         case _:
             return "json"
+
+
+def _copy(file: Path, into: Path) -> None:
+    # Loaded here: with its archives it is a dozen modules, and few runs keep tables.
+    from shutil import copyfile
+
+    copyfile(file, into)
