@@ -119,7 +119,7 @@ def test_an_older_dialect_is_reached_through_its_door_only() -> None:
     outside = [
         f"{place(path)} imports {module}"
         for path in modules()
-        if "v2_case" not in str(place(path))
+        if "v2_case" not in str(place(path)) and "v2_case" in path.read_text("utf-8")  # few: the others are not parsed
         for module in imported_modules(path)
         if (found := re.match(r"noetl\.(\w+)\.v2_case\.(\w+)", module)) and found[2] not in DOORS[found[1]]
     ]
