@@ -59,6 +59,15 @@ def test_labels_and_kinds_decide_who_works_and_everything_says_so(tmp_path: Path
         assert watching.wait(110) == 0
         assert watched.read_text().count(why) == 1
         assert why not in place.call("pool", "list", *there).stdout
+        [brave] = [
+            one
+            for one in json.loads(place.call("worker", "list", "-o", "json", *there).stdout)
+            if "brave" in one["worker_id"]
+        ]
+        assert place.call("worker", "drain", brave["worker_id"], *there).stdout == f"{brave['worker_id']} is drained\n"
+        assert " drained " in place.call("worker", "list", *there).stdout
+        resumed = place.call("worker", "resume", brave["worker_id"], *there).stdout
+        assert resumed == f"{brave['worker_id']} takes orders again\n"
         lifted = place.call("pool", "set", "gpu", "--require", "none", *there).stdout
         assert lifted == "gpu: 2 at once\n"
 

@@ -328,3 +328,29 @@ async def test_rerun_from_a_step_that_was_never_entered_is_refused(step: str) ->
 
         assert step in told["detail"]
         assert len((await talk.get("/api/executions"))["executions"]) == 1
+
+
+async def test_a_text_is_run_once_and_the_catalogue_stays_as_it_is() -> None:
+    text = """
+    apiVersion: noetl.io/v10
+    kind: Playbook
+    metadata: {name: drafted, path: tests/drafted}
+    workload: {n: 1}
+    trigger: {timer: {cron: "0 3 * * *"}}
+    workflow:
+      - step: start
+        tool: {kind: noop}
+    """
+    async with talking() as talk:
+        asked = {"source": text, "payload": {"n": 2}}
+        begun = await talk.client.post("/api/executions/draft", json=asked)
+        execution_id = begun.json()["execution_id"]
+        await until_status(talk, execution_id, "completed")
+        detail = await talk.get(f"/api/executions/{execution_id}")
+        wrong = await talk.client.post("/api/executions/draft", json={"source": text.replace("noop", "nope")})
+
+        assert (detail["path"], detail["version"], detail["payload"]) == ("tests/drafted", None, {"n": 2})
+        assert (await talk.get("/api/catalog"))["playbooks"] == []
+        assert (await talk.get("/api/schedules"))["schedules"] == []
+        assert wrong.status_code == 422
+        assert wrong.json()["diagnostics"]

@@ -230,7 +230,12 @@ async def test_an_execution_that_takes_longer_than_expected_is_late(
         execution_id = (await talk.start(path))["execution_id"]
         await notices(talk, "sent")
         events = await talk.get(f"/api/executions/{execution_id}/events?limit=100")
+        late = (await talk.get("/api/overview"))["late"]
+        await talk.client.post(f"/api/executions/{execution_id}/cancel", json={})
+        is_over = (await talk.get("/api/overview"))["late"]
 
+    assert [(one["execution_id"], one["path"]) for one in late] == [(execution_id, "billing/slow")]
+    assert is_over == []
     assert [one["payload"]["after_s"] for one in events["events"] if one["event_type"] == "playbook.late"] == [0.05]
     assert hook.requests[0].json["event"] == "late"
 

@@ -351,3 +351,38 @@ async def test_a_table_with_a_secret_that_another_worker_was_given_is_stored_mas
 
         assert kept != checksum
         assert page["rows"] == [{"s": "a *** b", "n": 7}]
+
+
+@pytest.mark.req("SRV-08")
+async def test_a_drained_worker_finishes_what_it_holds_and_is_given_nothing_more() -> None:
+    async with talking(workers=0) as talk:
+        worker, _ = await begun(talk)
+        [order] = (await turn(worker, capacity=1)).orders
+        await talk.start()
+        drained = (await talk.client.post(f"/api/workers/{worker.worker_id}/drain")).json()
+
+        assert drained["drained_at"] is not None
+        answer = await turn(worker, done(worker, order), capacity=1)  # its report is taken, its next step waits
+        assert (answer.verdicts, answer.orders) == (("accepted",), ())
+        assert (await turn(worker, capacity=5, wait_s=0.3)).orders == ()
+        [told] = (await talk.get("/api/workers"))["workers"]
+        assert told["drained_by"] == drained["drained_by"] != ""
+
+        other = await talk.as_worker("w2")
+        assert len((await turn(other, capacity=1)).orders) == 1  # others take what it is not given
+        resumed = (await talk.client.post(f"/api/workers/{worker.worker_id}/resume")).json()
+        assert resumed["drained_at"] is None
+        await talk.start()
+        assert len((await turn(worker, capacity=1)).orders) == 1
+        await talk.post("/api/workers/nobody/drain", status=404)
+
+
+async def test_pools_say_how_many_orders_have_waited_in_them() -> None:
+    async with talking(workers=0) as talk:
+        worker, _ = await begun(talk)
+        await talk.start()
+        await talk.services.queue_depths.count_waiting()
+        await turn(worker, capacity=2)
+        (pool,) = (await talk.get("/api/pools"))["pools"]
+
+        assert pool["depths"][-2:] == [2, 0]

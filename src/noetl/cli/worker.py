@@ -7,18 +7,23 @@ import os
 import signal
 import socket
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from noetl.cli.connection import must_reach, server_option
+from noetl.cli.output_formats import columns, list_output, print_list
 from noetl.cli.payload import labels_from
 from noetl.cli.processes import add_process_commands, addresses_option
-from noetl.cli.terminal import color_option
+from noetl.cli.queries import refusals
+from noetl.cli.terminal import color_option, visible
 from noetl.cli.tool_options import deny_option, kinds_option, sandbox_option
 
 if TYPE_CHECKING:
     from noetl.base.settings import Settings
     from noetl.cli.connection import ServerPlace
+    from noetl.operations.administration_shapes import WorkerInfo
     from noetl.tools.registry import Registry
     from noetl.worker.remote_worker import RemoteWorker
 
@@ -83,9 +88,7 @@ def start_command(
     that took longer than --drain-timeout. A second one stops it at once. What it leaves is taken up by another worker.
     """
     from noetl.base.settings import load_settings
-    from noetl.cli.connection import must_reach
     from noetl.cli.own_process import look_rarely, new_event_loop, protect
-    from noetl.cli.queries import refusals
 
     if detach:
         _detach()
@@ -121,7 +124,6 @@ def _warn_of_folders(settings: Settings) -> None:
 
 def _detach() -> None:
     from noetl.cli.processes import Record, detached
-    from noetl.cli.queries import refusals
 
     def ready(record: Record) -> None:
         click.echo(f"worker {record.name} ({record.pid}) serves {record.url}")
@@ -201,6 +203,53 @@ def _stop_on_signal(station: RemoteWorker) -> None:
     loop = asyncio.get_running_loop()
     for one in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(one, on_signal)
+
+
+@command.command("list")
+@server_option
+@list_output
+def list_command(server: str | None, output: str) -> None:
+    """List the workers of a server: what they serve, how much they hold, and which of them are drained."""
+    import msgspec
+
+    with refusals(), must_reach(server).client() as client:
+        workers = client.workers()
+    heads = ("WORKER", "STATE", "POOLS", "HELD", "LAST SEEN")
+    rows = [
+        (one.worker_id, _state(one), ",".join(one.pools), f"{len(one.leases)} of {one.capacity}", one.last_seen)
+        for one in workers
+    ]
+    table = partial(columns, heads, rows, nothing="no worker has announced itself")
+    print_list(msgspec.to_builtins(workers), output, key="worker_id", table=table)
+
+
+def _state(one: WorkerInfo) -> str:
+    if not one.live:
+        return "lost"
+    return "live" if one.drained_at is None else "draining" if one.leases else "drained"
+
+
+@command.command("drain")
+@click.argument("worker_id", metavar="WORKER")
+@server_option
+def drain_command(worker_id: str, server: str | None) -> None:
+    """Give a worker no more orders: it finishes what it holds and stays connected.
+
+    Stop it once `noetl worker list` says "drained". `noetl worker resume` lets it take orders again.
+    """
+    with refusals(), must_reach(server).client() as client:
+        held = len(client.drain_worker(worker_id).leases)
+    click.echo(f"{visible(worker_id)} is drained: {held} unfinished" if held else f"{visible(worker_id)} is drained")
+
+
+@command.command("resume")
+@click.argument("worker_id", metavar="WORKER")
+@server_option
+def resume_command(worker_id: str, server: str | None) -> None:
+    """Let a drained worker take orders again."""
+    with refusals(), must_reach(server).client() as client:
+        client.resume_worker(worker_id)
+    click.echo(f"{visible(worker_id)} takes orders again")
 
 
 def _status(record: Any) -> tuple[str, ...]:

@@ -141,6 +141,16 @@ def workers() -> ApiRequest[list[WorkerInfo]]:
     return get("/api/workers", read_list("workers", WorkerInfo))
 
 
+def drain_worker(worker_id: str) -> ApiRequest[WorkerInfo]:
+    path = f"/api/workers/{quote(worker_id)}/drain"
+    return ApiRequest(method="POST", path=path, read=read_as(WorkerInfo), again=True)
+
+
+def resume_worker(worker_id: str) -> ApiRequest[WorkerInfo]:
+    path = f"/api/workers/{quote(worker_id)}/resume"
+    return ApiRequest(method="POST", path=path, read=read_as(WorkerInfo), again=True)
+
+
 def who_am_i() -> ApiRequest[SessionShape]:
     return get("/api/session", read_as(SessionShape))
 

@@ -247,6 +247,14 @@ class AsyncCalls(ABC):
     async def workers(self) -> list[WorkerInfo]:
         return await self.send(administration_requests.workers())
 
+    async def drain_worker(self, worker_id: str) -> WorkerInfo:
+        """Give it nothing more; what it holds it finishes."""
+        return await self.send(administration_requests.drain_worker(worker_id))
+
+    async def resume_worker(self, worker_id: str) -> WorkerInfo:
+        """Give orders to a drained worker again."""
+        return await self.send(administration_requests.resume_worker(worker_id))
+
     async def who_am_i(self) -> SessionShape:
         return await self.send(administration_requests.who_am_i())
 

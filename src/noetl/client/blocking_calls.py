@@ -244,6 +244,14 @@ class Calls(ABC):
     def workers(self) -> list[WorkerInfo]:
         return self.send(administration_requests.workers())
 
+    def drain_worker(self, worker_id: str) -> WorkerInfo:
+        """Give it nothing more; what it holds it finishes."""
+        return self.send(administration_requests.drain_worker(worker_id))
+
+    def resume_worker(self, worker_id: str) -> WorkerInfo:
+        """Give orders to a drained worker again."""
+        return self.send(administration_requests.resume_worker(worker_id))
+
     def who_am_i(self) -> SessionShape:
         return self.send(administration_requests.who_am_i())
 

@@ -13,6 +13,30 @@ import msgspec
 from noetl.operations.identity import Role
 
 
+class SessionView(msgspec.Struct, frozen=True, kw_only=True):
+    """A browser that is signed in. `session_key` is a hash of its cookie, which lets nobody in; `last_seen` is noted
+    every five minutes. It ends at `expires_at`, or eight hours after it was last used. `is_own`: it is the one that
+    asks."""
+
+    session_key: str
+    subject: str
+    role: str
+    token_id: str
+    created_at: str
+    last_seen: str
+    expires_at: str
+    is_own: bool
+
+
+class LateExecution(msgspec.Struct, frozen=True, kw_only=True):
+    """An execution that is still open after the duration that its playbook, or a rule of the installation, expects."""
+
+    execution_id: str
+    path: str
+    started_at: str
+    late_since: str
+
+
 class NoticeView(msgspec.Struct, frozen=True, kw_only=True):
     """One notice. `rule` is the rule of the installation that wanted it, or "playbook". `folded` counts repeats that it
     stands for; `due_at` is its next attempt."""
@@ -213,6 +237,8 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
     last_seen: str = ""
     live: bool = False
     leases: list[str] = []
+    drained_at: str | None = None
+    drained_by: str = ""
 
 
 class PoolInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -227,6 +253,7 @@ class PoolInfo(msgspec.Struct, frozen=True, kw_only=True):
     workers: int = 0
     kinds: list[str] | None = None
     obstacles: list[str] = []
+    depths: list[int] = []
 
     @property
     def rate_text(self) -> str:

@@ -18,10 +18,12 @@ from noetl.control.notifications.messages import message_of
 from noetl.control.notifications.notices import NoticeBody
 from noetl.control.notifications.rules import NotificationRule, NotificationRules, checked_rule
 from noetl.net.net import Destination
-from noetl.operations.administration_shapes import NoticePage, NoticeView, TriedDestination
+from noetl.operations.administration_shapes import LateExecution, NoticePage, NoticeView, TriedDestination
+from noetl.store.contract import History
 from noetl.store.notices import NoticeRow, Notices, NoticeState
 
 _LONGEST_PAGE = 500
+_MOST_LATE = 50  # that are shown
 
 
 class Notifications:
@@ -53,6 +55,19 @@ class Notifications:
         if row is None:
             raise NotFoundError(f'there is no notice "{notice_id}"')
         return notice_view(row)
+
+    async def late(self, history: History) -> list[LateExecution]:
+        """Executions that are late and still open, the longest late first. Being late always writes a notice, so the
+        newest notices name them."""
+        newest = await self._notices.list(limit=_LONGEST_PAGE)
+        since = {row.execution_id: row.created_at for row in newest if row.event == "late"}  # the first of each stays
+        found = []
+        for execution_id, late_since in sorted(since.items(), key=lambda one: one[1]):
+            row = await history.execution(execution_id)
+            if row is not None and row.finished_at is None:
+                began, late = rfc3339(row.created_at), rfc3339(late_since)
+                found.append(LateExecution(execution_id=execution_id, path=row.path, started_at=began, late_since=late))
+        return found[:_MOST_LATE]
 
     async def retry(self, notice_id: str) -> NoticeView:
         """Make a dead letter due again, with all its attempts."""

@@ -236,6 +236,7 @@ def background(services: Services) -> list[Coroutine[Any, Any, None]]:
     """What runs beside the HTTP server."""
     running = services.control.background_jobs.all(shared_as=own_worker_id())
     running += [_measure_lag(services), housekeeping(services), serve_triggers(services)]
+    running.append(services.queue_depths.serve())
     running += [
         services.notifications.rules.serve(),
         services.listeners.sender.serve(),

@@ -42,6 +42,7 @@ from noetl.server.configuration import ServerSettings
 from noetl.server.event_hub import Hub
 from noetl.server.logs import log_ends
 from noetl.server.metrics import MeasuredStore, Meters, PlaybookMeters
+from noetl.server.queue_depths import QueueDepths
 from noetl.server.quotas import Usage, free_bytes_of
 from noetl.server.shared_usage import SharedUsage
 from noetl.server.tracing import Tracing, open_tracing
@@ -108,6 +109,7 @@ class Services(msgspec.Struct, kw_only=True):
     access: Access  # what the guard keeps: tokens, sessions, webhooks, the audit log
     readiness: Readiness
     notifications: Notifications
+    queue_depths: QueueDepths
     stopping: bool = False
     starting: int = 0  # executions being begun at this moment
     nets: dict[str, Net] = {}  # those started of late
@@ -224,6 +226,7 @@ def make_services(
         roster=roster,
         readiness=Readiness(measured, clock),
         notifications=notifications,
+        queue_depths=QueueDepths(measured, clock),
         access=_access(settings, measured, clock),
     )
 

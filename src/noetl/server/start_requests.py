@@ -20,10 +20,10 @@ from noetl.net.net import Net, from_json
 from noetl.operations.catalog import catalog_id, registered_version
 from noetl.operations.results import execution_ending
 from noetl.server.idempotency import IdempotencyKeys, digest, named
-from noetl.server.playbook_texts import diagnostics_of
+from noetl.server.playbook_texts import PlaybookText, checked, diagnostics_of, refused
 from noetl.server.problem_details import ProblemDetails, too_busy, unknown
 from noetl.server.services import Services
-from noetl.server.views.diagnostics import DiagnosticView
+from noetl.server.views.diagnostics import DiagnosticView, all_shown
 from noetl.server.views.states import whole_events
 from noetl.store.catalog import CatalogRow
 
@@ -49,6 +49,21 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     version: str | int | None = None
     payload: dict[str, Any] = {}
     wait: float = 0.0
+
+
+class DraftRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`source` is the text of a playbook, which is run as it is and not registered."""
+
+    source: str
+    payload: dict[str, Any] = {}
+
+
+class StartedDraft(msgspec.Struct, frozen=True, kw_only=True):
+    """An execution of a text that is in no catalogue. `diagnostics` are the warnings about it."""
+
+    execution_id: str
+    path: str
+    diagnostics: list[DiagnosticView] = []
 
 
 class Started(msgspec.Struct, frozen=True, kw_only=True):
@@ -172,6 +187,26 @@ async def begin(
         services.starting -= 1
 
 
+async def start_draft(
+    services: Services, asked: DraftRequest, *, subject: str, caller: TraceParent | None
+) -> StartedDraft:
+    """Begin an execution of a text. The catalogue stays as it is: neither the newest version of its path nor its
+    schedule is another after it. Problem 422 says what is wrong with the text."""
+    _check_load(services)
+    found = await checked(PlaybookText(source=asked.source))
+    if found.net is None or found.refusals:
+        raise refused(found)
+    await _check_runnable(found.net, services)
+    execution_id = uuid7(services.clock.now())
+    trace_id = caller.trace_id if caller is not None else execution_id.replace("-", "")
+    async with services.listeners.usage.starting(execution_id, subject):
+        await services.control.executions.start(
+            found.net, execution_id=execution_id, trace_id=trace_id, payload=asked.payload
+        )
+    shown = all_shown(found.diagnostics, found.source)
+    return StartedDraft(execution_id=execution_id, path=found.net.path, diagnostics=shown)
+
+
 async def net_of(services: Services, row: CatalogRow) -> Net:
     """The net of a version, which can be run here. Problem 422 says why not."""
     net: Net | None = services.nets.get(row.net_hash)
@@ -181,11 +216,15 @@ async def net_of(services: Services, row: CatalogRow) -> Net:
         if len(services.nets) >= 500:
             services.nets.clear()
         services.nets[row.net_hash] = net
+    await _check_runnable(net, services)
+    return net
+
+
+async def _check_runnable(net: Net, services: Services) -> None:
     try:
         check_runnable(net, services.tools)
     except RefusedError:
         await _check_elsewhere(net, services)
-    return net
 
 
 async def _check_elsewhere(net: Net, services: Services) -> None:

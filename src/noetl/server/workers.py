@@ -16,6 +16,7 @@ import msgspec
 
 from noetl.base.clock import Clock, rfc3339
 from noetl.base.ids import derived
+from noetl.control.claiming.drains import Drain
 from noetl.control.claiming.order_needs import needs_of
 from noetl.control.claiming.pools import EVERY, Pool
 from noetl.control.claiming.ready_orders import Needs
@@ -51,6 +52,8 @@ class WorkerRow(msgspec.Struct, kw_only=True):
 
 
 class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
+    """`drained_at`: since then it is given nothing more, as `drained_by` wanted; what it holds it finishes."""
+
     worker_id: str
     pools: list[str]
     capacity: int
@@ -62,6 +65,8 @@ class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
     last_seen: str
     live: bool
     leases: list[str]
+    drained_at: str | None = None
+    drained_by: str = ""
 
 
 class Roster:
@@ -150,7 +155,7 @@ def ability_of(row: WorkerRow) -> WorkerAbilities:
     return WorkerAbilities(kinds=frozenset(row.kinds) or None, labels=row.labels)
 
 
-def worker_view(row: WorkerRow, now: float) -> WorkerView:
+def worker_view(row: WorkerRow, now: float, drain: Drain | None = None) -> WorkerView:
     plain: dict[str, Any] = {name: getattr(row, name) for name in ("worker_id", "capacity", "labels", "version")}
     return WorkerView(
         **plain,
@@ -161,6 +166,8 @@ def worker_view(row: WorkerRow, now: float) -> WorkerView:
         last_seen=rfc3339(row.last_seen),
         live=now - row.last_seen < LIVE_S,
         leases=sorted(row.leases),
+        drained_at=rfc3339(drain.since) if drain is not None else None,
+        drained_by=drain.by if drain is not None else "",
     )
 
 

@@ -187,3 +187,22 @@ async def test_a_token_has_no_session_to_end() -> None:
     async with await Ground().as_(Role.VIEWER) as viewer:
         assert (await viewer.delete("/api/session")).status_code == 409
         assert (await viewer.get("/api/session")).json()["csrf"] is None
+
+
+async def test_an_administrator_sees_who_is_signed_in_and_ends_a_session() -> None:
+    ground = Ground()
+    browser, _ = await signed_in(ground)
+    admin, own = await signed_in(ground, Role.ADMIN)
+
+    sessions = (await admin.get("/api/sessions")).json()["sessions"]
+    told = {one["role"]: one for one in sessions}
+    assert (told["admin"]["is_own"], told["author"]["is_own"]) == (True, False)
+    assert browser.cookies["noetl_session"] not in str(sessions)
+    assert (await browser.get("/api/sessions")).status_code == 403
+
+    gone = f"/api/sessions/{told['author']['session_key']}"
+    assert (await admin.delete(gone)).status_code == 403  # without the value that only own pages can read
+    assert (await admin.delete(gone, headers=own)).status_code == 204
+    assert (await browser.get("/api/session")).status_code == 401
+    assert (await admin.get("/api/session")).status_code == 200
+    assert (await admin.delete(gone, headers=own)).status_code == 404

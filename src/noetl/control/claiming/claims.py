@@ -77,7 +77,7 @@ class Claims:
 
     def has_for(self, turn: Turn) -> bool:
         """Whether memory has something that this worker may well take."""
-        return bool(self._pools_of(turn, self._able(turn.worker_id)))
+        return not self._pools.drains.holds(turn.worker_id) and bool(self._pools_of(turn, self._able(turn.worker_id)))
 
     async def _claim_for_pools(self, turn: Turn, batch: CommitBatch) -> list[Order]:
         claimed: list[Order] = []
@@ -89,6 +89,8 @@ class Claims:
             claimed = await self._leases.unanswered_orders(turn)
             if len(claimed) >= turn.capacity:
                 return claimed  # it takes others when it knows of these
+        if turn.worker_id in await self._pools.drains.all():
+            return claimed  # what it was given already it may keep
         ability = self._able(turn.worker_id)
         closed = await self._pools.closed_to(ability)
         # Orders of other servers are only in the store. The limit keeps a crowd of idle workers from asking it at

@@ -14,6 +14,7 @@ import msgspec
 
 from noetl.base.clock import Clock
 from noetl.base.errors import BackendError, RefusedError
+from noetl.control.claiming.drains import Drains
 from noetl.control.claiming.worker_abilities import WorkerAbilities
 from noetl.store.contract import Store, StoreSpace
 
@@ -94,6 +95,7 @@ class PoolLimit:
 class Pools:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store, self._clock = store, clock
+        self.drains = Drains(store.key_values, clock)  # workers that take orders of no pool at the moment
         self._known: dict[str, Pool] = {}
         # None: read them again at the next claim.
         self._known_at: float | None = None

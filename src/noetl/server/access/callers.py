@@ -73,7 +73,23 @@ class Sessions:
         await self._key_values.put(KIND, thing.name, msgspec.json.encode(seen), over=thing.version, at=now)
 
     async def close(self, session_id: str) -> bool:
-        return await self._key_values.delete(KIND, digest_of(session_id))
+        return await self.end(digest_of(session_id))
+
+    async def end(self, session_key: str) -> bool:
+        """End the session that is stored under this hash; whoever has its cookie is out with the next request."""
+        return await self._key_values.delete(KIND, session_key)
+
+    async def living(self) -> list[tuple[str, BrowserSession, AccessToken]]:
+        """Sessions that still let somebody in, each with the hash it is stored under and its token."""
+        now, found, beyond = self._clock.now(), list[tuple[str, BrowserSession, AccessToken]](), None
+        while page := await self._key_values.list(KIND, beyond=beyond):
+            for thing in page:
+                session = msgspec.json.decode(thing.body, type=BrowserSession)
+                token = await self._tokens.living(session.token_id) if session.is_alive(now) else None
+                if token is not None:
+                    found.append((thing.name, session, token))
+            beyond = page[-1].name
+        return sorted(found, key=lambda one: -one[1].seen_at)
 
 
 def csrf_of(session_id: str) -> str:

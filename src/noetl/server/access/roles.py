@@ -56,11 +56,23 @@ SIGNS_IN = AccessRule(is_public=True, is_audited=True)  # the token, or the sign
 SIGNS_OUT = AccessRule(roles=at_least(Role.VIEWER), is_audited=True)
 
 # The page of the web UI under the address of every screen; it holds nothing of anybody's.
-_SCREENS = ("catalog", "executions", "tasks", "schedules", "messages", "workers", "credentials", "settings", "audit")
+SCREENS = (
+    "catalog",
+    "executions",
+    "tasks",
+    "schedules",
+    "triggers",
+    "messages",
+    "notifications",
+    "workers",
+    "credentials",
+    "settings",
+    "audit",
+)
 
 RULES: dict[tuple[str, str], AccessRule] = {
-    **{("GET", f"/{screen}"): PUBLIC for screen in _SCREENS},
-    **{("GET", f"/{screen}/{{rest:path}}"): PUBLIC for screen in _SCREENS},
+    **{("GET", f"/{screen}"): PUBLIC for screen in SCREENS},
+    **{("GET", f"/{screen}/{{rest:path}}"): PUBLIC for screen in SCREENS},
     ("GET", "/"): PUBLIC,
     ("GET", "/favicon.svg"): PUBLIC,
     ("GET", "/assets/{name}"): PUBLIC,
@@ -68,6 +80,8 @@ RULES: dict[tuple[str, str], AccessRule] = {
     ("POST", "/api/session"): SIGNS_IN,
     ("GET", "/api/session"): VIEWER,
     ("DELETE", "/api/session"): SIGNS_OUT,
+    ("GET", "/api/sessions"): ADMIN,
+    ("DELETE", "/api/sessions/{session_key}"): ADMINISTERS,
     ("GET", "/api/tokens"): ADMIN,
     ("POST", "/api/tokens"): ADMINISTERS,
     ("DELETE", "/api/tokens/{token_id}"): ADMINISTERS,
@@ -112,6 +126,7 @@ RULES: dict[tuple[str, str], AccessRule] = {
     ("GET", "/api/catalog/{path:path}/runs"): VIEWER,
     ("POST", "/api/validate"): VIEWER,
     ("POST", "/api/analyze"): VIEWER,
+    ("POST", "/api/inputs"): VIEWER,
     ("POST", "/api/format"): VIEWER,
     ("POST", "/api/migrate"): VIEWER,
     ("POST", "/api/graph"): VIEWER,
@@ -124,6 +139,7 @@ RULES: dict[tuple[str, str], AccessRule] = {
     # executions
     ("GET", "/api/executions"): VIEWER,
     ("POST", "/api/executions"): OPERATES,
+    ("POST", "/api/executions/draft"): WRITES,  # it runs a text of the caller's own
     ("POST", "/api/executions/bulk"): OPERATES,
     ("GET", "/api/executions/{execution_id}"): VIEWER,
     ("GET", "/api/executions/{execution_id}/events"): VIEWER,
@@ -204,6 +220,8 @@ RULES: dict[tuple[str, str], AccessRule] = {
     ("GET", "/api/workers"): VIEWER,
     ("POST", "/api/workers"): WORKER,
     ("DELETE", "/api/workers/{worker_id:path}"): WORKER_OR_ADMIN,
+    ("POST", "/api/workers/{worker_id:path}/drain"): OPERATES,
+    ("POST", "/api/workers/{worker_id:path}/resume"): OPERATES,
     ("POST", "/api/orders/turn"): WORKER,
     ("POST", "/api/orders/heartbeat"): WORKER,
     ("POST", "/api/orders/secret"): WORKER,

@@ -11,13 +11,15 @@ from typing import Annotated
 import msgspec
 from fastapi import Query, Request, Response
 
-from noetl.operations.administration_shapes import AccessTokenView, AuditPage, MadeToken, SessionShape
+from noetl.base.clock import rfc3339
+from noetl.operations.administration_shapes import AccessTokenView, AuditPage, MadeToken, SessionShape, SessionView
 from noetl.operations.audit import audit_page
 from noetl.operations.identity import Caller, Role
-from noetl.operations.tokens import Wanted, made_token, token_view
+from noetl.operations.tokens import AccessToken, Wanted, made_token, token_view
+from noetl.secrets.digests import digest_of
 from noetl.server.access.access import Access, access_of
 from noetl.server.access.audit_writer import ACTOR, address_of
-from noetl.server.access.callers import COOKIE, WHOLE_S, csrf_of
+from noetl.server.access.callers import COOKIE, WHOLE_S, BrowserSession, csrf_of
 from noetl.server.access.hosts import network_of
 from noetl.server.access.route_guard import passed
 from noetl.server.bodies import read
@@ -81,6 +83,40 @@ def _shape(identity: Caller, session_id: str | None) -> SessionShape:
 def _set_cookie(answer: Response, access: Access, session_id: str) -> None:
     answer.set_cookie(
         COOKIE, session_id, max_age=int(WHOLE_S), path="/", secure=access.tls, httponly=True, samesite="strict"
+    )
+
+
+class SessionList(msgspec.Struct, frozen=True):
+    sessions: list[SessionView]
+
+
+@router.get("/api/sessions", **shows(SessionList, summary="List sessions"))
+async def list_sessions(request: Request) -> Json:
+    """The browsers that are signed in, the last used first."""
+    own = passed(request).caller.session_id
+    own_key = digest_of(own) if own is not None else None
+    found = await access_of(request).sessions.living()
+    return Json(SessionList([_session_view(*one, own_key) for one in found]))
+
+
+@router.delete("/api/sessions/{session_key}", **shows(status=204, summary="End a session"))
+async def end_session(request: Request, session_key: str) -> Response:
+    """Sign a browser out; its token stays as it is."""
+    if not await access_of(request).sessions.end(session_key):
+        raise unknown("session", session_key)
+    return Response(status_code=204)
+
+
+def _session_view(key: str, session: BrowserSession, token: AccessToken, own_key: str | None) -> SessionView:
+    return SessionView(
+        session_key=key,
+        subject=token.subject,
+        role=token.role,
+        token_id=token.token_id,
+        created_at=rfc3339(session.created_at),
+        last_seen=rfc3339(session.seen_at),
+        expires_at=rfc3339(session.created_at + WHOLE_S),
+        is_own=key == own_key,
     )
 
 

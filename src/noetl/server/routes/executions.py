@@ -36,7 +36,15 @@ from noetl.server.guarded_router import GuardedRouter, Json, shows
 from noetl.server.idempotency import HEADER, REPLAYED
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import Services, identity_of, services_of
-from noetl.server.start_requests import RerunSource, Started, StartRequest, start
+from noetl.server.start_requests import (
+    DraftRequest,
+    RerunSource,
+    Started,
+    StartedDraft,
+    StartRequest,
+    start,
+    start_draft,
+)
 from noetl.server.tracing import HEADER as TRACEPARENT
 from noetl.store.contract import ExecutionRow, SingleRow
 
@@ -124,6 +132,16 @@ async def begin(request: Request) -> Response:
     asked = await read(request, StartRequest)
     request.scope[OBJECT] = f"{request.url.path}?path={asked.path}"
     return await _started(request, asked)
+
+
+@router.post("/api/executions/draft", **shows(StartedDraft, reads=DraftRequest, status=201, summary="Run a text once"))
+async def run_draft(request: Request) -> Response:
+    """Begin an execution of a text that is not registered. The catalogue and its schedules stay as they are."""
+    asked, subject = await read(request, DraftRequest), str(identity_of(request).subject)
+    caller = caller_of(request.headers.get(TRACEPARENT))
+    begun = await start_draft(services_of(request), asked, subject=subject, caller=caller)
+    request.scope[OBJECT] = f"{request.url.path}?path={begun.path}"
+    return Json(begun, 201)
 
 
 async def _started(

@@ -10,6 +10,7 @@ from fastapi import Query, Request, Response
 
 from noetl.base.clock import rfc3339
 from noetl.base.ids import uuid7
+from noetl.operations.administration_shapes import LateExecution
 from noetl.operations.catalog import catalog_id
 from noetl.server.guarded_router import GuardedRouter, Json, shows
 from noetl.server.playbook_texts import PlaybookText, checked, refused
@@ -45,6 +46,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     minutes: list[Minute]
     orders: dict[str, int]
     workers: int
+    late: list[LateExecution] = []
 
 
 class Trends(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,7 +71,7 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
 
 @router.get("/api/overview", **shows(Overview, summary="What goes on"))
 async def overview(request: Request) -> Response:
-    """Counts by status, the last hour minute by minute, orders that wait, workers that are here."""
+    """Counts by status, the last hour minute by minute, orders that wait, workers that are here, what is late."""
     services = services_of(request)
     counts = dict.fromkeys(_STATES, 0) | await services.store.tally()
     now = services.clock.now()
@@ -80,6 +82,7 @@ async def overview(request: Request) -> Response:
         minutes=_by_span(await _recent(services), now, 60, _MINUTES),
         orders={"ready": ready, "leased": leased},
         workers=len(await services.roster.list()),
+        late=await services.notifications.late(services.store),
     )
     return Json(told)
 

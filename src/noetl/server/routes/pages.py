@@ -14,6 +14,7 @@ from hashlib import sha256
 from fastapi import Request, Response
 
 from noetl.server.access.request_check import POLICY
+from noetl.server.access.roles import SCREENS
 from noetl.server.guarded_router import GuardedRouter
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.static_files import UI_FOLDER, built_file, built_files, built_folder, page_for, page_for_nothing
@@ -64,17 +65,6 @@ def _policy(name: str) -> str:
     return POLICY.replace("script-src 'self'", allowed)
 
 
-SCREENS = (
-    "catalog",
-    "executions",
-    "tasks",
-    "schedules",
-    "messages",
-    "workers",
-    "credentials",
-    "settings",
-    "audit",
-)
 _FOREVER = "public, max-age=31536000, immutable"  # names of these files are made from what is in them
 
 

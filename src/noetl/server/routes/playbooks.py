@@ -13,7 +13,7 @@ from fastapi import Query, Request, Response
 
 from noetl.events.outcomes import Error
 from noetl.events.projection.views import StepRunView
-from noetl.net.net import from_json
+from noetl.net.net import Net, from_json
 from noetl.operations.api_shapes import ExecutionView
 from noetl.operations.catalog import registered_version
 from noetl.server.guarded_router import GuardedRouter, Json, shows
@@ -36,12 +36,14 @@ class WorkloadInput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Inputs(msgspec.Struct, frozen=True, kw_only=True):
-    """`secrets` are the names of the keychain; their values stay where they are."""
+    """`version` is null for a text that is not registered. `secrets` are the names of the keychain; their values stay
+    where they are. `metadata` is as the text has it: name, description, labels, and whatever else its author wrote."""
 
     path: str
-    version: int
+    version: int | None
     inputs: list[WorkloadInput]
     secrets: list[str]
+    metadata: dict[str, Any] = {}
 
 
 @router.get("/api/catalog/{path:path}/inputs", **shows(Inputs, summary="What a playbook takes"))
@@ -49,10 +51,22 @@ async def inputs(request: Request, path: str, version: Annotated[str | None, Que
     """The workload of a version with its defaults, for a form."""
     services = services_of(request)
     row = await registered_version(services.store.catalog, path, version)
-    net = from_json(await services.store.net(row.net_hash))
+    return Json(_inputs_of(from_json(await services.store.net(row.net_hash)), row.version))
+
+
+@router.post("/api/inputs", **shows(Inputs, reads=PlaybookText, summary="What a text takes"))
+async def inputs_of_text(request: Request) -> Response:
+    """The same of a text that is not registered."""
+    found = await checked(await text_of(request), proofs=False)
+    if found.net is None:
+        raise refused(found)
+    return Json(_inputs_of(found.net, None))
+
+
+def _inputs_of(net: Net, version: int | None) -> Inputs:
     found = [WorkloadInput(name=name, type=_type(value), default=value) for name, value in net.workload.items()]
-    told = Inputs(path=path, version=row.version, inputs=found, secrets=[entry.name for entry in net.keychain])
-    return Json(told)
+    secrets = [entry.name for entry in net.keychain]
+    return Inputs(path=net.path, version=version, inputs=found, secrets=secrets, metadata=net.metadata)
 
 
 @router.post("/api/analyze", **shows(dict[str, Any], reads=PlaybookText, summary="Prove things about a playbook"))

@@ -50,7 +50,8 @@ class PoolSetting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 class PoolView(msgspec.Struct, frozen=True, kw_only=True):
     """`leased` orders are held now. `workers` are those heard of within the last minute that may take its orders;
     `kinds` are the tool kinds they run, null where one of them did not say. `obstacles` say in words why orders wait
-    that nobody of them can take."""
+    that nobody of them can take. `depths` are how many orders waited, every 30 s over the last hour and now, the newest
+    last: as often as the server has looked since it started."""
 
     name: str
     capacity: int | None
@@ -60,6 +61,7 @@ class PoolView(msgspec.Struct, frozen=True, kw_only=True):
     workers: int
     kinds: list[str] | None
     obstacles: list[str]
+    depths: list[int] = []
 
 
 class PoolList(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,9 +109,7 @@ def _check(asked: Announcing) -> None:
 @router.delete("/api/workers/{worker_id:path}", **shows(status=204, summary="A worker leaves"))
 async def remove(request: Request, worker_id: str) -> Response:
     services, identity = services_of(request), identity_of(request)
-    row = await services.roster.get(worker_id)
-    if row is None:
-        raise unknown("worker", worker_id)
+    row = await _known_worker(request, worker_id)
     if identity.role == "worker":
         check_own(row, identity.token_id)
     await services.roster.remove(worker_id)
@@ -121,8 +121,32 @@ async def remove(request: Request, worker_id: str) -> Response:
 async def workers(request: Request) -> Response:
     """Those registered, with what they serve, when they were last heard of, and what they held then."""
     services = services_of(request)
-    now = services.clock.now()
-    return Json(Workers(workers=[worker_view(row, now) for row in await services.roster.list()]))
+    now, drains = services.clock.now(), await services.control.pools.drains.all()
+    rows = await services.roster.list()
+    return Json(Workers(workers=[worker_view(row, now, drains.get(row.worker_id)) for row in rows]))
+
+
+@router.post("/api/workers/{worker_id:path}/drain", **shows(WorkerView, summary="Drain a worker"))
+async def drain(request: Request, worker_id: str) -> Response:
+    """It finishes what it holds and is given nothing more, by any server, until it is resumed."""
+    services, row = services_of(request), await _known_worker(request, worker_id)
+    begun = await services.control.pools.drains.begin(worker_id, by=str(identity_of(request).subject))
+    return Json(worker_view(row, services.clock.now(), begun))
+
+
+@router.post("/api/workers/{worker_id:path}/resume", **shows(WorkerView, summary="Resume a drained worker"))
+async def resume(request: Request, worker_id: str) -> Response:
+    """It takes orders again, with its next turn. Doing so to one that is not drained changes nothing."""
+    services, row = services_of(request), await _known_worker(request, worker_id)
+    await services.control.pools.drains.end(worker_id)
+    return Json(worker_view(row, services.clock.now()))
+
+
+async def _known_worker(request: Request, worker_id: str) -> WorkerRow:
+    row = await services_of(request).roster.get(worker_id)
+    if row is None:
+        raise unknown("worker", worker_id)
+    return row
 
 
 @router.get("/api/pools", **shows(PoolList, summary="List pools"))
@@ -131,7 +155,7 @@ async def pools(request: Request) -> Response:
     services = services_of(request)
     crews, now = await crews_of(services), services.clock.now()
     waiting = await services.store.unclaimed(now=now)
-    names = sorted({*crews, *waiting, DEFAULT_POOL})
+    names = sorted({*crews, *waiting, *services.queue_depths.pools, DEFAULT_POOL})
     leased = await services.store.leased(now=now, pools=names)
     return Json(PoolList(pools=[await _view(services, crews.of(name), leased, waiting) for name in names]))
 
@@ -162,4 +186,5 @@ async def _view(services: Services, crew: Crew, leased: Mapping[str, int], waiti
         workers=len(crew.fit),
         kinds=crew.kinds,
         obstacles=await obstacles(services, crew, waiting.get(pool.name, 0)),
+        depths=services.queue_depths.of(pool.name, waiting.get(pool.name, 0)),
     )

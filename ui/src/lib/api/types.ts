@@ -404,6 +404,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/executions/draft": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Run a text once
+         * @description Begin an execution of a text that is not registered. The catalogue and its schedules stay as they are.
+         */
+        post: operations["run_draft_api_executions_draft_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/executions/{execution_id}": {
         parameters: {
             query?: never;
@@ -982,6 +1002,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/inputs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * What a text takes
+         * @description The same of a text that is not registered.
+         */
+        post: operations["inputs_of_text_api_inputs_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/kinds": {
         parameters: {
             query?: never;
@@ -1391,7 +1431,7 @@ export interface paths {
         };
         /**
          * What goes on
-         * @description Counts by status, the last hour minute by minute, orders that wait, workers that are here.
+         * @description Counts by status, the last hour minute by minute, orders that wait, workers that are here, what is late.
          */
         get: operations["overview_api_overview_get"];
         put?: never;
@@ -1727,6 +1767,46 @@ export interface paths {
          * @description End the session; the token stays as it is.
          */
         delete: operations["sign_out_api_session_delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/sessions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List sessions
+         * @description The browsers that are signed in, the last used first.
+         */
+        get: operations["list_sessions_api_sessions_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/sessions/{session_key}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * End a session
+         * @description Sign a browser out; its token stays as it is.
+         */
+        delete: operations["end_session_api_sessions__session_key__delete"];
         options?: never;
         head?: never;
         patch?: never;
@@ -2308,6 +2388,46 @@ export interface paths {
         post?: never;
         /** A worker leaves */
         delete: operations["remove_api_workers__worker_id__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/workers/{worker_id}/drain": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Drain a worker
+         * @description It finishes what it holds and is given nothing more, by any server, until it is resumed.
+         */
+        post: operations["drain_api_workers__worker_id__drain_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/workers/{worker_id}/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Resume a drained worker
+         * @description It takes orders again, with its next turn. Doing so to one that is not drained changes nothing.
+         */
+        post: operations["resume_api_workers__worker_id__resume_post"];
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -2911,6 +3031,15 @@ export interface components {
          */
         Dialect: "v10" | "v10-io" | "v2-case" | "v2-eval";
         /**
+         * DraftRequest
+         * @description `source` is the text of a playbook, which is run as it is and not registered.
+         */
+        DraftRequest: {
+            /** @default {} */
+            payload: Record<string, unknown>;
+            source: string;
+        };
+        /**
          * Error
          * @description What went wrong. `kind` is one of the run-time error kinds of requirements.md §5, `cause` the error behind it.
          */
@@ -3136,13 +3265,16 @@ export interface components {
         };
         /**
          * Inputs
-         * @description `secrets` are the names of the keychain; their values stay where they are.
+         * @description `version` is null for a text that is not registered. `secrets` are the names of the keychain; their values stay
+         *     where they are. `metadata` is as the text has it: name, description, labels, and whatever else its author wrote.
          */
         Inputs: {
             inputs: components["schemas"]["WorkloadInput"][];
+            /** @default {} */
+            metadata: Record<string, unknown>;
             path: string;
             secrets: string[];
-            version: number;
+            version: number | null;
         };
         /**
          * IterationDone
@@ -3315,6 +3447,16 @@ export interface components {
             inputs: components["schemas"]["InputView"][];
             name: string;
             one_of: string[][];
+        };
+        /**
+         * LateExecution
+         * @description An execution that is still open after the duration that its playbook, or a rule of the installation, expects.
+         */
+        LateExecution: {
+            execution_id: string;
+            late_since: string;
+            path: string;
+            started_at: string;
         };
         /**
          * LeaseTerms
@@ -3780,6 +3922,8 @@ export interface components {
             counts: {
                 [key: string]: number;
             };
+            /** @default [] */
+            late: components["schemas"]["LateExecution"][];
             minutes: components["schemas"]["Minute"][];
             orders: {
                 [key: string]: number;
@@ -3965,10 +4109,13 @@ export interface components {
          * PoolView
          * @description `leased` orders are held now. `workers` are those heard of within the last minute that may take its orders;
          *     `kinds` are the tool kinds they run, null where one of them did not say. `obstacles` say in words why orders wait
-         *     that nobody of them can take.
+         *     that nobody of them can take. `depths` are how many orders waited, every 30 s over the last hour and now, the newest
+         *     last: as often as the server has looked since it started.
          */
         PoolView: {
             capacity: number | null;
+            /** @default [] */
+            depths: number[];
             kinds: string[] | null;
             leased: number;
             name: string;
@@ -4331,6 +4478,10 @@ export interface components {
         Schemas: {
             schemas: components["schemas"]["SchemaView"][];
         };
+        /** SessionList */
+        SessionList: {
+            sessions: components["schemas"]["SessionView"][];
+        };
         /**
          * SessionShape
          * @description Who asks. `csrf` goes into the header Noetl-CSRF of every change; null for a token, which needs none.
@@ -4341,6 +4492,22 @@ export interface components {
             human_roles: string[];
             role: components["schemas"]["Role"];
             subject: string;
+        };
+        /**
+         * SessionView
+         * @description A browser that is signed in. `session_key` is a hash of its cookie, which lets nobody in; `last_seen` is noted
+         *     every five minutes. It ends at `expires_at`, or eight hours after it was last used. `is_own`: it is the one that
+         *     asks.
+         */
+        SessionView: {
+            created_at: string;
+            expires_at: string;
+            is_own: boolean;
+            last_seen: string;
+            role: string;
+            session_key: string;
+            subject: string;
+            token_id: string;
         };
         /**
          * Setting
@@ -4546,6 +4713,16 @@ export interface components {
             status: string;
             trace_id: string;
             version: number;
+        };
+        /**
+         * StartedDraft
+         * @description An execution of a text that is in no catalogue. `diagnostics` are the warnings about it.
+         */
+        StartedDraft: {
+            /** @default [] */
+            diagnostics: components["schemas"]["DiagnosticView"][];
+            execution_id: string;
+            path: string;
         };
         /**
          * StateView
@@ -5253,9 +5430,16 @@ export interface components {
             /** @default null */
             version: string | null;
         };
-        /** WorkerView */
+        /**
+         * WorkerView
+         * @description `drained_at`: since then it is given nothing more, as `drained_by` wanted; what it holds it finishes.
+         */
         WorkerView: {
             capacity: number;
+            /** @default null */
+            drained_at: string | null;
+            /** @default  */
+            drained_by: string;
             kinds: string[];
             labels: {
                 [key: string]: string;
@@ -6026,6 +6210,39 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Bulk"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    run_draft_api_executions_draft_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DraftRequest"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StartedDraft"];
                 };
             };
             /** @description Anything that went wrong. */
@@ -7104,6 +7321,39 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Incidents"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    inputs_of_text_api_inputs_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PlaybookText"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Inputs"];
                 };
             };
             /** @description Anything that went wrong. */
@@ -8606,6 +8856,64 @@ export interface operations {
             };
         };
     };
+    list_sessions_api_sessions_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionList"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    end_session_api_sessions__session_key__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                session_key: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
     signal_api_signals_post: {
         parameters: {
             query?: never;
@@ -9708,6 +10016,68 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    drain_api_workers__worker_id__drain_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                worker_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WorkerView"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    resume_api_workers__worker_id__resume_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                worker_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WorkerView"];
+                };
             };
             /** @description Anything that went wrong. */
             default: {
