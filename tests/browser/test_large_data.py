@@ -60,6 +60,13 @@ def test_a_large_result_is_opened_part_by_part_and_its_rows_are_a_table(
     expect(part.get_by_role("cell", name="customer 19999")).to_be_visible()
     picture(page, "data-large")
     assert findings(page) == []
+    page.emulate_media(color_scheme="dark")
+    picture(page, "data-large-dark")
+    assert findings(page) == []
+    page.emulate_media(color_scheme="light")
+    page.set_viewport_size({"width": 390, "height": 780})
+    picture(page, "data-large-narrow")
+    assert findings(page) == []
     sizes = [len(one.body()) for one in received if "/part" in one.url]
     assert sizes
     assert max(sizes) < 600_000  # of more than a megabyte

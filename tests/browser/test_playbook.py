@@ -97,3 +97,26 @@ def test_a_version_is_compared_with_the_one_before_it(open_at: Open, here: Site)
     page.get_by_role("link", name="compare with 1").click()
 
     expect(page.get_by_role("dialog")).to_contain_text("Version 1")
+
+
+def test_the_page_says_what_a_playbook_is_for_whose_it_is_and_what_starts_it(
+    open_at: Open, here: Site, picture: Picture
+) -> None:
+    about = "description: Loads the orders of yesterday, owner: data@example.org, labels: { team: billing }"
+    here.register(
+        NIGHTLY.replace("nightly_load", "documented").replace(
+            "path: tests/documented", f"path: tests/documented, {about}"
+        )
+    )
+    source = {"kind": "nats", "inputs": {"stream": "orders", "auth": "orders_nats"}, "interval": "1h"}
+    made = here.api.post("triggers", json={"name": "new_orders", "path": "tests/documented", **source})
+    made.raise_for_status()
+    page = open_at("/catalog/playbook/tests/documented")
+    part = page.get_by_role("region", name="About")
+    expect(part).to_contain_text("Loads the orders of yesterday")
+    expect(part).to_contain_text("data@example.org")
+    expect(part.get_by_role("link", name="team=billing")).to_be_visible()
+    expect(part.get_by_role("listitem")).to_contain_text("new_orders")
+    picture(page, "playbook-about")
+    assert findings(page) == []
+    here.api.delete("triggers/new_orders").raise_for_status()

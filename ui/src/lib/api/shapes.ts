@@ -26,6 +26,7 @@ export type LiveOutputPage = Shape["LiveOutputPage"];
 export type TaskOutput = Shape["TaskOutputView"];
 export type Bulk = Shape["Bulk"];
 export type Started = Shape["Started"];
+export type StartedDraft = Shape["StartedDraft"];
 export type Rerun = Shape["Rerun"];
 export type Found = Shape["DiagnosticView"];
 export type Outline = Shape["Outline"];
@@ -80,6 +81,11 @@ export type TokenList = Shape["AccessTokenList"];
 export type MadeToken = Shape["MadeToken"];
 export type AuditRow = Shape["AuditShape"];
 export type AuditPage = Shape["AuditPage"];
+export type Session = Shape["SessionView"];
+export type SessionList = Shape["SessionList"];
+export type Notice = Shape["NoticeView"];
+export type NoticePage = Shape["NoticePage"];
+export type RuleList = Shape["NotificationRuleList"];
 export type Who = Shape["SessionShape"];
 
 /** What the analyser proved of a net (docs/analysis.md); the API gives it as plain data. */

@@ -1,0 +1,36 @@
+"""Workers and pools: how many orders wait, and taking a worker out and back."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Page, expect
+
+from tests.browser.audit import findings
+from tests.browser.conftest import Picture, Visitor, is_told
+from tests.browser.serving import Site
+
+
+def test_a_worker_is_drained_and_resumed(page: Page, here: Site, picture: Picture) -> None:
+    page.goto(f"{here.url}/workers")
+    row = page.get_by_role("table", name="Workers").get_by_role("row").nth(1)
+    expect(row).to_contain_text("live")
+    row.get_by_role("button", name="Drain").click()
+    page.get_by_role("dialog").get_by_role("button", name="Drain worker").click()
+    is_told(page, "takes no more orders")
+    expect(row).to_contain_text("drain")
+    picture(page, "workers-drained")
+    assert findings(page) == []
+
+    waiting = here.start("tests/chain", n=1)
+    pool = page.get_by_role("table", name="Pools").get_by_role("row", name="default")
+    expect(pool.get_by_role("img", name="Orders queued in default: now 1")).to_be_visible()
+    assert here.api.get(f"executions/{waiting}").raise_for_status().json()["finished_at"] is None
+
+    row.get_by_role("button", name="Resume").click()
+    expect(row.get_by_role("button", name="Drain")).to_be_visible()
+    assert here.ended(waiting) == "completed"
+
+
+def test_a_viewer_is_not_offered_to_drain(visitor: Visitor, here: Site) -> None:
+    page = visitor(here.make_token("vera_w", "viewer"), "/workers")
+    expect(page.get_by_role("table", name="Workers").get_by_role("row").nth(1)).to_contain_text("live")
+    expect(page.get_by_role("button", name="Drain")).to_have_count(0)
