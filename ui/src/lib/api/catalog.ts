@@ -14,6 +14,7 @@ import type {
   Registered,
   RunHistory,
   Started,
+  StartedDraft,
   StepForm,
   Template,
   Version,
@@ -30,6 +31,10 @@ export const certificateOf = (path: string, version?: string | number | null) =>
 export const inputsOf = (path: string, version?: string | number | null) =>
   get<Inputs>(`catalog/${at(path)}/inputs`, { version });
 export const runsOf = (path: string, limit = 50) => get<RunHistory>(`catalog/${at(path)}/runs`, { limit });
+export const inputsOfText = (source: string) => send<Inputs>("POST", "inputs", { source });
+/** Run a text as it is, once: the catalogue and the schedule stay as they are. */
+export const runDraft = (source: string, payload: unknown) =>
+  send<StartedDraft>("POST", "executions/draft", { source, payload });
 export const register = (source: string) => send<Registered>("POST", "catalog", { source });
 export const validate = (source: string, signal?: AbortSignal) =>
   send<Outline>("POST", "validate", { source }, { signal });

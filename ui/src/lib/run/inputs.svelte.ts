@@ -1,13 +1,18 @@
 // The inputs of a playbook as somebody fills them in: field by field, or all of them as JSON.
 
 import { inputsOf } from "../api/catalog";
-import type { Input } from "../api/shapes";
+import type { Input, Inputs } from "../api/shapes";
 
 export type Payload = Record<string, unknown>;
 
 /** A value as it stands in a field: text as it is, all else as JSON. */
 export const written = (value: unknown): string =>
   typeof value === "string" ? value : JSON.stringify(value ?? null, null, typeof value === "object" ? 2 : undefined);
+
+export interface Given {
+  last?: Record<string, string>;
+  payload?: Payload;
+}
 
 export class InputForm {
   inputs = $state<Input[] | null>(null); // null while they are asked for
@@ -20,9 +25,13 @@ export class InputForm {
   private others: Payload = {}; // given, and none of the inputs
 
   /** Ask what a playbook wants, and begin with what was given: values as texts in `last`, or a whole payload. */
-  async load(path: string, version: string | null, given: { last?: Record<string, string>; payload?: Payload } = {}) {
+  load(path: string, version: string | null, given: Given = {}): Promise<void> {
+    return this.fill(() => inputsOf(path, version), given);
+  }
+
+  async fill(ask: () => Promise<Inputs>, given: Given = {}): Promise<void> {
     try {
-      const { inputs, secrets } = await inputsOf(path, version);
+      const { inputs, secrets } = await ask();
       const { last = {}, payload = {} } = given;
       const names = new Set(inputs.map((one) => one.name));
       this.others = Object.fromEntries(Object.entries(payload).filter(([name]) => !names.has(name)));

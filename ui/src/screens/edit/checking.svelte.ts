@@ -1,0 +1,67 @@
+// The check of a text while it is typed: what is wrong with it, its net, and the names that completion offers.
+
+import { draw, playbookSchema, validate } from "../../lib/api/catalog";
+import { get } from "../../lib/api/client";
+import type { Credentials, Outline } from "../../lib/api/shapes";
+import type { Words } from "../../lib/editor/completion";
+import type { Drawing } from "../../lib/net/drawing";
+import { may } from "../../lib/state/session.svelte";
+
+const LONG = 50_000; // characters; laying out the net of such a text takes a moment that nobody should feel
+const QUIET_MS = 600;
+const SOON_MS = 250; // after the last key
+
+const pause = (ms: number, signal: AbortSignal): Promise<void> =>
+  new Promise((go, drop) => {
+    setTimeout(go, ms);
+    signal.addEventListener("abort", drop);
+  });
+
+export class TextCheck {
+  outline = $state.raw<Outline | null>(null);
+  drawing = $state.raw<Drawing | null>(null);
+  words = $state.raw<Words>({});
+
+  constructor() {
+    // One writes without either of them too.
+    void playbookSchema().then(
+      (schema) => (this.words = { ...this.words, schema }),
+      () => undefined,
+    );
+    if (may("author"))
+      void get<Credentials>("credentials").then(
+        (found) => (this.words = { ...this.words, credentials: found.credentials.map((one) => one.name) }),
+        () => undefined,
+      );
+  }
+
+  /** Check a text a moment after the last key; gives how to drop it, and its answer, for a newer one. */
+  soon(text: string, begin: () => void): () => void {
+    const asked = new AbortController();
+    const timer = setTimeout(() => {
+      begin();
+      void this.check(text, asked.signal);
+    }, SOON_MS);
+    return () => {
+      clearTimeout(timer);
+      asked.abort();
+    };
+  }
+
+  private async check(text: string, signal: AbortSignal): Promise<void> {
+    try {
+      const outline = await validate(text, signal);
+      this.outline = outline;
+      this.words = {
+        ...this.words,
+        steps: outline.steps.map((one) => one.name),
+        tasks: outline.steps.flatMap((one) => one.tasks.map((task) => task.name)),
+      };
+      if (text.length > LONG) await pause(QUIET_MS, signal);
+      const drawn = await draw(text, signal);
+      if (JSON.stringify(drawn) !== JSON.stringify(this.drawing)) this.drawing = drawn;
+    } catch {
+      // a text with errors has no net: the last picture stays, the errors are shown
+    }
+  }
+}
