@@ -14,6 +14,7 @@ from hypothesis.internal.conjecture import providers
 from hypothesis.internal.detection import is_hypothesis_test
 
 from tests import processor_time
+from tests.servers import at_end
 from tests.volume import IS_DEEP
 
 FEWEST_EXAMPLES = 20
@@ -28,6 +29,11 @@ if not IS_DEEP:
 def pytest_configure(config: pytest.Config) -> None:
     if file := os.environ.get(processor_time.FILE):
         config.pluginmanager.register(processor_time.Meter(file))
+
+
+@pytest.hookimpl(trylast=True)  # after the fixtures of the session
+def pytest_sessionfinish() -> None:
+    at_end.stop_all()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

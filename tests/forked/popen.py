@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import functools
 import os
 import re
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any, AnyStr
 
 from tests.forked.messages import Request, send
+from tests.servers.at_end import stop_at_end
 
 NOETL = (sys.executable, "-m", "noetl.cli.main")
 ROOT = Path(__file__).parents[2]
@@ -54,7 +54,7 @@ _first = threading.Lock()
 @functools.cache
 def _made() -> Template:
     made = Template()
-    atexit.register(made.end)
+    stop_at_end(made.end)
     return made
 
 

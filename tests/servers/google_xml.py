@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import hashlib
 import itertools
 import threading
@@ -14,6 +13,8 @@ from uuid import uuid4
 from xml.sax.saxutils import escape
 
 import msgspec
+
+from tests.servers.at_end import stop_at_end
 
 
 class StoredObject(msgspec.Struct):
@@ -41,7 +42,7 @@ class GoogleStore:
         self._server.daemon_threads = True
         self.port = self._server.server_port
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        atexit.register(self._server.server_close)
+        stop_at_end(self._server.server_close)
 
     def new_bucket(self) -> str:
         name = f"bucket-{uuid4().hex[:12]}"

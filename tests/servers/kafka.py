@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import asyncio
-import atexit
 import struct
 import subprocess
 import sys
@@ -18,6 +17,8 @@ from typing import Any
 
 from aiokafka.protocol.admin import SaslHandShakeResponse_v1
 from aiokafka.protocol.metadata import MetadataResponse_v1
+
+from tests.servers.at_end import stop_at_end
 
 # Ends with its parent, whatever becomes of that.
 _MOCK = """
@@ -37,7 +38,7 @@ class MockCluster:
         self._process = subprocess.Popen(
             [sys.executable, "-c", _MOCK], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         )
-        atexit.register(self.stop)
+        stop_at_end(self.stop)
         assert self._process.stdout is not None
         self.port = int(self._process.stdout.readline())
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
 import shutil
@@ -13,6 +12,8 @@ import time
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from tests.servers.at_end import stop_at_end
 
 
 def program() -> str:
@@ -33,7 +34,7 @@ class Server:
             stderr=subprocess.DEVNULL,
         )
         self.url = self._address()
-        atexit.register(self.stop)
+        stop_at_end(self.stop)
 
     def _address(self) -> str:
         ports = self.folder / f"nats-server_{self.process.pid}.ports"

@@ -3,7 +3,6 @@ module that asks."""
 
 from __future__ import annotations
 
-import atexit
 import os
 import shutil
 import signal
@@ -22,6 +21,7 @@ from uuid import uuid4
 import pytest
 
 from tests.narrowing import present
+from tests.servers.at_end import already_stopped, stop_at_end
 
 STARTED_S = 110  # the package would give up after ten seconds
 
@@ -42,7 +42,7 @@ class Server:
         self.pid = present(self._server.get_pid())
         self.socket = str(self._server.get_postmaster_info().socket_dir)
         assert self.ask("SHOW data_directory") == str(self.folder / "data"), "this is another server"
-        atexit.register(self.stop)
+        stop_at_end(self.stop)
 
     def ask(self, sql: str, database: str = "postgres") -> str:
         """What psql prints for one statement."""
@@ -88,7 +88,7 @@ class Server:
         self.pid = int((self.folder / "data" / "postmaster.pid").read_text().split()[0])  # the package knows the first
 
     def stop(self) -> None:
-        atexit.unregister(self.stop)
+        already_stopped(self.stop)
         with suppress(Exception):  # the interpreter is ending: what follows makes sure of it
             self._server.stop()
         with suppress(ProcessLookupError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import shutil
 import socket
 import subprocess
@@ -11,6 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tests.servers.at_end import stop_at_end
 from tests.servers.ports import free_port
 
 PORT = "{port}"
@@ -42,7 +42,7 @@ class ServedProgram:
             env=environment,
             start_new_session=own_session,
         )
-        atexit.register(self.stop)
+        stop_at_end(self.stop)
         self._wait()
 
     def prepare(self) -> None:
