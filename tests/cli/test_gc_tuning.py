@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from noetl.cli import own_process
 from noetl.cli.own_process import NEW_OBJECTS, look_rarely
 
 
@@ -17,7 +18,8 @@ class Knot:
 
 
 @pytest.fixture
-def collector() -> Iterator[None]:
+def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(own_process, "is_own_process", True)  # nothing is tuned in the process of another program
     before = gc.get_threshold()
     yield
     gc.set_threshold(*before)

@@ -6,6 +6,7 @@ and never again. Nothing here or elsewhere changes the audit log.
 
 from __future__ import annotations
 
+import hmac
 from typing import Annotated
 
 import msgspec
@@ -116,7 +117,7 @@ def _session_view(key: str, session: BrowserSession, token: AccessToken, own_key
         created_at=rfc3339(session.created_at),
         last_seen=rfc3339(session.seen_at),
         expires_at=rfc3339(session.created_at + WHOLE_S),
-        is_own=key == own_key,
+        is_own=own_key is not None and hmac.compare_digest(key, own_key),
     )
 
 
