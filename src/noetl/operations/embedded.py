@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -253,6 +253,21 @@ class Driver:
 
 
 @asynccontextmanager
+async def _running(*jobs: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run the jobs beside the block. If one breaks, so does the block, instead of waiting for what nobody does."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one) for one in jobs]
+            yield
+            # The block ended well: the jobs serve for ever, and have to be told.
+            for task in tasks:
+                task.cancel()
+    # The task group wraps whatever ended it. Callers of `noetl.run` want the one error that matters.
+    except BaseExceptionGroup as several:
+        raise _first(several) from None
+
+
+@asynccontextmanager
 async def driving(
     db: str | Path | None = None,
     *,
@@ -301,17 +316,9 @@ async def driving(
         mask_of=for_workers.mask,
     )
     try:
-        # A task group, so that a worker that breaks ends whoever waits inside the block instead of leaving it waiting.
-        async with asyncio.TaskGroup() as group:
-            shared_as = own_worker_id() if str(db) != MEMORY else None  # others may ask for something in the same file
-            beside = [group.create_task(one) for one in (worker.serve(), *background_jobs.own(shared_as=shared_as))]
+        shared_as = own_worker_id() if str(db) != MEMORY else None  # others may ask for something in the same file
+        async with _running(worker.serve(), *background_jobs.own(shared_as=shared_as)):
             yield Driver(executions, library, tools, clock, background_jobs)
-            # The block ended well: the worker and the jobs beside it serve for ever, and have to be told.
-            for task in beside:
-                task.cancel()
-    # The task group wraps whatever ended it. Callers of `noetl.run` want the one error that matters.
-    except BaseExceptionGroup as several:
-        raise _first(several) from None
     finally:
         # In this order: transfers first, then the stores they write to.
         executions.values.close()

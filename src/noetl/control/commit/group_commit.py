@@ -208,37 +208,10 @@ class GroupCommit:
                 self._perform(batch, commits, decided)
                 break
             except Exception as problem:
-                is_conflict, is_taken = isinstance(problem, ConflictError), isinstance(problem, TakenError)
-                self._memory.forget(batch.touched, conflicting=is_conflict)
+                self._memory.forget(batch.touched, conflicting=isinstance(problem, ConflictError))
                 # Decisions that broke on their own are settled or postponed. Only the others are tried again.
                 requests = decided
-                if (
-                    isinstance(problem, ResultNotLoadedError)
-                    and tries < _TRIES
-                    and await _fetch_missing(problem, requests)
-                ):
-                    continue
-                # Another caller has the message or the execution id for good. Deciding again would bring the same.
-                if is_taken and len(requests) == 1:
-                    fail(requests, problem)
-                    break
-                # Alone and still in conflict: another server works on this very execution. Waiting outside of the
-                # batch lets both make progress; without `answer` there is no one to come back for.
-                if (
-                    is_conflict
-                    and len(requests) == 1
-                    and requests[0].answer is not None
-                    and requests[0].tries < _MOST_TRIES
-                ):
-                    self._postpone(requests[0])
-                    break
-                # A single decision that failed without a conflict fails for its own reason. A store that is down
-                # fails for all.
-                if tries == _TRIES or not (is_conflict or len(requests) > 1) or _is_fatal(problem):
-                    fail(requests, problem)
-                    break
-                if len(requests) > 1 and (tries > 1 or is_taken or not is_conflict):  # one of them spoils it for all
-                    await self._one_by_one(requests)
+                if not await self._tries_again(problem, requests, tries):
                     break
             # Cancelled in the middle of a commit: nobody knows whether it is stored, so memory is not to be trusted.
             except BaseException:
@@ -248,6 +221,31 @@ class GroupCommit:
                 # After success, failure and cancellation alike: polls wait for this moment (long_polls.py).
                 for tell in batch.at_the_end:
                     tell()
+
+    async def _tries_again(self, problem: Exception, requests: list[PendingDecision], tries: int) -> bool:
+        """Whether the batch is decided again. If not, its decisions have failed, are queued again, or were decided one
+        by one."""
+        is_conflict, is_taken = isinstance(problem, ConflictError), isinstance(problem, TakenError)
+        is_alone = len(requests) == 1
+        if isinstance(problem, ResultNotLoadedError) and tries < _TRIES and await _fetch_missing(problem, requests):
+            return True
+        # Another caller has the message or the execution id for good. Deciding again would bring the same.
+        if is_taken and is_alone:
+            fail(requests, problem)
+            return False
+        # Alone and still in conflict: another server works on this very execution. Waiting outside of the batch lets
+        # both make progress; without `answer` there is no one to come back for.
+        if is_conflict and is_alone and requests[0].answer is not None and requests[0].tries < _MOST_TRIES:
+            self._postpone(requests[0])
+            return False
+        # A single decision that failed without a conflict fails for its own reason. A store that is down fails for all.
+        if tries == _TRIES or not (is_conflict or len(requests) > 1) or _is_fatal(problem):
+            fail(requests, problem)
+            return False
+        if len(requests) > 1 and (tries > 1 or is_taken or not is_conflict):  # one of them spoils it for all
+            await self._one_by_one(requests)
+            return False
+        return True
 
     def _postpone(self, request: PendingDecision) -> None:
         """Queue it again after a random moment, so that others, also on other servers, get their turn."""
