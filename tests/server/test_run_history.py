@@ -39,6 +39,33 @@ async def test_the_runs_of_a_playbook_tell_how_each_step_went() -> None:
     assert told["p95_s"] >= told["p50_s"] >= 0
 
 
+TWO_FAIL = """
+workflow:
+  - step: start
+    tool: {kind: noop}
+    next: {spec: {mode: inclusive}, arcs: [{step: first}, {step: between}]}
+  - step: first
+    tool: {kind: noop, args: {share: "{{ 1 / 0 }}"}}
+  - step: between
+    tool: {kind: noop}
+    next: {arcs: [{step: last}]}
+  - step: last
+    tool: {kind: noop, args: {sum: "{{ 'a' + 1 }}"}}
+"""
+
+
+async def test_the_named_step_is_the_one_whose_error_is_shown() -> None:
+    async with talking() as talk:
+        await talk.register(TWO_FAIL)
+        execution_id = (await talk.start())["execution_id"]
+        await _ended(talk, execution_id)
+
+        told = await talk.get(f"/api/executions/{execution_id}")
+
+    assert "division by zero" in str(told["error"])
+    assert told["failed_step"] == "first"
+
+
 async def test_the_runs_of_an_unknown_playbook_are_not_there() -> None:
     async with talking() as talk:
         told = await talk.get("/api/catalog/tests/nowhere/runs", 404)

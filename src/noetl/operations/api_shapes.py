@@ -38,7 +38,7 @@ class ExecutionView(msgspec.Struct, frozen=True, kw_only=True):
 class ExecutionDetail(ExecutionView, frozen=True, kw_only=True):
     """One execution. `catalog_id` and `version` are what it is pinned to (SRV-10); `children` are those it started.
     `rerun_of` and `from_step`: it began at that step, with what the other one had there. `dialect` is what its
-    playbook is written in (DIA-07). `failed_step` is the step that failed last, of an execution that failed."""
+    playbook is written in (DIA-07). `failed_step` is the step whose error ended an execution that failed."""
 
     version: int | None
     label: str | None

@@ -11,6 +11,7 @@ from noetl.base.errors import NoRerunError
 from noetl.control.nested.reruns import failed_loops, only_failed_loop
 from noetl.engine.approvals import Consent
 from noetl.events.executions import ExecutionRequested, PlaybookProcessed, RequestEvaluated
+from noetl.events.outcomes import Error
 from noetl.events.steps import StepFailed
 from noetl.events.traces import caller_of
 from noetl.operations.api_shapes import ExecutionDetail, ExecutionPage, Steered
@@ -48,6 +49,8 @@ from noetl.server.start_requests import (
 from noetl.server.tracing import HEADER as TRACEPARENT
 from noetl.store.contract import ExecutionRow, SingleRow
 
+_FAILURES = 100  # of the failed steps of an execution; arcs may have handled any number of them
+
 
 async def detailed(services: Services, row: ExecutionRow) -> ExecutionDetail:
     first = await services.store.events(
@@ -58,7 +61,7 @@ async def detailed(services: Services, row: ExecutionRow) -> ExecutionDetail:
     end = await newest_event(services.store, row.execution_id, PlaybookProcessed.event_type)
     error = end.payload.error if end is not None and isinstance(end.payload, PlaybookProcessed) else None
     evaluated = next((event.payload for event in first if isinstance(event.payload, RequestEvaluated)), None)
-    failure = await newest_event(services.store, row.execution_id, StepFailed.event_type) if error is not None else None
+    failed_step = await _failed_step(services, row.execution_id, error) if error is not None else None
     version = await version_of(services, row)
     carried = request.carried if request is not None else None
     return ExecutionDetail(
@@ -72,8 +75,19 @@ async def detailed(services: Services, row: ExecutionRow) -> ExecutionDetail:
         rerun_of=carried.execution_id if carried is not None else None,
         from_step=carried.step if carried is not None else None,
         dialect=evaluated.dialect if evaluated is not None else None,
-        failed_step=failure.step if failure is not None else None,
+        failed_step=failed_step,
     )
+
+
+async def _failed_step(services: Services, execution_id: str, error: Error) -> str | None:
+    """The step whose error ended the execution. Several may have failed, and others than the last one's error counts:
+    a page that names one step and shows the error of another misleads."""
+    only = SingleRow(types=(StepFailed.event_type,), limit=_FAILURES, newest=True)
+    failures = await services.store.events(execution_id, only=only)
+    behind = (error, error.cause)
+    own = (one for one in failures if isinstance(one.payload, StepFailed) and one.payload.error in behind)
+    found = next(own, failures[-1] if failures else None)
+    return found.step if found is not None else None
 
 
 async def version_of(services: Services, row: ExecutionRow) -> int | None:
