@@ -24,7 +24,8 @@ from noetl.tools.tables.files import copy_to, scan
 BATCH_ROWS = 500
 # In DuckDB's own words: what it says of a server that has gone. It tries to connect again, which its process may not.
 _GONE = "the connection to PostgreSQL was lost"
-_LOST = dict.fromkeys(("Unable to connect to Postgres", "server closed the connection", "no connection to the"), _GONE)
+# A rollback fails for no other reason than that, and then sometimes without a word of why.
+_LOST = ("Unable to connect to Postgres", "server closed the connection", "no connection to the", 'query "ROLLBACK"')
 
 
 def serve() -> None:
@@ -43,8 +44,8 @@ def _answered(call: dict[str, Any]) -> bytes:
         return refusal(problem.kind, problem.message, retryable=problem.retryable, **problem.details)
     except duckdb.Error as problem:
         said = str(problem).split("\n\n")[0]
-        if lost := next((words for sign, words in _LOST.items() if sign in said), None):
-            return refusal("duckdb.error", lost, retryable=True, code=type(problem).__name__)
+        if any(sign in said for sign in _LOST):
+            return refusal("duckdb.error", _GONE, retryable=True, code=type(problem).__name__)
         return refusal("duckdb.error", said, retryable=is_passing(said), code=type(problem).__name__)
     # Broad: the parent must get an answer, or it takes the child for dead.
     except Exception as problem:

@@ -1,0 +1,31 @@
+"""Answers that are made in a process of their own, and what is told when it ends without one."""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import os
+import signal
+
+import pytest
+
+from noetl.tools.child_pipes import forked
+
+
+def test_the_answer_of_the_process_is_passed_on() -> None:
+    assert forked(lambda: b'{"rows": 1}', "duckdb.error") == b'{"rows": 1}'
+
+
+@pytest.mark.parametrize(("ended_by", "retryable"), [(signal.SIGABRT, True), (signal.SIGKILL, False)])
+def test_a_process_that_aborts_may_be_tried_again_and_one_that_was_killed_not(
+    ended_by: signal.Signals, retryable: bool
+) -> None:
+    def answer() -> bytes:
+        faulthandler.disable()  # pytest's own: it would print where the process was
+        os.kill(os.getpid(), ended_by)
+        return b"{}"
+
+    told = json.loads(forked(answer, "duckdb.error"))
+
+    assert (told["kind"], told["retryable"]) == ("duckdb.error", retryable)
+    assert f"ended with -{int(ended_by)}" in told["message"]
