@@ -49,7 +49,7 @@ from noetl.server.start_requests import (
 from noetl.server.tracing import HEADER as TRACEPARENT
 from noetl.store.contract import ExecutionRow, SingleRow
 
-_FAILURES = 100  # of the failed steps of an execution; arcs may have handled any number of them
+_FAILURES = 100  # how many failed steps are searched: arcs may have handled thousands of failures
 
 
 async def detailed(services: Services, row: ExecutionRow) -> ExecutionDetail:
@@ -80,8 +80,8 @@ async def detailed(services: Services, row: ExecutionRow) -> ExecutionDetail:
 
 
 async def _failed_step(services: Services, execution_id: str, error: Error) -> str | None:
-    """The step whose error ended the execution. Several may have failed, and others than the last one's error counts:
-    a page that names one step and shows the error of another misleads."""
+    """The step whose error ended the execution, so that a page does not name one step and show the error of another.
+    Several steps may have failed. Without a match it is the step that failed last."""
     only = SingleRow(types=(StepFailed.event_type,), limit=_FAILURES, newest=True)
     failures = await services.store.events(execution_id, only=only)
     behind = (error, error.cause)
