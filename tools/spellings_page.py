@@ -9,18 +9,31 @@ import re
 from pathlib import Path
 
 from noetl.language.migrating.repairs.table import REPAIRS
-from noetl.language.reading.spellings.model import Spelling
+from noetl.language.reading.spellings.model import Spelling, Where
 from noetl.language.reading.spellings.table import SPELLINGS
 
 ROOT = Path(__file__).parent.parent
 
+# Constructs of the older dialects, for the page about migration: their own readers read them, so they are no spellings.
+OLDER_CONSTRUCTS = (
+    (Where.STEP, "`when` on a step", "`step.spec.policy.admit.rules`"),
+    (Where.TASK, "`eval: [{expr, do}]`", "`task.spec.policy.rules: [{when, then: {do}}]`"),
+    (Where.STEP, "`spec.next_mode`", "`next.spec.mode`"),
+    (Where.TASK, "`- label: {kind: …}`", "`- name: label` with `kind` beside it"),
+    (Where.ACTION, "`set_vars`", "`set_iter`, or `set_ctx` under a key of its own"),
+    (Where.STEP, "`vars:` on a step", "`set_ctx` on the step"),
+    (Where.STEP, "`retry:` on a step", "a rule with `do: retry`"),
+    (Where.STEP, "`sink:`", "a task that stores"),
+    (Where.STEP, "`case` on `call.done`, `call.error`", "arcs on `step.done`, `step.failed`"),
+)
+
 
 def spelling_pages() -> dict[str, str]:
     """Both pages with current tables."""
-    accepted = [row for row in SPELLINGS if row.before]
-    tables = {"docs/conventions.md": _accepted_table(accepted), "docs/migration.md": _migration_table(SPELLINGS)}
+    older = [*_cells(SPELLINGS), *OLDER_CONSTRUCTS]
+    tables = {"docs/conventions.md": _accepted_table(SPELLINGS), "docs/migration.md": _migration_table(older)}
     pages = {name: _filled((ROOT / name).read_text(), table, "spellings") for name, table in tables.items()}
-    repairs = _filled(pages["docs/migration.md"], _migration_table(REPAIRS), "repairs")
+    repairs = _filled(pages["docs/migration.md"], _migration_table(_cells(REPAIRS)), "repairs")
     return {**pages, "docs/migration.md": repairs}
 
 
@@ -31,7 +44,7 @@ def _filled(page: str, table: str, what: str) -> str:
     return pattern.sub(lambda _: f"{begin}\n\n{table}\n\n{end}", page)
 
 
-def _accepted_table(rows: list[Spelling]) -> str:
+def _accepted_table(rows: tuple[Spelling, ...]) -> str:
     lines = ["| where | accepted | v10 writes | dialects |", "|---|---|---|---|"]
     for row in rows:
         dialects = ", ".join(row.dialects) + ("; `noetl.io/v10` refuses it" if row.refused_by_v10 else "")
@@ -39,9 +52,13 @@ def _accepted_table(rows: list[Spelling]) -> str:
     return "\n".join(lines)
 
 
-def _migration_table(rows: tuple[Spelling, ...]) -> str:
+def _cells(rows: tuple[Spelling, ...]) -> list[tuple[Where, str, str]]:
+    return [(row.where, row.older, row.canonical) for row in rows]
+
+
+def _migration_table(rows: list[tuple[Where, str, str]]) -> str:
     lines = ["| where | older | v10 |", "|---|---|---|"]
-    cells = dict.fromkeys((row.where, _cell(row.older), _cell(row.canonical)) for row in rows)
+    cells = dict.fromkeys((where, _cell(older), _cell(canonical)) for where, older, canonical in rows)
     lines += [f"| {where} | {older} | {canonical} |" for where, older, canonical in cells]
     return "\n".join(lines)
 

@@ -1,12 +1,13 @@
 """What `noetl check` says about the example of each accepted spelling, kept to the letter in spellings/ID.out.
 
+The example is spellings/ID.yaml: the older text, a line `---`, and the canonical one.
+
 NOETL_GOLDEN=1 writes the files anew; read the difference before you keep it.
 """
 
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import pytest
 
@@ -16,19 +17,17 @@ from noetl.language.checking import check
 from noetl.language.reading.spellings.model import Spelling
 from noetl.language.reading.spellings.table import SPELLINGS
 from noetl.tools.kinds import KINDS
-from tests.language.reading.spelled import document_of
+from tests.language.reading.spelled import EXAMPLES, document_of, example
 
-HERE = Path(__file__).parent / "spellings"
 REWRITE = os.environ.get("NOETL_GOLDEN") == "1"
-ROWS = [row for row in SPELLINGS if row.before]
 
 
 @pytest.mark.req("DIA-08")
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
+@pytest.mark.parametrize("row", SPELLINGS, ids=lambda row: row.id)
 def test_the_report_of_an_accepted_spelling_is_the_one_that_was_read_and_kept(row: Spelling) -> None:
-    source = Source(f"{row.id}.yaml", document_of(row.before, row.dialects[0]))
+    source = Source(f"{row.id}.yaml", document_of(example(row).older, row.dialects[0]))
     report = "\n".join(text_report([check(source, kinds=KINDS)])) + "\n"
-    kept = HERE / f"{row.id}.out"
+    kept = EXAMPLES / f"{row.id}.out"
     if REWRITE:
         kept.write_text(report)
 
@@ -37,4 +36,4 @@ def test_the_report_of_an_accepted_spelling_is_the_one_that_was_read_and_kept(ro
 
 
 def test_no_report_is_left_without_its_spelling() -> None:
-    assert {path.stem for path in HERE.glob("*.out")} == {row.id for row in ROWS}
+    assert {path.stem for path in EXAMPLES.iterdir()} == {row.id for row in SPELLINGS}

@@ -8,8 +8,30 @@ import pytest
 
 from noetl.templates.expression import parse
 from noetl.templates.scope import Scope
-from noetl.templates.scopes import DIALECTS, RESERVED, SERVER_SITES, TemplateSite, foreign, is_reserved, table, visible
+from noetl.templates.scopes import DIALECTS, RESERVED, TemplateSite, foreign, is_reserved, table, visible
 from noetl.templates.views import PayloadView, ResultProxy
+
+# Evaluated by the server, which never holds a secret: `keychain` is an error there (reliability.md §2.6).
+SERVER_SITES = tuple(
+    TemplateSite[name]
+    for name in [
+        "ADMISSION",
+        "STEP_ARGS",
+        "LOOP_ARGS",
+        "LOOP_IN",
+        "NESTED_LOOP_IN",
+        "SET_CTX_STEP",
+        "TIMEOUT",
+        "HANDLER",
+        "EMIT",
+        "VARS",
+        "KEYCHAIN",
+        "INITIAL_CTX",
+        "ARC",
+        "WAIT",
+        "NOTICE",
+    ]
+)
 
 
 def value(text: str, scope: Scope) -> Any:

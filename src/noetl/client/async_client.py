@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from noetl.language.checking import Checked
 
 T = TypeVar("T")
-Listed = list  # the class has a method of that name
 _STREAM_TRIES = 10
 
 

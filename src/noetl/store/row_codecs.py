@@ -55,14 +55,6 @@ def payload_bodies(commit: Commit) -> Iterable[bytes]:
     return commit.bodies or (encode_payload(event.payload) for event in commit.events)
 
 
-def event_rows(commits: Iterable[Commit]) -> list[tuple[Any, ...]]:
-    return [
-        event_values(event, body)
-        for commit in commits
-        for event, body in zip(commit.events, payload_bodies(commit), strict=True)
-    ]
-
-
 def event_values(event: Event, body: bytes) -> tuple[Any, ...]:
     return (
         event.execution_id,

@@ -54,31 +54,6 @@ class TemplateSite(StrEnum):
     VARS = "vars"
 
 
-# Evaluated by the server, which never holds a secret: `keychain` is an error there (reliability.md §2.6).
-SERVER_SITES = frozenset(
-    {
-        *(
-            TemplateSite.ADMISSION,
-            TemplateSite.STEP_ARGS,
-            TemplateSite.LOOP_ARGS,
-            TemplateSite.LOOP_IN,
-            TemplateSite.NESTED_LOOP_IN,
-            TemplateSite.SET_CTX_STEP,
-        ),
-        *(
-            TemplateSite.TIMEOUT,
-            TemplateSite.HANDLER,
-            TemplateSite.EMIT,
-            TemplateSite.VARS,
-            TemplateSite.KEYCHAIN,
-            TemplateSite.INITIAL_CTX,
-            TemplateSite.ARC,
-            TemplateSite.WAIT,
-            TemplateSite.NOTICE,
-        ),
-    }
-)
-
 _CORE = frozenset({"args", "ctx", "workload", "execution_id"})
 _SERVER = _CORE | {"event", "token"}
 _PIPELINE = _CORE | {"iter", "keychain", "token", "_task", "_attempt"}

@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 import textwrap
+from pathlib import Path
+from typing import NamedTuple
 
 from noetl.base.source import Source
 from noetl.language.checking import Checked, check
 from noetl.language.reading.playbook import Dialect
+from noetl.language.reading.spellings.model import Spelling
 from noetl.tools.kinds import load_kinds
 
 KINDS = load_kinds()
+EXAMPLES = Path(__file__).parents[2] / "golden" / "spellings"
+
+
+class Example(NamedTuple):
+    """Steps, or sections of the root; the rewriting turns the older ones into the canonical ones."""
+
+    older: str
+    canonical: str
+
+
+def example(row: Spelling) -> Example:
+    older, canonical = (EXAMPLES / f"{row.id}.yaml").read_text().split("\n---\n")
+    return Example(older, canonical)
 
 
 def document_of(fragment: str, dialect: Dialect, api: str = "v2") -> str:

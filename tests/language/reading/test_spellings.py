@@ -14,10 +14,10 @@ from noetl.language.reading.spellings.respelling import respelled
 from noetl.language.reading.spellings.table import SPELLINGS
 from noetl.language.reading.yaml import read_yaml
 from noetl.net.net import Net
-from tests.language.reading.spelled import checked_text, document_of
+from tests.language.reading.spelled import checked_text, document_of, example
 
 ROWS = [row for row in SPELLINGS if row.rewrite is not None]
-EXAMPLES = [pytest.param(row, row.dialects[0], id=row.id) for row in SPELLINGS if row.before]
+EXAMPLES = [pytest.param(row, row.dialects[0], id=row.id) for row in SPELLINGS]
 CASES = [pytest.param(row, row.dialects[0], id=row.id) for row in ROWS]
 
 
@@ -46,9 +46,9 @@ def test_no_two_rows_have_one_id() -> None:
 @pytest.mark.req("DIA-08")
 @pytest.mark.parametrize(("row", "dialect"), CASES)
 def test_the_older_spelling_becomes_the_canonical_one_with_notes_only(row: Spelling, dialect: Dialect) -> None:
-    root, found = rewritten(document_of(row.before, dialect), dialect)
+    root, found = rewritten(document_of(example(row).older, dialect), dialect)
 
-    assert data(root) == data(tree(document_of(row.after, dialect)))
+    assert data(root) == data(tree(document_of(example(row).canonical, dialect)))
     assert bool(found) == (row.own is not dialect)
     assert {one.code for one in found} <= {"I_ALIAS"}
 
@@ -56,7 +56,7 @@ def test_the_older_spelling_becomes_the_canonical_one_with_notes_only(row: Spell
 @pytest.mark.req("DIA-08")
 @pytest.mark.parametrize(("row", "dialect"), CASES)
 def test_the_canonical_spelling_stays_as_it_is(row: Spelling, dialect: Dialect) -> None:
-    text = tree(document_of(row.after, dialect))
+    text = tree(document_of(example(row).canonical, dialect))
     findings = Findings()
 
     assert respelled(text, Rewriting(dialect=dialect, findings=findings)) is text
@@ -66,8 +66,8 @@ def test_the_canonical_spelling_stays_as_it_is(row: Spelling, dialect: Dialect) 
 @pytest.mark.req("DIA-08")
 @pytest.mark.parametrize(("row", "dialect"), EXAMPLES)
 def test_a_document_with_the_older_spelling_checks_without_errors(row: Spelling, dialect: Dialect) -> None:
-    older = checked_text(document_of(row.before, dialect))
-    canonical = checked_text(document_of(row.after, dialect))
+    older = checked_text(document_of(example(row).older, dialect))
+    canonical = checked_text(document_of(example(row).canonical, dialect))
 
     assert [one for one in older.diagnostics if one.code[0] == "E"] == []
     assert older.dialect == dialect
@@ -78,8 +78,8 @@ def test_a_document_with_the_older_spelling_checks_without_errors(row: Spelling,
 @pytest.mark.req("DIA-08")
 @pytest.mark.parametrize("row", [pytest.param(row, id=row.id) for row in ROWS if row.refused_by_v10])
 def test_what_a_source_document_refuses_stays_refused_under_v10_and_has_a_fix(row: Spelling) -> None:
-    text = document_of(row.before, Dialect.V10, api="v10")
+    text = document_of(example(row).older, Dialect.V10, api="v10")
 
     assert [one.code for one in checked_text(text).diagnostics if one.code[0] == "E"]
     fixed, _ = rewritten(text, Dialect.V10, v10_api=True, rescue=True)
-    assert data(fixed) == data(tree(document_of(row.after, Dialect.V10, api="v10")))
+    assert data(fixed) == data(tree(document_of(example(row).canonical, Dialect.V10, api="v10")))

@@ -58,7 +58,7 @@ def end_of_loop(plan: Plan, execution: Execution, run: StepRun, frame: Frame, at
     return draft.decision()
 
 
-def fail_loop(plan: Plan, execution: Execution, run: StepRun, error: Error, at: float) -> Decision:
+def fail_loop(execution: Execution, run: StepRun, error: Error, at: float) -> Decision:
     """The step fails with the iteration that failed first; what is still open is nobody's work any more."""
     loop = run.loop
     assert loop is not None

@@ -24,7 +24,7 @@ def drive(plan: Plan, execution: Execution, run: StepRun, at: float) -> Decision
     if loop.failing:
         error = loop.broken or loop.failure
         assert error is not None
-        return fail_loop(plan, execution, run, error, at)
+        return fail_loop(execution, run, error, at)
     frame = loop.frames[next(iter(loop.due))]
     if frame.over:
         end = end_of_frame if frame.path else end_of_loop

@@ -44,7 +44,7 @@ def record_range(plan: Plan, execution: Execution, run: StepRun, span: Range, co
     """The events of a report under the current lease."""
     ended = next((timed.entry for timed in command.report.entries if isinstance(timed.entry, StepFailed)), None)
     if ended is not None:  # its time is over, and with it that of the whole step run (WRK-07)
-        return fail_loop(plan, execution, run, ended.error, command.at)
+        return fail_loop(execution, run, ended.error, command.at)
     book = _Book(plan, execution, run, span, command)
     for timed in command.report.entries:
         book.enter(timed)

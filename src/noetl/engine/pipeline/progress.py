@@ -14,13 +14,9 @@ from noetl.events.outcomes import Error, TaskResult
 from noetl.events.position import Position
 from noetl.events.steps import StepDone, StepFailed
 from noetl.events.tasks import Decided, TaskProcessed
-from noetl.net.task import Directive, Task
+from noetl.net.task import Directive
 
 MAX_TASK_RUNS = 100_000  # default of executor.spec.policy.limits.max_task_runs (O-33)
-
-
-def first_position(tasks: tuple[Task, ...]) -> Position:
-    return Position(task=tasks[0].name if tasks else None)
 
 
 def task_run_id(step_run_id: str, position: Position, path: tuple[int, ...] = ()) -> str:

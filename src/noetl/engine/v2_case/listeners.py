@@ -87,11 +87,11 @@ def _recorded(
         draft.add_effect(DispatchStep(order_id, run.step_run_id))
     elif walk.is_over:
         close_waits(draft, execution, run)
-        draft.add(_end(plan, run, walk), run=run, on_behalf=True, parent_id=execution.last_event_id)
+        draft.add(_end(plan, walk), run=run, on_behalf=True, parent_id=execution.last_event_id)
     return draft.decision()
 
 
-def _end(plan: Plan, run: StepRun, walk: CaseWalk) -> StepDone | StepFailed:
+def _end(plan: Plan, walk: CaseWalk) -> StepDone | StepFailed:
     if walk.case.error is not None:
         return StepFailed(error=walk.case.error)
     result: TaskResult = step_result(walk.step, walk.position, plan.load)

@@ -53,7 +53,7 @@ class _Player:
                 return self._next(member, grouped)
             case Forked():
                 self._fork(step, derivation)
-                return self._settle_group(step, grouped, outcome, derivation)
+                return self._settle_group(grouped, outcome, derivation)
 
     def _next(self, member: Member, grouped: bool) -> tuple[Node, Outcome] | None:
         if grouped and self._graph[member.target].join is not None:
@@ -65,7 +65,7 @@ class _Player:
         arcs = list(dict.fromkeys(member.way.address for member in forked.members))
         self.marking.fire(step, arcs, targets, sent(self._graph, step, targets, forked.firing.event))
 
-    def _settle_group(self, step: int, grouped: bool, outcome: Outcome, forked: Forked) -> tuple[Node, Outcome] | None:
+    def _settle_group(self, grouped: bool, outcome: Outcome, forked: Forked) -> tuple[Node, Outcome] | None:
         if forked.group is None:  # the fault lies inside one member; the others need not move
             member = next((m for m in forked.members if m.outcome == outcome), None)
             return self._next(member, True) if member else None

@@ -35,7 +35,7 @@ def read_router(reading: ReadContext, node: Node | None) -> RouterSyntax | None:
     if not isinstance(node, Mapping):
         found = describe(node)
         reading.error(_CODE, node, f"next must be a router with arcs, and this is {found}", _ROUTER)
-        return _read_older_shape(reading, node)
+        return _read_older_shape(node)
     if "arcs" not in node:
         reading.error(_CODE, opening(node), "next has no arcs", _ROUTER)
         return None
@@ -54,7 +54,7 @@ def read_next_list(reading: ReadContext, node: Node | None, step_spec: Mapping |
     if isinstance(node, Sequence):
         return RouterSyntax(node=node, arcs=_read_arcs(reading, node), mode=mode or "exclusive")
     reading.error(_CODE, node, f"next must be a list of {{step, when, args}}, and this is {describe(node)}", _LIST)
-    return _read_older_shape(reading, node)
+    return _read_older_shape(node)
 
 
 def read_unguarded(reading: ReadContext, node: Node | None, what: str) -> None:
@@ -63,7 +63,7 @@ def read_unguarded(reading: ReadContext, node: Node | None, what: str) -> None:
     choice(reading, node, ROUTER_SPEC["unguarded"].words, "E_SPEC_OPTION", what, hint)
 
 
-def _read_older_shape(reading: ReadContext, node: Node) -> RouterSyntax | None:
+def _read_older_shape(node: Node) -> RouterSyntax | None:
     """The targets of a name or a list of steps; other mistakes in it are not reported on top."""
     items = node.items if isinstance(node, Sequence) else (node,)
     found = ((item, item.get("step") if isinstance(item, Mapping) else item) for item in items)

@@ -82,7 +82,7 @@ class Gate:
         if door is None or not door.rule(method).is_public:
             visit.caller = await self._known_caller(scope, headers, visit)
         if door is None:
-            raise _nothing_there(method, path, others)
+            raise _nothing_there(method, others)
         rule = door.rule(method)
         visit.is_audited = rule.is_audited
         if not rule.admits(visit.caller.identity):
@@ -147,7 +147,7 @@ class Gate:
             raise _too_often(wait_s)
 
 
-def _nothing_there(method: str, path: str, others: frozenset[str]) -> ProblemDetails:
+def _nothing_there(method: str, others: frozenset[str]) -> ProblemDetails:
     if not others:
         return ProblemDetails(404, "there is nothing at this path")
     allowed = ", ".join(sorted(others))

@@ -21,7 +21,6 @@ FLAG: Schema = {"type": "boolean"}
 OBJECT: Schema = {"type": "object"}
 TEXTS: Schema = {"type": "array", "items": TEXT}
 TEXT_OR_TEXTS: Schema = {"anyOf": [TEXT, TEXTS]}
-TEXT_OR_OBJECT: Schema = {"anyOf": [TEXT, OBJECT]}
 DURATION: Schema = {"anyOf": [{"type": "number", "minimum": 0}, TEXT]}
 
 

@@ -28,7 +28,7 @@ _URLS = ("url", "base_url", "endpoint")
 
 class LlmTool:
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        request, tools, schema = _request(inputs, context), offered_tools(inputs.get("tools")), inputs.get("schema")
+        request, tools, schema = _request(inputs), offered_tools(inputs.get("tools")), inputs.get("schema")
         if tools:
             request["tools"] = [tool.declaration() for tool in tools.values()]
         if schema is not None:
@@ -85,7 +85,7 @@ def _as_bearer(context: ToolContext) -> ToolContext:
     return msgspec.structs.replace(context, spec={"auth_mode": "bearer", **context.spec})
 
 
-def _request(inputs: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
+def _request(inputs: Mapping[str, Any]) -> dict[str, Any]:
     model = inputs.get("model")
     if not isinstance(model, str) or not model:
         raise ToolError("llm.input", 'a task of llm needs "model"')

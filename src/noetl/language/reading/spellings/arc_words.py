@@ -106,9 +106,6 @@ def _number_priority(node: Mapping, rewriting: Rewriting) -> Mapping:
     return with_value(node, "spec", spec) if spec is not None else node
 
 
-_NEXT = "- step: start\n  next: {arcs: [%s]}\n- step: a\n"
-_ROUTED = "- step: start\n  next: {spec: {policy: {priority: %s}}, arcs: [{step: a}]}\n- step: a\n"
-
 SPELLINGS = (
     Spelling(
         id="next-arcs-shape",
@@ -116,8 +113,6 @@ SPELLINGS = (
         older="`arcs: [name]`, `arcs: {step: name}`",
         canonical="`arcs: [{step: name}]`",
         dialects=(V10,),
-        before=_NEXT % "a",
-        after=_NEXT % "{step: a}",
         rewrite=_list_arcs,
     ),
     Spelling(
@@ -126,11 +121,6 @@ SPELLINGS = (
         older="`arcs` or `transitions` of a step; `on_success`, `on_failure`, `on_error` with a step's name",
         canonical="`next: {arcs: [{step, when}]}`",
         dialects=(V2_EVAL, V10),
-        before="- step: start\n  tool: [{t: {kind: noop}}]\n  on_failure: a\n- step: a\n",
-        after=(
-            "- step: start\n  tool: [{t: {kind: noop}}]\n"
-            "  next: [{step: a, when: \"{{ event.name == 'step.failed' }}\"}]\n- step: a\n"
-        ),
         rewrite=_gather_arcs,
     ),
     Spelling(
@@ -139,8 +129,6 @@ SPELLINGS = (
         older="`to`, `goto`, `target` of an arc; `with`, `payload`, `data`; `{else: name}`",
         canonical="`step`, `args`; an arc without `when`",
         dialects=EVERYWHERE,
-        before=_NEXT % "{to: a, with: {n: 1}}, {else: a}",
-        after=_NEXT % "{step: a, args: {n: 1}}, {step: a}",
         rewrite=_name_keys,
     ),
     Spelling(
@@ -149,8 +137,6 @@ SPELLINGS = (
         older="`on: step.failed` of an arc",
         canonical="`when: \"{{ event.name == 'step.failed' }}\"`",
         dialects=(V10, V2_EVAL),
-        before=_NEXT % "{step: a, on: step.done}",
-        after=_NEXT % "{step: a, when: \"{{ event.name == 'step.done' }}\"}",
         rewrite=_name_event,
     ),
     *(
@@ -160,13 +146,11 @@ SPELLINGS = (
             older=f"`priority: high` of {what}",
             canonical="`priority: 10`",
             dialects=dialects,
-            before=before % "high",
-            after=before % "10",
             rewrite=_number_priority,
         )
-        for name, where, what, dialects, before in (
-            ("next", Where.ROUTER, "a router's policy", (V10,), _ROUTED),
-            ("arc", Where.ARC, "an arc", (V10, V2_EVAL), _NEXT % "{step: a, spec: {priority: %s}}"),
+        for name, where, what, dialects in (
+            ("next", Where.ROUTER, "a router's policy", (V10,)),
+            ("arc", Where.ARC, "an arc", (V10, V2_EVAL)),
         )
     ),
 )

@@ -92,15 +92,6 @@ def _leading(step: Mapping, after: dict[str, list[Scalar]], rewriting: Rewriting
     return with_value(step, "next", arcs)
 
 
-_STEPS = """
-- step: start
-  tool: {kind: noop, args: {n: 1}}%s
-- step: b
-  tool: {kind: noop}%s
-- step: c
-  tool: {kind: noop}%s
-"""
-
 SPELLINGS = (
     Spelling(
         id="step-depends-on",
@@ -109,8 +100,6 @@ SPELLINGS = (
         canonical="`next: {arcs: [{step: …}]}` of the step before",
         dialects=EVERYWHERE,
         refused_by_v10=True,
-        before=_STEPS % ("", "\n  depends_on: [start]", "\n  depends_on: b"),
-        after=_STEPS % ("\n  next: {arcs: [{step: b}]}", "\n  next: {arcs: [{step: c}]}", ""),
         rewrite=_turn_round,
     ),
 )

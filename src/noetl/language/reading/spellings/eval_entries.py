@@ -105,10 +105,6 @@ def _split_set(node: Mapping, rewriting: Rewriting) -> Mapping:
     return node
 
 
-_TASK = "- step: start\n  tool:\n    - a: {kind: noop, eval: %s}\n"
-_RULE = "- step: start\n  tool:\n    - name: a\n      kind: noop\n      spec: {policy: {rules: [{else: {then: %s}}]}}\n"
-_SECOND = "    - {name: b, kind: noop}\n"
-
 SPELLINGS = (
     Spelling(
         id="eval-one-entry",
@@ -116,8 +112,6 @@ SPELLINGS = (
         older="`eval: {expr, do}` without a list",
         canonical="`spec.policy.rules: [{when, then: {do}}]`",
         dialects=(V2_EVAL,),
-        before=_TASK % "{expr: \"{{ outcome.status == 'error' }}\", do: fail}",
-        after=_TASK % "[{expr: \"{{ outcome.status == 'error' }}\", do: fail}]",
         rewrite=_list_entries,
     ),
     Spelling(
@@ -126,8 +120,6 @@ SPELLINGS = (
         older="`else: continue`, `{else: true, do: …}`, `{do: …}` without `expr`",
         canonical="`else: {then: {do: …}}`",
         dialects=(V2_EVAL,),
-        before=_TASK % "[{expr: \"{{ outcome.status == 'error' }}\", do: fail}, {else: continue}]",
-        after=_TASK % "[{expr: \"{{ outcome.status == 'error' }}\", do: fail}, {else: {do: continue}}]",
         rewrite=_write_else,
     ),
     Spelling(
@@ -136,8 +128,6 @@ SPELLINGS = (
         older="`fail: true`, `retry: {attempts: 3}`, `jump: label` without `do`",
         canonical="`do: fail`; `do: retry, attempts: 3`; `do: jump, to: label`",
         dialects=(V10, V2_EVAL),
-        before=_RULE % "{jump: b}" + _SECOND,
-        after=_RULE % "{do: jump, to: b}" + _SECOND,
         rewrite=_write_directive,
     ),
     Spelling(
@@ -146,8 +136,6 @@ SPELLINGS = (
         older="`do: goto`, `target` for `to`; `retry: {attempts, …}` beside `do: retry`",
         canonical="`do: jump`, `to`; `attempts`, `delay`",
         dialects=(V10, V2_EVAL),
-        before=_RULE % "{do: goto, target: b}" + _SECOND,
-        after=_RULE % "{do: jump, to: b}" + _SECOND,
         rewrite=_name_directive,
     ),
     Spelling(
@@ -157,8 +145,6 @@ SPELLINGS = (
         canonical="`set_ctx: {…}`, `set_iter: {…}`",
         dialects=(V10_IO, V2_EVAL),
         own=V10_IO,
-        before=_RULE % "{do: continue, set: {ctx: {n: 1}, iter: {m: 2}}}",
-        after=_RULE % "{do: continue, set_ctx: {n: 1}, set_iter: {m: 2}}",
         rewrite=_split_set,
     ),
 )

@@ -142,17 +142,6 @@ def _name_policy(node: Mapping, rewriting: Rewriting) -> Mapping:
 
 
 # The example of a task that writes what it gave, as rules.
-WRITES_AFTER_SUCCESS = """
-- step: start
-  tool:
-    kind: noop
-    args: {n: 1}
-    spec:
-      policy:
-        rules:
-          - {when: "{{ outcome.status == 'error' }}", then: {do: fail}}
-          - {when: "{{ outcome.status == 'success' }}", then: {do: continue, set_ctx: {seen: "{{ outcome.data.n }}"}}}
-"""
 
 SPELLINGS = (
     Spelling(
@@ -160,33 +149,9 @@ SPELLINGS = (
         where=Where.STEP,
         own=V10_IO,
         older="`{{ output.data }}`, `{{ output.status }}`, `{{ input.name }}`",
-        canonical=(
-            "`{{ outcome.data }}`, `{{ outcome.status }}` in rules, `{{ event.result }}` on steps and arcs, "
-            "`{{ args.name }}`"
-        ),
+        canonical="`{{ outcome.data }}`, `{{ outcome.status }}` in rules, `{{ event.result }}` on steps and arcs, "
+        "`{{ args.name }}`",
         dialects=(V10_IO,),
-        before="""
-- step: start
-  input: {n: 1}
-  tool:
-    - name: a
-      kind: noop
-      args: {n: "{{ input.n }}"}
-      spec: {policy: {rules: [{else: {then: {do: continue, set_ctx: {seen: "{{ output.data.n }}"}}}}]}}
-  next: {arcs: [{step: b, when: "{{ output.data.n == 1 }}"}]}
-- step: b
-""",
-        after="""
-- step: start
-  args: {n: 1}
-  tool:
-    - name: a
-      kind: noop
-      args: {n: "{{ args.n }}"}
-      spec: {policy: {rules: [{else: {then: {do: continue, set_ctx: {seen: "{{ outcome.data.n }}"}}}}]}}
-  next: {arcs: [{step: b, when: "{{ event.result.n == 1 }}"}]}
-- step: b
-""",
         rewrite=_name_outputs,
     ),
     Spelling(
@@ -196,8 +161,6 @@ SPELLINGS = (
         older="`input` of a step",
         canonical="`args`",
         dialects=(V10_IO,),
-        before="- step: start\n  input: {n: 1}\n  tool: {kind: noop}\n",
-        after="- step: start\n  args: {n: 1}\n  tool: {kind: noop}\n",
         rewrite=renames("a step", {"input": "args"}),
     ),
     Spelling(
@@ -207,8 +170,6 @@ SPELLINGS = (
         older="`input` of a task",
         canonical="`args`",
         dialects=(V10_IO,),
-        before="- step: start\n  tool: {kind: noop, input: {n: 1}}\n",
-        after="- step: start\n  tool: {kind: noop, args: {n: 1}}\n",
         rewrite=renames("a task", {"input": "args"}),
     ),
     Spelling(
@@ -218,8 +179,6 @@ SPELLINGS = (
         older="`input` of an arc",
         canonical="`args`",
         dialects=(V10_IO,),
-        before="- step: start\n  next: {arcs: [{step: b, input: {n: 1}}]}\n- step: b\n",
-        after="- step: start\n  next: {arcs: [{step: b, args: {n: 1}}]}\n- step: b\n",
         rewrite=renames("an arc", {"input": "args"}),
     ),
     Spelling(
@@ -229,8 +188,6 @@ SPELLINGS = (
         older="`set: {name: …}` of a step",
         canonical="`set_ctx: {name: …}`",
         dialects=(V10_IO,),
-        before='- step: start\n  tool: {kind: noop, args: {n: 1}}\n  set: {ctx.seen: "{{ output.data.n }}"}\n',
-        after='- step: start\n  tool: {kind: noop, args: {n: 1}}\n  set_ctx: {seen: "{{ event.result.n }}"}\n',
         rewrite=_set_on_step,
     ),
     Spelling(
@@ -240,8 +197,6 @@ SPELLINGS = (
         older="`set: {name: …}` of an arc",
         canonical="`set_ctx: {name: …}`",
         dialects=(V10_IO,),
-        before="- step: start\n  next: {arcs: [{step: b, set: {seen: 1}}]}\n- step: b\n",
-        after="- step: start\n  next: {arcs: [{step: b, set_ctx: {seen: 1}}]}\n- step: b\n",
         rewrite=_set_on_step,
     ),
     Spelling(
@@ -251,20 +206,6 @@ SPELLINGS = (
         older="`output: {rules: […]}` of a task",
         canonical="`spec: {policy: {rules: […]}}`",
         dialects=(V10_IO,),
-        before="""
-- step: start
-  tool:
-    kind: noop
-    input: {n: 1}
-    output: {rules: [{else: {then: {do: continue, set: {seen: "{{ output.data.n }}"}}}}]}
-""",
-        after="""
-- step: start
-  tool:
-    kind: noop
-    args: {n: 1}
-    spec: {policy: {rules: [{else: {then: {do: continue, set_ctx: {seen: "{{ outcome.data.n }}"}}}}]}}
-""",
         rewrite=_name_policy,
     ),
     Spelling(
@@ -274,11 +215,6 @@ SPELLINGS = (
         older="`set: {name: …}` of a task",
         canonical="`set_ctx: {name: …}` in a rule for success",
         dialects=(V10_IO,),
-        before="""
-- step: start
-  tool: {kind: noop, args: {n: 1}, set: {seen: "{{ output.data.n }}"}}
-""",
-        after=WRITES_AFTER_SUCCESS,
         rewrite=_set_on_task,
     ),
 )

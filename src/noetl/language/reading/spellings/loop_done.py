@@ -97,15 +97,6 @@ def _free_name(wanted: str, taken: set[str]) -> str:
     return name
 
 
-_LOOP = """
-- step: start
-  loop: {in: [1, 2], iterator: x}
-  tool: {kind: noop}
-  case:
-    - when: "{{ event.name == 'loop.done' }}"
-      then: %s
-"""
-
 SPELLINGS = (
     Spelling(
         id="case-loop-done",
@@ -113,13 +104,6 @@ SPELLINGS = (
         older="tasks in a rule on `loop.done`",
         canonical="a step after the loop",
         dialects=(V2_CASE,),
-        before=_LOOP % "[{tell: {tool: {kind: noop}}}, {next: end}]",
-        after=_LOOP % "{next: start_after_loop}"
-        + f"""- step: start_after_loop
-  case:
-    - when: "{_ENTERED}"
-      then: [{{tell: {{tool: {{kind: noop}}}}}}, {{next: end}}]
-""",
         rewrite=_move_tasks,
     ),
 )

@@ -138,8 +138,6 @@ def _read_collection(node: Mapping, rewriting: Rewriting) -> Mapping:
     return with_value(node, "loop", made_mapping([("in", loop), ("iterator", made_text("item", loop))], loop))
 
 
-_LOOPED = '- step: start\n  loop: %s\n  tool: {kind: noop, args: {n: "{{ item }}"}}\n'
-
 SPELLINGS = (
     Spelling(
         id="loop-value",
@@ -147,8 +145,6 @@ SPELLINGS = (
         older='`loop: "{{ … }}"`, `loop: [1, 2]`; a list of levels `[{in, iterator}, …]`',
         canonical="`loop: {in: …, iterator: item}`",
         dialects=EVERYWHERE,
-        before=_LOOPED % "[1, 2]",
-        after=_LOOPED % "{in: [1, 2], iterator: item}",
         rewrite=_read_collection,
     ),
     Spelling(
@@ -157,8 +153,6 @@ SPELLINGS = (
         older="`loop.items`, `over`, `each`; `as`, `var`; `collection` with `iterator`; `parallel: true`",
         canonical="`loop.in`, `loop.iterator`, `loop.spec.mode`",
         dialects=EVERYWHERE,
-        before=_LOOPED % "{items: [1, 2], as: item, parallel: true}",
-        after=_LOOPED % "{in: [1, 2], iterator: item, spec: {mode: parallel}}",
         rewrite=_name_collection,
     ),
     Spelling(
@@ -167,16 +161,6 @@ SPELLINGS = (
         older="`loop.collection`, `loop.element`",
         canonical="`loop.in`, `loop.iterator`",
         dialects=(V10, V2_EVAL),
-        before="""
-- step: start
-  loop: {collection: [1, 2], element: n}
-  tool: {kind: noop, args: {n: "{{ iter.n }}"}}
-""",
-        after="""
-- step: start
-  loop: {in: [1, 2], iterator: n}
-  tool: {kind: noop, args: {n: "{{ iter.n }}"}}
-""",
         rewrite=renames("a loop", _NAMES),
     ),
     Spelling(
@@ -185,16 +169,6 @@ SPELLINGS = (
         older="`loop.mode`, `loop.max_in_flight`, `loop.policy`",
         canonical="the same under `loop.spec`",
         dialects=(V10, V2_EVAL),
-        before="""
-- step: start
-  loop: {in: [1, 2], iterator: n, mode: parallel, max_in_flight: 2}
-  tool: {kind: noop, args: {n: "{{ iter.n }}"}}
-""",
-        after="""
-- step: start
-  loop: {in: [1, 2], iterator: n, spec: {mode: parallel, max_in_flight: 2}}
-  tool: {kind: noop, args: {n: "{{ iter.n }}"}}
-""",
         rewrite=_move_options,
     ),
     Spelling(
@@ -203,16 +177,6 @@ SPELLINGS = (
         older="`loop.spec.batch_size`",
         canonical="`loop.spec.max_in_flight`",
         dialects=(V10, V2_EVAL),
-        before="""
-- step: start
-  loop: {in: [1, 2], iterator: n, spec: {mode: parallel, batch_size: 2}}
-  tool: {kind: noop, args: {n: "{{ iter.n }}"}}
-""",
-        after="""
-- step: start
-  loop: {in: [1, 2], iterator: n, spec: {mode: parallel, max_in_flight: 2}}
-  tool: {kind: noop, args: {n: "{{ iter.n }}"}}
-""",
         rewrite=_rename_batch_size,
     ),
     Spelling(
@@ -221,16 +185,6 @@ SPELLINGS = (
         older="`loop.concurrency`, `max_concurrency`, `max_parallel`",
         canonical="`loop.spec: {mode: parallel, max_in_flight: …}`",
         dialects=EVERYWHERE,
-        before="""
-- step: start
-  loop: {in: [1, 2], iterator: n, concurrency: 2}
-  tool: {kind: noop, args: {n: "{{ iter.n }}"}}
-""",
-        after="""
-- step: start
-  loop: {in: [1, 2], iterator: n, spec: {max_in_flight: 2, mode: parallel}}
-  tool: {kind: noop, args: {n: "{{ iter.n }}"}}
-""",
         rewrite=_read_bound,
     ),
     Spelling(
@@ -239,8 +193,6 @@ SPELLINGS = (
         older="`loop.until`",
         canonical="`loop.spec.complete_when`",
         dialects=(V10, V2_EVAL),
-        before=_LOOPED % '{in: [1, 2, 3], iterator: item, until: "{{ iter.item == 2 }}"}',
-        after=_LOOPED % '{in: [1, 2, 3], iterator: item, spec: {complete_when: "{{ iter.item == 2 }}"}}',
         rewrite=_name_end,
     ),
     Spelling(
@@ -249,16 +201,6 @@ SPELLINGS = (
         older="`loop.spec.mode: async`",
         canonical="`loop.spec.mode: parallel`",
         dialects=EVERYWHERE,
-        before="""
-- step: start
-  loop: {in: [1, 2], iterator: n, spec: {mode: async}}
-  tool: {kind: noop, args: {n: "{{ iter.n }}"}}
-""",
-        after="""
-- step: start
-  loop: {in: [1, 2], iterator: n, spec: {mode: parallel}}
-  tool: {kind: noop, args: {n: "{{ iter.n }}"}}
-""",
         rewrite=_name_parallel,
     ),
 )

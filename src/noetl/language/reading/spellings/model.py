@@ -53,9 +53,8 @@ Rewrite = Callable[[Mapping, Rewriting], Mapping]
 
 
 class Spelling(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of the table. `before` and `after` are steps, or sections of the root; the rewriting turns one into the
-    other. A row without `rewrite` is read where it stands: a construct of an older dialect by its own reader, an input
-    (with an example) by the compiler, which knows what each kind takes.
+    """One row of the table; `tests/golden/spellings` has an example of each, before and after. A row without `rewrite`
+    is read where it stands, as an input by the compiler, which knows what each kind takes.
     """
 
     id: str
@@ -63,11 +62,9 @@ class Spelling(msgspec.Struct, frozen=True, kw_only=True):
     older: str  # as people write it
     canonical: str  # as v10 writes it
     dialects: tuple[Dialect, ...]  # the dialects that accept it
-    before: str = ""
-    after: str = ""
+    rewrite: Rewrite | None = None
     own: Dialect | None = None  # the dialect whose own word it is
     refused_by_v10: bool = False  # apiVersion noetl.io/v10 refuses it, since a source document says so
-    rewrite: Rewrite | None = None
 
     def is_read_in(self, dialect: Dialect) -> bool:
         """Whether documents of `dialect` may be written so. v10-io has the spellings of v10, too."""

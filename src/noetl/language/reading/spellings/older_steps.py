@@ -59,10 +59,6 @@ def _read_save(node: Mapping, rewriting: Rewriting) -> Mapping:
     return with_value(with_key(node, "save", "sink"), "sink", written)
 
 
-_LOOPED = '- step: start\n  tool: {kind: iterator, in: [1, 2], iterator: x, task: {kind: noop, args: {n: "{{ x }}"}}}\n'
-_SAVED_STEP = "- step: start\n  tool: {kind: noop, args: {n: 1}}\n"
-_SINK = 'sink: {tool: {kind: noop}, args: {n: "{{ result.n }}"}}'
-
 SPELLINGS = (
     Spelling(
         id="step-iterator",
@@ -71,8 +67,6 @@ SPELLINGS = (
         canonical="`loop: {in, iterator}` beside `tool: {kind: …}`",
         dialects=EVERYWHERE,
         refused_by_v10=True,
-        before=_LOOPED,
-        after='- step: start\n  loop: {in: [1, 2], iterator: x}\n  tool: {kind: noop, args: {n: "{{ x }}"}}\n',
         rewrite=_read_iterator,
     ),
     Spelling(
@@ -81,8 +75,6 @@ SPELLINGS = (
         older="`save: {storage: postgres, table, data}` of a step",
         canonical="a task that stores",
         dialects=(V2_CASE,),
-        before=_SAVED_STEP + '  save: {storage: noop, data: {n: "{{ result.n }}"}}\n',
-        after=_SAVED_STEP + f"  {_SINK}\n",
         rewrite=_read_save,
     ),
 )

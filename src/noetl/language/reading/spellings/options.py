@@ -76,8 +76,6 @@ SPELLINGS = (
         older="`spec.admit`, `spec.lifecycle`, `spec.failure`, `spec.emit` of a step",
         canonical="the same under `spec.policy`",
         dialects=(V10,),
-        before="- step: start\n  spec: {lifecycle: {timeout_s: 60}}\n  tool: {kind: noop}\n",
-        after="- step: start\n  spec: {policy: {lifecycle: {timeout_s: 60}}}\n  tool: {kind: noop}\n",
         rewrite=_move_policies,
     ),
     Spelling(
@@ -86,8 +84,6 @@ SPELLINGS = (
         older="`spec.timeout_s` of a step",
         canonical="`spec.policy.lifecycle.timeout_s`",
         dialects=EVERYWHERE,
-        before="- step: start\n  spec: {timeout_s: 60}\n  tool: {kind: noop}\n",
-        after="- step: start\n  spec: {policy: {lifecycle: {timeout_s: 60}}}\n  tool: {kind: noop}\n",
         rewrite=_name_step_timeout,
     ),
     Spelling(
@@ -96,8 +92,6 @@ SPELLINGS = (
         older="`timeout_s` of a task, or `spec.timeout_s`",
         canonical="`spec.timeout`",
         dialects=EVERYWHERE,
-        before="- step: start\n  tool: {kind: noop, timeout_s: 5}\n",
-        after="- step: start\n  tool: {kind: noop, spec: {timeout: 5}}\n",
         rewrite=_name_task_timeout,
     ),
     Spelling(
@@ -106,8 +100,6 @@ SPELLINGS = (
         older="inputs of a tool under `tool.spec`",
         canonical="the same beside `kind`",
         dialects=EVERYWHERE,
-        before='- step: start\n  tool: {kind: python, spec: {code: "result = 1"}}\n',
-        after='- step: start\n  tool: {kind: python, code: "result = 1"}\n',
     ),
     Spelling(
         id="task-statement",
@@ -115,8 +107,6 @@ SPELLINGS = (
         older="`statement`, `sql` of a SQL tool",
         canonical="`command`",
         dialects=EVERYWHERE,
-        before='- step: start\n  tool: {kind: duckdb, statement: "SELECT 1"}\n',
-        after='- step: start\n  tool: {kind: duckdb, command: "SELECT 1"}\n',
     ),
     Spelling(
         id="mcp-words",
@@ -124,8 +114,6 @@ SPELLINGS = (
         older="`{kind: mcp, uri: https://…, call: search}`",
         canonical="`{kind: mcp, server: https://…, tool: search}`",
         dialects=EVERYWHERE,
-        before='- step: start\n  tool: {kind: mcp, uri: "http://localhost/mcp", call: search}\n',
-        after='- step: start\n  tool: {kind: mcp, server: "http://localhost/mcp", tool: search}\n',
         rewrite=_name_server,
     ),
     Spelling(
@@ -134,7 +122,5 @@ SPELLINGS = (
         older="`{kind: secrets, name: api_key, provider: env}`",
         canonical="`secret: api_key` beside it",
         dialects=EVERYWHERE,
-        before="- step: start\n  tool: [{name: api_key, kind: secrets, provider: env}]\n",
-        after="- step: start\n  tool: [{name: api_key, kind: secrets, secret: api_key, provider: env}]\n",
     ),
 )

@@ -123,9 +123,6 @@ def _move_limit(node: Mapping, rewriting: Rewriting) -> Mapping:
     return moved_into(node, "spec", "timeout", "timeout_s")
 
 
-_STEP = "- step: start\n  tool: {kind: noop}\n"
-_TASK = "- step: start\n  tool: {kind: noop, spec: %s}\n"
-
 SPELLINGS = (
     Spelling(
         id="task-spec-rules",
@@ -133,8 +130,6 @@ SPELLINGS = (
         older="`spec: {rules: […]}` of a task",
         canonical="`spec: {policy: {rules: […]}}`",
         dialects=(V10,),
-        before=_TASK % "{rules: [{else: {then: {do: continue}}}]}",
-        after=_TASK % "{policy: {rules: [{else: {then: {do: continue}}}]}}",
         rewrite=_move_rules,
     ),
     Spelling(
@@ -144,8 +139,6 @@ SPELLINGS = (
         canonical="`rules: [{when: \"{{ outcome.status == 'error' }}\", then: {do: continue}}]`",
         dialects=(V10,),
         refused_by_v10=True,
-        before=_TASK % "{policy: {on_error: continue}}",
-        after=_TASK % f'{{policy: {{rules: [{{when: "{_ON_ERROR}", then: {{do: continue}}}}]}}}}',
         rewrite=_write_error_rule,
     ),
     Spelling(
@@ -154,10 +147,6 @@ SPELLINGS = (
         older='`admit: "{{ … }}"`, `admit: {when: …}`, `admit: [{when, then}]`, `then: allow`',
         canonical="`admit: {rules: [{when: …, then: {allow: true}}, {else: {then: {allow: false}}}]}`",
         dialects=(V10,),
-        before=_STEP + '  spec: {policy: {admit: "{{ workload.go }}"}}\n',
-        after=_STEP
-        + '  spec: {policy: {admit: {rules: [{when: "{{ workload.go }}", then: {allow: true}},'
-        + " {else: {then: {allow: false}}}]}}}\n",
         rewrite=_write_admission,
     ),
     Spelling(
@@ -166,8 +155,6 @@ SPELLINGS = (
         older="`{else: true, then: …}`, `default` for `else`",
         canonical="`else: {then: …}`",
         dialects=(V10,),
-        before=_TASK % "{policy: {rules: [{else: true, then: {do: continue}}]}}",
-        after=_TASK % "{policy: {rules: [{else: {then: {do: continue}}}]}}",
         rewrite=_write_else,
     ),
     Spelling(
@@ -176,8 +163,6 @@ SPELLINGS = (
         older="`timeout: 30` of a step",
         canonical="`spec.policy.lifecycle.timeout_s`",
         dialects=EVERYWHERE,
-        before=_STEP + "  timeout: 30\n",
-        after=_STEP + "  spec: {policy: {lifecycle: {timeout_s: 30}}}\n",
         rewrite=_move_limit,
     ),
 )

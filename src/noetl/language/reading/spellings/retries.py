@@ -207,9 +207,6 @@ def _name_params(node: Mapping, rewriting: Rewriting) -> Mapping:
     return node
 
 
-_CASE = '- step: start\n  tool: {kind: http, url: "http://localhost/"}\n  retry: %s\n'
-_PAGED = _CASE.replace('localhost/"', 'localhost/", params: {page: 1}')
-
 SPELLINGS = (
     Spelling(
         id="step-retry",
@@ -217,21 +214,6 @@ SPELLINGS = (
         older="`retry: {max_attempts, initial_delay, …}` on a step",
         canonical="a rule with `do: retry` in `task.spec.policy.rules`",
         dialects=(V10,),
-        before="""
-- step: start
-  tool: {kind: noop}
-  retry: {max_attempts: 3, initial_delay: 1}
-""",
-        after="""
-- step: start
-  tool:
-    kind: noop
-    spec:
-      policy:
-        rules:
-          - when: "{{ outcome.status == 'error' }}"
-            then: {do: retry, attempts: 3, backoff: exponential, delay: 1}
-""",
         rewrite=_give_to_tasks,
     ),
     Spelling(
@@ -240,24 +222,6 @@ SPELLINGS = (
         older="`retry: {max_attempts, …}` on a task",
         canonical="a rule with `do: retry` in `task.spec.policy.rules`",
         dialects=(V10,),
-        before="""
-- step: start
-  tool:
-    - {name: a, kind: noop, retry: {when: "{{ error.retryable }}", attempts: 3, delay: 1, backoff: fixed}}
-""",
-        after="""
-- step: start
-  tool:
-    - name: a
-      kind: noop
-      spec:
-        policy:
-          rules:
-            - when: "{{ outcome.error.retryable }}"
-              then: {do: retry, attempts: 3, backoff: none, delay: 1}
-            - when: "{{ outcome.status == 'error' }}"
-              then: {do: fail}
-""",
         rewrite=_write_rules,
     ),
     Spelling(
@@ -266,8 +230,6 @@ SPELLINGS = (
         older="`retry.backoff`, `retry.mode`, `retry.jitter`, `retry.on_exhausted`; the mode `none`",
         canonical="`backoff`, `jitter`, `on_exhausted` of a rule with `do: retry`",
         dialects=(V2_CASE,),
-        before=_CASE % "{max_attempts: 3, delay: 1, backoff: fixed}",
-        after=_CASE % "{max_attempts: 3, delay: 1, spec: {mode: fixed}}",
         rewrite=_name_mode,
     ),
     Spelling(
@@ -276,8 +238,6 @@ SPELLINGS = (
         older="`retry.attempts`",
         canonical="`attempts` of a rule with `do: retry`",
         dialects=(V2_CASE,),
-        before=_CASE % "{attempts: 3, delay: 1}",
-        after=_CASE % "{max_attempts: 3, delay: 1}",
         rewrite=_name_attempts,
     ),
     Spelling(
@@ -286,8 +246,6 @@ SPELLINGS = (
         older="`retry.params`, and other inputs of the next call beside the bounds",
         canonical="a task that reads `iter`, and a rule with `do: jump`",
         dialects=(V2_CASE,),
-        before=_PAGED % '[{when: "{{ response.data.more }}", then: {max_attempts: 3, params: {page: 2}}}]',
-        after=_PAGED % '[{when: "{{ response.data.more }}", then: {max_attempts: 3, next_call: {params: {page: 2}}}}]',
         rewrite=_name_params,
     ),
 )

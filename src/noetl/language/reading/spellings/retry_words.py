@@ -108,8 +108,6 @@ def _condition(node: Node | None) -> str | None:
 
 
 _OLDER = "`retry: {retry_when, stop_when, interval, backoff_factor, max_retries, status_codes}`, `retry: 3`"
-_WORDS = '{max_retries: 2, interval: 1, backoff_factor: 2, retry_when: "{{ error.status == 429 }}"}'
-_CASE = '- step: start\n  tool: {kind: http, url: "http://localhost/"}\n  retry: %s\n'
 
 SPELLINGS = (
     Spelling(
@@ -118,8 +116,6 @@ SPELLINGS = (
         older=f"{_OLDER} on a step",
         canonical="`when`, `attempts`, `delay`, `backoff` of a rule with `do: retry`",
         dialects=(V2_CASE, V10),
-        before=_CASE % _WORDS,
-        after=_CASE % '{delay: 1, backoff_multiplier: 2, when: "{{ error.status == 429 }}", max_attempts: 3}',
         rewrite=_name_words,
     ),
     Spelling(
@@ -128,20 +124,6 @@ SPELLINGS = (
         older=f"{_OLDER} on a task",
         canonical="`when`, `attempts`, `delay`, `backoff` of a rule with `do: retry`",
         dialects=(V10,),
-        before=f"- step: start\n  tool:\n    - {{name: a, kind: noop, retry: {_WORDS}}}\n",
-        after="""
-- step: start
-  tool:
-    - name: a
-      kind: noop
-      spec:
-        policy:
-          rules:
-            - when: "{{ outcome.error.status == 429 }}"
-              then: {do: retry, attempts: 3, backoff: exponential, delay: 1}
-            - when: "{{ outcome.status == 'error' }}"
-              then: {do: fail}
-""",
         rewrite=_name_words,
     ),
 )

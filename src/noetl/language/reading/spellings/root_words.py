@@ -90,8 +90,6 @@ def _entry(node: Node, rewriting: Rewriting) -> Node:
     return node
 
 
-_STEPS = "workflow: [{step: start}]\n"
-
 SPELLINGS = (
     Spelling(
         id="root-words",
@@ -100,8 +98,6 @@ SPELLINGS = (
         canonical="`workflow: [{step: …}]`; `workload`; `keychain`",
         dialects=EVERYWHERE,
         refused_by_v10=True,
-        before="inputs: {n: 1}\nworkflow: {start: {tool: {kind: noop}}}\n",
-        after="workload: {n: 1}\nworkflow: [{step: start, tool: {kind: noop}}]\n",
         rewrite=_name_sections,
     ),
     Spelling(
@@ -111,8 +107,6 @@ SPELLINGS = (
         canonical="the same under `metadata`",
         dialects=EVERYWHERE,
         refused_by_v10=True,
-        before="description: begins\n" + _STEPS,
-        after="metadata: {name: t, path: tests/t, description: begins}\n" + _STEPS,
         rewrite=_move_about,
     ),
     Spelling(
@@ -121,8 +115,6 @@ SPELLINGS = (
         older="`keychain: [name]`, `{name: …}` without `kind`, `type` for `kind`",
         canonical="`keychain: [{name: …, kind: credential}]`",
         dialects=EVERYWHERE,
-        before="keychain: [pg, {name: api}]\n" + _STEPS,
-        after="keychain: [{name: pg, kind: credential}, {name: api, kind: credential}]\n" + _STEPS,
         rewrite=_name_entries,
     ),
 )

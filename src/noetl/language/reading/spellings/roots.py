@@ -84,8 +84,6 @@ def _name_static_fields(node: Mapping, rewriting: Rewriting) -> Mapping:
     return renames("a static keychain entry", {"map": "value"})(node, rewriting)
 
 
-_STEPS = "workflow: [{step: start}]\n"
-
 SPELLINGS = (
     Spelling(
         id="executor-auto",
@@ -93,8 +91,6 @@ SPELLINGS = (
         older="`executor.profile: auto`",
         canonical="no `executor.kind`",
         dialects=EVERYWHERE,
-        before="executor: {profile: auto, version: noetl-runtime/1}\n" + _STEPS,
-        after="executor: {version: noetl-runtime/1}\n" + _STEPS,
         rewrite=_drop_auto,
     ),
     Spelling(
@@ -103,8 +99,6 @@ SPELLINGS = (
         older="`executor.timeout_s`",
         canonical="`executor.spec.timeout`",
         dialects=EVERYWHERE,
-        before="executor: {timeout_s: 60}\n" + _STEPS,
-        after="executor: {spec: {timeout: 60}}\n" + _STEPS,
         rewrite=_move_timeout,
     ),
     Spelling(
@@ -113,8 +107,6 @@ SPELLINGS = (
         older="`executor.requires`",
         canonical="`executor.spec.policy.placement.requires`",
         dialects=EVERYWHERE,
-        before="executor: {requires: [python]}\n" + _STEPS,
-        after="executor: {spec: {policy: {placement: {requires: [python]}}}}\n" + _STEPS,
         rewrite=_move_requires,
     ),
     Spelling(
@@ -123,8 +115,6 @@ SPELLINGS = (
         older="`keychain: {name: {kind: …}}`",
         canonical="`keychain: [{name: …, kind: …}]`",
         dialects=EVERYWHERE,
-        before="keychain: {pg: {kind: postgres_credential}}\n" + _STEPS,
-        after="keychain: [{name: pg, kind: postgres_credential}]\n" + _STEPS,
         rewrite=_list_keychain,
     ),
     Spelling(
@@ -133,8 +123,6 @@ SPELLINGS = (
         older="`{kind: static, map: {field: …}}`",
         canonical="`{kind: static, value: {field: …}}`",
         dialects=EVERYWHERE,
-        before="keychain: [{name: pair, kind: static, map: {a: one, b: two}}]\n" + _STEPS,
-        after="keychain: [{name: pair, kind: static, value: {a: one, b: two}}]\n" + _STEPS,
         rewrite=_name_static_fields,
     ),
 )

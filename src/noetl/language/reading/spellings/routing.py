@@ -94,18 +94,6 @@ SPELLINGS = (
         older="`next: name`, `next: [{step, when}]`",
         canonical="`next: {arcs: [{step, when}]}`",
         dialects=(V10, V2_EVAL),
-        before="""
-- step: start
-  next: [{step: a, when: "{{ workload.go }}"}, {step: b}]
-- step: a
-- step: b
-""",
-        after="""
-- step: start
-  next: {arcs: [{step: a, when: "{{ workload.go }}"}, {step: b}]}
-- step: a
-- step: b
-""",
         rewrite=_read_router,
     ),
     Spelling(
@@ -114,18 +102,6 @@ SPELLINGS = (
         older="`next: {step: name}`",
         canonical="`next: {arcs: [{step: name}]}`",
         dialects=(V2_CASE,),
-        before="""
-- step: start
-  next: {step: a}
-- step: a
-  tool: {kind: noop}
-""",
-        after="""
-- step: start
-  next: [{step: a}]
-- step: a
-  tool: {kind: noop}
-""",
         rewrite=_read_single_target,
     ),
     Spelling(
@@ -134,18 +110,6 @@ SPELLINGS = (
         older="`next.mode`",
         canonical="`next.spec.mode`",
         dialects=(V10,),
-        before="""
-- step: start
-  next: {mode: inclusive, arcs: [{step: a}, {step: b}]}
-- step: a
-- step: b
-""",
-        after="""
-- step: start
-  next: {arcs: [{step: a}, {step: b}], spec: {mode: inclusive}}
-- step: a
-- step: b
-""",
         rewrite=_move_mode,
     ),
     Spelling(
@@ -154,18 +118,6 @@ SPELLINGS = (
         older="`next.spec.mode: parallel`",
         canonical="`next.spec.mode: inclusive`",
         dialects=(V10,),
-        before="""
-- step: start
-  next: {spec: {mode: parallel}, arcs: [{step: a}, {step: b}]}
-- step: a
-- step: b
-""",
-        after="""
-- step: start
-  next: {spec: {mode: inclusive}, arcs: [{step: a}, {step: b}]}
-- step: a
-- step: b
-""",
         rewrite=_name_inclusive,
     ),
     Spelling(
@@ -174,20 +126,6 @@ SPELLINGS = (
         older="`spec.next_mode: parallel`, `spec.case_mode: parallel`",
         canonical="`next.spec.mode: inclusive`",
         dialects=(V2_EVAL, V2_CASE),
-        before="""
-- step: start
-  spec: {next_mode: parallel}
-  next: [{step: a}, {step: b}]
-- step: a
-- step: b
-""",
-        after="""
-- step: start
-  spec: {next_mode: inclusive}
-  next: [{step: a}, {step: b}]
-- step: a
-- step: b
-""",
         rewrite=_name_inclusive_on_step,
     ),
     Spelling(
@@ -196,16 +134,6 @@ SPELLINGS = (
         older="`cond`, `condition`, `if` of an arc",
         canonical="`when`",
         dialects=EVERYWHERE,
-        before="""
-- step: start
-  next: {arcs: [{step: a, cond: "{{ workload.go }}"}]}
-- step: a
-""",
-        after="""
-- step: start
-  next: {arcs: [{step: a, when: "{{ workload.go }}"}]}
-- step: a
-""",
         rewrite=renames("an arc", dict.fromkeys(CONDITIONS, "when")),
     ),
 )

@@ -109,8 +109,6 @@ def _name_backoff(node: Mapping, rewriting: Rewriting) -> Mapping:
     return node
 
 
-_TASK = "- step: start\n  tool:\n    kind: noop\n    spec: {policy: {rules: [%s]}}\n"
-
 SPELLINGS = (
     Spelling(
         id="rule-cond",
@@ -118,8 +116,6 @@ SPELLINGS = (
         older="`cond`, `condition`, `if` of a rule",
         canonical="`when`",
         dialects=EVERYWHERE,
-        before=_TASK % "{cond: \"{{ outcome.status == 'error' }}\", then: {do: fail}}",
-        after=_TASK % "{when: \"{{ outcome.status == 'error' }}\", then: {do: fail}}",
         rewrite=_name_condition,
     ),
     Spelling(
@@ -128,8 +124,6 @@ SPELLINGS = (
         older="`then: [{set_ctx: …}, {do: …}]`, `then: retry`",
         canonical="`then: {do: …, set_ctx: …}`",
         dialects=(V10,),
-        before=_TASK % "{else: {then: [{set_ctx: {seen: 1}}, {do: continue}]}}",
-        after=_TASK % "{else: {then: {set_ctx: {seen: 1}, do: continue}}}",
         rewrite=_merge_actions,
     ),
     Spelling(
@@ -138,8 +132,6 @@ SPELLINGS = (
         older="`set_ctx: [{name: n, value: v}]`, and `set`, `set_iter`, `set_vars` so",
         canonical="`set_ctx: {n: v}`",
         dialects=EVERYWHERE,
-        before=_TASK % "{else: {then: {do: continue, set_ctx: [{name: seen, value: 1}]}}}",
-        after=_TASK % "{else: {then: {do: continue, set_ctx: {seen: 1}}}}",
         rewrite=read_pairs,
     ),
     Spelling(
@@ -149,8 +141,6 @@ SPELLINGS = (
         canonical="`set_ctx: {name: …}`, `set_iter: {name: …}`",
         dialects=(V10_IO, V2_EVAL),
         own=V10_IO,
-        before=_TASK % "{else: {then: {do: continue, set: {ctx.seen: 1, iter.last: 2}}}}",
-        after=_TASK % "{else: {then: {do: continue, set_ctx: {seen: 1}, set_iter: {last: 2}}}}",
         rewrite=_name_set,
     ),
     Spelling(
@@ -160,10 +150,6 @@ SPELLINGS = (
         canonical="`backoff: none`",
         own=V10_IO,
         dialects=(V10, V2_EVAL),
-        before=_TASK
-        % "{when: \"{{ outcome.status == 'error' }}\", then: {do: retry, attempts: 2, backoff: fixed, delay: 1}}",
-        after=_TASK
-        % "{when: \"{{ outcome.status == 'error' }}\", then: {do: retry, attempts: 2, backoff: none, delay: 1}}",
         rewrite=_name_backoff,
     ),
     Spelling(
@@ -172,9 +158,6 @@ SPELLINGS = (
         older="`max_attempts`, `initial_delay` of a rule",
         canonical="`attempts`, `delay`",
         dialects=(V10, V2_EVAL),
-        before=_TASK
-        % "{when: \"{{ outcome.status == 'error' }}\", then: {do: retry, max_attempts: 2, initial_delay: 1}}",
-        after=_TASK % "{when: \"{{ outcome.status == 'error' }}\", then: {do: retry, attempts: 2, delay: 1}}",
         rewrite=renames("a rule", {"max_attempts": "attempts", "initial_delay": "delay"}),
     ),
 )

@@ -93,20 +93,6 @@ SPELLINGS = (
         canonical="`{{ ctx.name }}`",
         dialects=(V10,),
         refused_by_v10=True,
-        before="""
-- step: start
-  tool: {kind: noop, args: {n: 1}}
-  vars: {seen: "{{ result.n }}"}
-  next: {arcs: [{step: b, args: {n: "{{ vars.seen }}"}}]}
-- step: b
-""",
-        after="""
-- step: start
-  tool: {kind: noop, args: {n: 1}}
-  set_ctx: {seen: "{{ event.result.n }}"}
-  next: {arcs: [{step: b, args: {n: "{{ ctx.seen }}"}}]}
-- step: b
-""",
         rewrite=_read_vars_from_ctx,
     ),
     Spelling(
@@ -116,16 +102,6 @@ SPELLINGS = (
         canonical="`set_ctx: {name: …}` on the step",
         dialects=(V10, V2_EVAL),
         refused_by_v10=True,
-        before="""
-- step: start
-  tool: {kind: noop, args: {n: 1}}
-  vars: {seen: "{{ result.n }}"}
-""",
-        after="""
-- step: start
-  tool: {kind: noop, args: {n: 1}}
-  set_ctx: {seen: "{{ event.result.n }}"}
-""",
         rewrite=_name_vars,
     ),
     Spelling(
@@ -134,16 +110,6 @@ SPELLINGS = (
         older="`set_ctx: [{name: n, value: v}]` on a step",
         canonical="`set_ctx: {n: v}`",
         dialects=EVERYWHERE,
-        before="""
-- step: start
-  tool: {kind: noop}
-  set_ctx: [{name: seen, value: 1}]
-""",
-        after="""
-- step: start
-  tool: {kind: noop}
-  set_ctx: {seen: 1}
-""",
         rewrite=read_pairs,
     ),
     Spelling(
@@ -152,8 +118,6 @@ SPELLINGS = (
         older="`if`, `cond`, `condition` of a step",
         canonical="`spec.policy.admit.rules`",
         dialects=(V2_EVAL,),
-        before='- step: start\n  if: "{{ workload.go }}"\n  tool: [{a: {kind: noop}}]\n',
-        after='- step: start\n  when: "{{ workload.go }}"\n  tool: [{a: {kind: noop}}]\n',
         rewrite=renames("a step", dict.fromkeys(CONDITIONS, "when")),
     ),
     Spelling(
@@ -162,16 +126,6 @@ SPELLINGS = (
         older="`description` of a step",
         canonical="`desc`",
         dialects=EVERYWHERE,
-        before="""
-- step: start
-  description: begins
-  tool: {kind: noop}
-""",
-        after="""
-- step: start
-  desc: begins
-  tool: {kind: noop}
-""",
         rewrite=_ABOUT,
     ),
     Spelling(
@@ -180,8 +134,6 @@ SPELLINGS = (
         older="`kind: event_log`, `postgresql`, `pg`, `py`, `rest`, `csv` (`excel`, `parquet`, …), `zip`",
         canonical="`kind: log`, `postgres`, `python`, `http`, `convert`, `archive`",
         dialects=EVERYWHERE,
-        before="- step: start\n  tool: {kind: event_log, message: seen}\n",
-        after="- step: start\n  tool: {kind: log, message: seen}\n",
         rewrite=_name_kind,
     ),
     Spelling(
@@ -191,16 +143,6 @@ SPELLINGS = (
         canonical="`- {name: label, kind: …}`",
         dialects=(V10,),
         refused_by_v10=True,
-        before="""
-- step: start
-  tool:
-    - fetch: {kind: noop, args: {n: 1}}
-""",
-        after="""
-- step: start
-  tool:
-    - {name: fetch, kind: noop, args: {n: 1}}
-""",
         rewrite=_name_task,
     ),
 )

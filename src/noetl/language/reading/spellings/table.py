@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from noetl.language.reading.spellings import (
     arc_words,
-    constructs,
     dependencies,
     eval_entries,
     input_output,
@@ -48,7 +47,6 @@ SPELLINGS: tuple[Spelling, ...] = (
     *v2_case.rule_spellings(),
     *loop_done.SPELLINGS,
     *options.SPELLINGS,
-    *constructs.SPELLINGS,
 )
 
 BY_ID: dict[str, Spelling] = {spelling.id: spelling for spelling in SPELLINGS}

@@ -96,8 +96,6 @@ SPELLINGS = (
         older="`name` or `id` of a step; `with`, `inputs` for its `args`",
         canonical="`step`, `args`",
         dialects=EVERYWHERE,
-        before="- name: start\n  with: {n: 1}\n  tool: {kind: noop}\n",
-        after="- step: start\n  args: {n: 1}\n  tool: {kind: noop}\n",
         rewrite=_name_step,
     ),
     Spelling(
@@ -106,8 +104,6 @@ SPELLINGS = (
         older="`tool: python`, `type: python` on a step, its inputs beside it",
         canonical="`tool: {kind: python, …}`",
         dialects=EVERYWHERE,
-        before="- step: start\n  tool: python\n  code: result = 1\n",
-        after="- step: start\n  tool: {kind: python, code: result = 1}\n",
         rewrite=_gather_tool,
     ),
     Spelling(
@@ -117,8 +113,6 @@ SPELLINGS = (
         canonical="`tool: [{name: label, kind: …}, …]`",
         dialects=(V10, V2_EVAL),
         refused_by_v10=True,
-        before="- step: start\n  tool:\n    a: {kind: noop}\n    b: {kind: noop}\n",
-        after="- step: start\n  tool:\n    - {name: a, kind: noop}\n    - {name: b, kind: noop}\n",
         rewrite=_list_labels,
     ),
     Spelling(
@@ -127,8 +121,6 @@ SPELLINGS = (
         older="`type` for `kind`, `tool: {kind: …}` within a task, `with` or `inputs` for `args`",
         canonical="`{name, kind, args, …}`",
         dialects=EVERYWHERE,
-        before="- step: start\n  tool: {type: noop, with: {n: 1}}\n",
-        after="- step: start\n  tool: {kind: noop, args: {n: 1}}\n",
         rewrite=_flatten_task,
     ),
 )

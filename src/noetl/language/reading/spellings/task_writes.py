@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
-from noetl.language.reading.spellings.input_output import WRITES_AFTER_SUCCESS, with_task_writes
+from noetl.language.reading.spellings.input_output import with_task_writes
 from noetl.language.reading.spellings.model import V2_EVAL, V10, Rewriting, Spelling, Where
 from noetl.language.reading.spellings.trees import made_list, made_mapping, made_text, with_value, without_keys
 
@@ -63,11 +63,6 @@ SPELLINGS = (
         older="`set_ctx`, `set_iter` of a task",
         canonical="the same in a rule for success",
         dialects=(V10,),
-        before="""
-- step: start
-  tool: {kind: noop, args: {n: 1}, set_ctx: {seen: "{{ outcome.data.n }}"}}
-""",
-        after=WRITES_AFTER_SUCCESS,
         rewrite=_write_in_rules,
     ),
     Spelling(
@@ -76,19 +71,6 @@ SPELLINGS = (
         older="`set_ctx`, `set_iter` of a task beside `eval`",
         canonical="the same in a rule for success",
         dialects=(V2_EVAL,),
-        before="""
-- step: start
-  tool:
-    - a: {kind: noop, args: {n: 1}, set_ctx: {seen: "{{ outcome.data.n }}"}}
-""",
-        after="""
-- step: start
-  tool:
-    - a:
-        kind: noop
-        args: {n: 1}
-        eval: [{expr: "{{ outcome.status == 'success' }}", do: continue, set_ctx: {seen: "{{ outcome.data.n }}"}}]
-""",
         rewrite=_write_in_eval,
     ),
 )

@@ -89,7 +89,3 @@ def _reads(text: str, names: dict[str, str]) -> bool:
     """Whether a template reads one of the names at all; a text that does not is never written anew."""
     roots = {name.partition(".")[0] for name in names}
     return is_template(text) and any(path[0] in roots for path in paths(text))
-
-
-def is_null(node: Node | None) -> bool:
-    return isinstance(node, Scalar) and node.value is None

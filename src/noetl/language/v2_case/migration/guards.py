@@ -13,7 +13,6 @@ from noetl.base.template_names import NameToken, Renames, expression, paths, ren
 from noetl.language.reading.nodes import Scalar
 
 DONE, ERROR, EXIT, ENTER = "call.done", "call.error", "step.exit", "step.enter"
-CALL_EVENTS = frozenset({DONE, ERROR, EXIT})
 _ALIASES = {
     **dict.fromkeys(("step.enter", "start", "StepStarted", "step.started"), ENTER),
     **dict.fromkeys(("call.done", "ToolCompleted", "step.done", "loop.done"), DONE),

@@ -131,17 +131,6 @@ def _collected(body: Mapping) -> tuple[str, Node] | None:
     return str(into.value), made_text(f"{{{{ {text} }}}}", path)
 
 
-_RULE = """
-- step: start
-  tool: {kind: noop}
-  case:
-    - when: "{{ event.name == 'call.done' }}"
-      then: [%s]
-- step: a
-  tool: {kind: noop}
-"""
-_FAILING = _RULE.replace("\n- step: a", "\n  next: a\n- step: a")
-
 SPELLINGS = (
     Spelling(
         id="case-then-list",
@@ -149,9 +138,6 @@ SPELLINGS = (
         older="`then: [{log: …}, {step: …}, {call: {kind: …}}, {collect: …}]`",
         canonical="tasks of the step, `set_ctx`, and arcs",
         dialects=(V2_CASE,),
-        before=_RULE % "{log: seen}, {call: {kind: noop}}, {set: {n: 1}}, {step: a}",
-        after=_RULE
-        % "{log: {tool: {kind: log, message: seen}}}, {call: {tool: {kind: noop}}}, {set: {n: 1}}, {next: a}",
         rewrite=_name_actions,
     ),
     Spelling(
@@ -160,9 +146,6 @@ SPELLINGS = (
         older="`then: {fail: …}`, `then: [{fail: …}]`",
         canonical="a rule with `do: fail`, or a task that raises the message",
         dialects=(V2_CASE,),
-        before=_FAILING % "{set: {n: 1}}, {fail: too late}",
-        after=_FAILING
-        % f"{{set: {{n: 1}}}}, {{fail: {{tool: {{kind: python, args: {{message: too late}}, code: {_RAISE}}}}}}}",
         rewrite=_name_actions,
     ),
     Spelling(
@@ -171,8 +154,6 @@ SPELLINGS = (
         older="`then: [{collect: {path, into, strategy}}]`",
         canonical="`set_ctx` with the folded value",
         dialects=(V2_CASE,),
-        before=_RULE % "{collect: {path: items, into: all, strategy: push}}, {next: a}",
-        after=_RULE % '{set: {all: "{{ (vars.all | default([], true)) + [response.items] }}"}}, {next: a}',
         rewrite=_name_actions,
     ),
 )

@@ -20,7 +20,6 @@ from noetl.language.reading.spellings.trees import (
 _ACTIONS = ("sink", "set", "retry", "next", "goto", "set_ctx", "set_vars", "vars", "step")
 _WORDS = {"goto": "next", "step": "next", **dict.fromkeys(("set_ctx", "set_vars", "vars"), "set")}
 _STORES = ("ctx", "vars")
-_SINK_KEYS = ("tool", "args", "desc", "spec")
 _ERROR_NAMES = {"error": "response.error", "status_code": "response.status_code"}
 
 
@@ -116,15 +115,6 @@ def _nest_sink(node: Mapping, rewriting: Rewriting) -> Mapping:
     return node
 
 
-_STEP = """
-- step: start
-  tool: {kind: http, url: "http://localhost/"}
-  case: %s
-- step: a
-  tool: {kind: noop}
-"""
-_DONE = "when: \"{{ event.name == 'call.done' }}\""
-
 SPELLINGS = (
     Spelling(
         id="case-one-rule",
@@ -132,8 +122,6 @@ SPELLINGS = (
         older="`case: {when, then}`; `sink: {kind: …}` without `tool`, `sink.data`",
         canonical="arcs with `when`; a task that stores",
         dialects=(V2_CASE,),
-        before=_STEP % f"{{{_DONE}, then: {{next: a}}}}",
-        after=_STEP % f"[{{{_DONE}, then: {{next: a}}}}]",
         rewrite=_list_rules,
     ),
     Spelling(
@@ -142,9 +130,6 @@ SPELLINGS = (
         older="`{{ error.status }}`, `{{ status_code }}` in a case rule",
         canonical="`{{ event.error.status }}` in an arc",
         dialects=(V2_CASE,),
-        before=_STEP % "[{when: \"{{ event.name == 'call.error' and error.status == 404 }}\", then: {next: a}}]",
-        after=_STEP
-        % "[{when: \"{{ event.name == 'call.error' and response.error.status == 404 }}\", then: {next: a}}]",
         rewrite=_name_error,
     ),
     Spelling(
@@ -153,8 +138,6 @@ SPELLINGS = (
         older="`{when, next}` without `then`, `then: name`, `default: …`, `else: {then: …}`",
         canonical="`next: {arcs: [{step, when}]}`",
         dialects=(V2_CASE,),
-        before=_STEP % f"[{{{_DONE}, next: a}}, {{default: {{next: a}}}}]",
-        after=_STEP % f"[{{{_DONE}, then: {{next: a}}}}, {{else: {{next: a}}}}]",
         rewrite=_write_rule,
     ),
     Spelling(
@@ -163,8 +146,6 @@ SPELLINGS = (
         older="`goto`, `set_ctx`, `set_vars`, `vars`, `set: {ctx: {…}}` in `then`",
         canonical="`next.arcs`, `set_ctx`",
         dialects=(V2_CASE,),
-        before=_STEP % f"[{{{_DONE}, then: {{set_ctx: {{n: 1}}, goto: a}}}}]",
-        after=_STEP % f"[{{{_DONE}, then: {{set: {{n: 1}}, next: a}}}}]",
         rewrite=_name_actions,
     ),
 )
@@ -204,11 +185,6 @@ def _only_retry(then: Node | None) -> Mapping | None:
     return held if isinstance(held, Mapping) and "then" not in held else None
 
 
-_RETRIED = (
-    '- step: start\n  tool: {kind: http, url: "http://localhost/"}\n  %s\n  next: a\n- step: a\n  tool: {kind: noop}\n'
-)
-_RETRY = "max_attempts: 2, delay: 1"
-
 RETRY_SPELLINGS = (
     Spelling(
         id="case-rule-retry",
@@ -216,8 +192,6 @@ RETRY_SPELLINGS = (
         older="`case: [{when: \"{{ event.name == 'call.error' }}\", then: {retry: {…}}}]`",
         canonical="a rule with `do: retry`",
         dialects=(V2_CASE,),
-        before=_RETRIED % f"case: [{{when: \"{{{{ event.name == 'call.error' }}}}\", then: {{retry: {{{_RETRY}}}}}}}]",
-        after=_RETRIED % f"retry: {{{_RETRY}}}",
         rewrite=_move_retry,
     ),
 )
