@@ -14,7 +14,11 @@ fi
 case ${1:-} in
 sbom)
     mkdir -p dist
-    "$tools/bin/cyclonedx-py" requirements requirements.lock --pyproject pyproject.toml --output-reproducible \
+    # cyclonedx-py reads the version from the file and cannot ask for one that is made by the build.
+    project=$(mktemp)
+    trap 'rm -f "$project"' EXIT
+    sed "s/^dynamic = \[\"version\"\]$/version = \"$(.venv/bin/python tools/version.py)\"/" pyproject.toml >"$project"
+    "$tools/bin/cyclonedx-py" requirements requirements.lock --pyproject "$project" --output-reproducible \
         --of JSON -o dist/noetl.cdx.json
     echo "dist/noetl.cdx.json"
     ;;

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from noetl.base.clock import SystemClock
+from noetl.cli.doctor import workers_finding
+from noetl.operations.administration_shapes import WorkerInfo
 from noetl.operations.credentials import record_key_id
 from noetl.store.sqlite import history, migration, store
 from noetl.store.sqlite.history import SqliteHistory
@@ -133,3 +135,13 @@ def test_the_other_project_called_noetl_is_told_of(home: Path, monkeypatch: pyte
 
     assert code == 1
     assert (told["other noetl"]["state"], "9.9" in told["other noetl"]["found"]) == ("bad", True)
+
+
+def test_workers_that_an_upgrade_has_left_behind_are_told_with_their_versions() -> None:
+    new, old = (WorkerInfo(worker_id=one, capacity=4, version=one) for one in ("0.3.0", "0.2.0"))
+
+    same, mixed = workers_finding([new, new]), workers_finding([new, old])
+
+    assert (same.state, same.found) == ("ok", "2 of them, for 8 orders at a time, of version 0.3.0")
+    assert (mixed.state, mixed.do) == ("warning", "restart the older ones with the newer version")
+    assert mixed.found.endswith("of 2 versions: 0.2.0, 0.3.0")

@@ -15,7 +15,9 @@ import shlex
 import shutil
 import subprocess
 import sys
+from itertools import takewhile
 from pathlib import Path
+from string import Template
 
 import msgspec
 
@@ -41,15 +43,27 @@ class Stage(msgspec.Struct, kw_only=True):
 def stages(text: str) -> list[Stage]:
     """The stages of a Dockerfile in their order."""
     found: list[Stage] = []
-    joined = re.sub(r"\\\n", " ", re.sub(r"^\s*#.*\n", "", text, flags=re.M))
-    for line in filter(None, (one.strip() for one in joined.splitlines())):
+    for line in _lines(text):
         name, _, rest = line.partition(" ")
+        if name == "ARG" and not found:
+            continue
         if name == "FROM":
             base, _, alias = rest.partition(" AS ")
             found.append(Stage(name=alias or "final", base=base, instructions=[]))
         else:
             found[-1].instructions.append(Instruction(name, rest.strip()))
     return found
+
+
+def arguments(text: str) -> dict[str, str]:
+    """The arguments of a build with their defaults, which stand before the first stage."""
+    before = takewhile(lambda line: not line.startswith("FROM "), _lines(text))
+    return dict(line.removeprefix("ARG ").split("=", 1) for line in before)
+
+
+def _lines(text: str) -> list[str]:
+    joined = re.sub(r"\\\n", " ", re.sub(r"^\s*#.*\n", "", text, flags=re.M))
+    return [one.strip() for one in joined.splitlines() if one.strip()]
 
 
 class Walk:
@@ -60,6 +74,7 @@ class Walk:
         self.roots: dict[str, Path] = {}
         self.environment: dict[str, str] = {}
         self.settings: dict[str, str] = {}
+        self.arguments = arguments(DOCKERFILE.read_text())
 
     def build(self, stage: Stage) -> Path:
         root = self.roots[stage.name] = self.folder / f"root-{stage.name}"
@@ -75,7 +90,8 @@ class Walk:
                     where = one.text
                     (root / where.lstrip("/")).mkdir(parents=True, exist_ok=True)
                 case "ENV":
-                    self.environment |= dict(word.split("=", 1) for word in shlex.split(one.text))
+                    text = Template(one.text).safe_substitute(self.arguments)
+                    self.environment |= dict(word.split("=", 1) for word in shlex.split(text))
                 case "COPY":
                     self._copy(root, where, shlex.split(one.text))
                 case "RUN":

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -17,7 +19,16 @@ def ran(root: Path, verb: str, auditor: str = "exit 0") -> subprocess.CompletedP
     tools.mkdir(parents=True, exist_ok=True)
     (root / "tools").mkdir(exist_ok=True)
     shutil.copy(SCRIPT, root / "tools")
-    programs = {"pip-audit": auditor, "cyclonedx-py": 'for file; do :; done; echo "{}" > "$file"; echo "$@" > asked'}
+    shutil.copy(SCRIPT.with_name("version.py"), root / "tools")
+    (root / "CHANGELOG.md").write_text("# Changelog\n\n## 1.2.3 — 2026-01-02\n")
+    (root / "pyproject.toml").write_text('[project]\nname = "x"\ndynamic = ["version"]\n')
+    if not (python := root / ".venv" / "bin" / "python").exists():
+        python.parent.mkdir(parents=True)
+        python.symlink_to(sys.executable)
+    programs = {
+        "pip-audit": auditor,
+        "cyclonedx-py": 'for file; do :; done; echo "{}" > "$file"; echo "$@" > asked; cp "$4" project',
+    }
     for name, text in programs.items():
         (tools / name).write_text(f"#!/bin/sh\n{text}\n")
         (tools / name).chmod(0o755)
@@ -32,6 +43,7 @@ def test_a_bill_of_materials_is_written_of_the_locked_dependencies(tmp_path: Pat
     assert (done.returncode, done.stdout) == (0, "dist/noetl.cdx.json\n")
     assert (tmp_path / "dist" / "noetl.cdx.json").exists()
     assert "requirements requirements.lock" in (tmp_path / "asked").read_text()
+    assert tomllib.loads((tmp_path / "project").read_text())["project"]["version"] == "1.2.3"
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 import msgspec
@@ -24,6 +24,9 @@ from noetl.cli.connection import server_option
 from noetl.cli.output_formats import columns
 from noetl.cli.queries import as_json, db_option
 from noetl.cli.terminal import color_option
+
+if TYPE_CHECKING:
+    from noetl.operations.administration_shapes import WorkerInfo  # slow to import
 
 _SIGNS = {"ok": "✓", "note": "·", "warning": "!", "bad": "✗"}
 _COLORS = {"ok": "green", "note": None, "warning": "yellow", "bad": "red"}
@@ -299,7 +302,17 @@ def _server(server: str | None, db: str | None) -> Iterator[DoctorFinding]:
         who = client.who_am_i()
         yield DoctorFinding("token", "ok", f"{who.subject}, {who.role}")
         if who.role in ("operator", "author", "admin", "viewer"):
-            live = [one for one in client.workers() if one.live]
-            found = f"{len(live)} of them, for {sum(one.capacity for one in live)} orders at a time"
-            yield DoctorFinding("workers", "ok" if live else "warning", found, "" if live else "noetl worker start")
+            yield workers_finding([one for one in client.workers() if one.live])
             yield from (DoctorFinding("pool", "warning", why) for pool in client.pools() for why in pool.obstacles)
+
+
+def workers_finding(live: list[WorkerInfo]) -> DoctorFinding:
+    """How many there are and of which versions: those that an upgrade has left behind."""
+    found = f"{len(live)} of them, for {sum(one.capacity for one in live)} orders at a time"
+    if not live:
+        return DoctorFinding("workers", "warning", found, "noetl worker start")
+    versions = sorted({one.version or "unknown" for one in live})
+    if len(versions) == 1:
+        return DoctorFinding("workers", "ok", f"{found}, of version {versions[0]}")
+    found += f", of {len(versions)} versions: {', '.join(versions)}"
+    return DoctorFinding("workers", "warning", found, "restart the older ones with the newer version")

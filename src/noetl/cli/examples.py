@@ -129,7 +129,7 @@ jobs:
       - run: noetl check playbooks --strict -o github
       - run: pytest
 """
-REQUIREMENTS = """# NoETL is not on PyPI: name your wheel here, for example ./wheels/noetl_engine-0.1.0-py3-none-any.whl
+REQUIREMENTS = """# NoETL is not on PyPI: name your wheel here, for example ./wheels/noetl_engine-0.2.0-py3-none-any.whl
 pytest
 """
 
