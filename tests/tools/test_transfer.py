@@ -12,34 +12,27 @@ from uuid import uuid4
 import pytest
 import pytest_asyncio
 
-import noetl
 from noetl.base.clock import SystemClock
 from noetl.base.errors import ToolError
-from noetl.engine.pipeline.preparation import prepare
 from noetl.events.outcomes import Outcome
-from noetl.net.kinds import NOTHING_BOUND
-from noetl.net.task import Task
 from noetl.store.results.files import MemoryResults
-from noetl.templates.authored import Authored
-from noetl.templates.scope import Scope
-from noetl.templates.sql.statements import Bound
 from noetl.tools.contract import ToolContext, ToolResult
-from noetl.tools.registry import Registry
-from noetl.tools.transfer.tool import TransferTool
 from noetl.worker.attempt import attempt
 from tests.servers.http import HttpServer, Request, reply
 from tests.servers.postgres import pg_auth, server
 from tests.tools.sql_tasks import context, outcome_of
+from tests.tools.tables.tasks import SharedTools
 
 __all__ = ["pg_auth"]
+pytestmark = [pytest.mark.asyncio(loop_scope="module")]  # all tests use the same tools: each starts child processes
 
 
 class World:
     """Everything around a transfer: tools, a results store, an open folder, a PostgreSQL database."""
 
-    def __init__(self, auth: dict[str, Any], folder: Path) -> None:
-        self.auth, self.folder, self.results, self.tools = auth, folder, MemoryResults(), Registry()
-        self.transfer = TransferTool()
+    def __init__(self, auth: dict[str, Any], folder: Path, shared: SharedTools) -> None:
+        self.auth, self.folder, self.results = auth, folder, MemoryResults()
+        self.tools, self.transfer = shared.registry, shared.transfer
         self.table = f"t_{uuid4().hex[:10]}"
 
     async def run(self, source: Any, target: Any, *, tool: Callable[[str], Any] | None = None, **more: Any) -> Outcome:
@@ -77,12 +70,16 @@ class World:
         return self.sql(f"SELECT count(*), count(DISTINCT id) FROM {self.table}").split("|")
 
 
-@pytest_asyncio.fixture
-async def world(pg_auth: dict[str, Any], tmp_path: Path) -> AsyncIterator[World]:
-    world = World(pg_auth, tmp_path)
-    yield world
-    await world.transfer.close()
-    await world.tools.close()
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_tools() -> AsyncIterator[SharedTools]:
+    tools = SharedTools()
+    yield tools
+    await tools.close()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def world(pg_auth: dict[str, Any], tmp_path: Path, shared_tools: SharedTools) -> World:
+    return World(pg_auth, tmp_path, shared_tools)
 
 
 @pytest.mark.req("RES-05")
@@ -461,53 +458,3 @@ async def test_an_answer_without_rows_says_what_is_there(world: World) -> None:
 
     assert outcome.error is not None
     assert "it is a mapping with items, total; say where they are with source.rows" in outcome.error.message
-
-
-def test_templates_in_the_sql_of_an_end_are_bound() -> None:
-    """Or a value would be SQL, as in no other tool."""
-    source = {
-        "kind": "postgres",
-        "query": "SELECT * FROM t WHERE name = '{{ workload.who }}'",
-        "auth": "{{ workload.db }}",
-    }
-    task = Task(name="t", kind="transfer", inputs=Authored({"source": source, "target": {"kind": "artifact"}}))
-    scope = Scope({"workload": {"who": "x'; DROP TABLE t; --", "db": "main"}})
-
-    inputs = prepare(task, scope, now=0.0, bound=NOTHING_BOUND).inputs
-
-    assert isinstance(inputs["source"]["query"], Bound)
-    (statement,) = inputs["source"]["query"].statements
-    assert statement.text == "SELECT * FROM t WHERE name = $1"
-    assert statement.params == ("x'; DROP TABLE t; --",)
-    assert inputs["source"]["auth"] == "main"
-
-
-def test_a_playbook_moves_rows(pg_auth: dict[str, Any]) -> None:
-    table = f"t_{uuid4().hex[:10]}"
-    server().ask(f"CREATE TABLE {table} (id int, name text)", pg_auth["database"])
-
-    result = noetl.run(
-        """
-apiVersion: noetl.io/v10
-kind: Playbook
-metadata: {name: move, path: tests/move}
-workflow:
-  - step: start
-    tool:
-      - name: move
-        kind: transfer
-        source:
-          kind: postgres
-          auth: "{{ workload.auth }}"
-          query: SELECT n AS id, '{{ workload.word }} ' || n AS name FROM generate_series(1, 25) AS n
-          cursor: id
-        target: {kind: postgres, auth: "{{ workload.auth }}", table: "{{ workload.table }}"}
-        chunk_size: 10
-""",
-        {"auth": pg_auth, "table": table, "word": "it's"},
-        db=":memory:",
-    )
-
-    assert result.ok, result.error
-    assert (result.result["rows"], result.result["chunks"]) == (25, 3)
-    assert server().ask(f"SELECT max(name) FROM {table}", pg_auth["database"]) == "it's 9"

@@ -28,7 +28,7 @@ from tests.servers.lakes import lake_interpreters
 from tests.servers.postgres import pg_auth, server
 from tests.servers.proxy import Proxy
 from tests.tools.sql_tasks import context, outcome_of
-from tests.tools.tables.tasks import TableTasks
+from tests.tools.tables.tasks import SharedTools, TableTasks
 
 __all__ = ["lake_interpreters", "pg_auth"]
 pytestmark = [pytest.mark.timeout(900), pytest.mark.usefixtures("lake_interpreters")]
@@ -126,7 +126,8 @@ async def test_all_statements_of_a_task_are_one_snapshot(lake: Lake) -> None:
 
 
 async def test_rows_of_a_lake_are_kept_as_a_table_and_tables_go_into_it(folder: Path) -> None:
-    tasks = TableTasks(folder)
+    tools = SharedTools()
+    tasks = TableTasks(folder, tools)
     lake = {"catalog": "shop.ducklake"}
 
     made = await tasks.run("duckdb", {"query": "SELECT range AS id FROM range(3000)"}, rows="parquet")
@@ -135,7 +136,8 @@ async def test_rows_of_a_lake_are_kept_as_a_table_and_tables_go_into_it(folder: 
 
     assert (kept["row_count"], kept["columns"]) == (3000, ["id"])
     assert await tasks.rows(kept["ref"], "SELECT sum(id) AS n FROM t") == [{"n": 8997000}]
-    await tasks.close()
+    tasks.close()
+    await tools.close()
 
 
 # The rest of what DuckDB itself keeps to is in tests/tools/test_duckdb.py.

@@ -24,7 +24,7 @@ from tests.servers.lakes import lake_interpreters, written_tables
 from tests.servers.postgres import pg_auth, server
 from tests.servers.proxy import Proxy
 from tests.tools.sql_tasks import context, outcome_of
-from tests.tools.tables.tasks import TableTasks
+from tests.tools.tables.tasks import SharedTools, TableTasks
 
 __all__ = ["lake_interpreters", "pg_auth"]
 pytestmark = [pytest.mark.timeout(900), pytest.mark.usefixtures("lake_interpreters")]
@@ -140,12 +140,14 @@ async def test_iceberg_is_found_by_its_metadata_file_too(iceberg: Table) -> None
 
 
 async def test_rows_become_a_table_that_the_next_task_reads() -> None:
-    tasks = TableTasks(written_tables())
+    tools = SharedTools()
+    tasks = TableTasks(written_tables(), tools)
 
     made = await tasks.run("delta", {"path": "delta", "columns": ["id"]}, rows="parquet")
 
     assert await tasks.rows(made["ref"], "SELECT sum(id) AS n FROM t") == [{"n": 44}]
-    await tasks.close()
+    tasks.close()
+    await tools.close()
 
 
 # What a table names, and what is in it, is somebody else's.

@@ -27,11 +27,22 @@ SELECT true AS yes, 1::int2 AS small, 2::int4 AS whole, 9007199254740993::int8 A
 """
 
 
+class SharedTools:
+    """All tools, with the child processes that they have started."""
+
+    def __init__(self) -> None:
+        self.registry, self.transfer = Registry(), TransferTool()
+
+    async def close(self) -> None:
+        await self.transfer.close()
+        await self.registry.close()
+
+
 class TableTasks:
     """`secrets` are what the execution has read so far."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.results, self.tools = folder, MemoryResults(), Registry()
+    def __init__(self, folder: Path, tools: SharedTools) -> None:
+        self.folder, self.results, self.tools = folder, MemoryResults(), tools.registry
         self.secrets: list[str] = []
 
     async def outcome(self, kind: str, inputs: dict[str, Any], **spec: Any) -> Outcome:
@@ -68,17 +79,16 @@ class TableTasks:
     async def fetch(self, reference: Reference, into: Path) -> None:
         await self.results.fetch_file(reference.checksum, into)
 
-    async def close(self) -> None:
-        await self.tools.close()
+    def close(self) -> None:
         self.results.close()
 
 
 class Transfers(TableTasks):
     """Transfers from and to a PostgreSQL database, and whatever else a test names."""
 
-    def __init__(self, folder: Path, auth: dict[str, Any]) -> None:
-        super().__init__(folder)
-        self.auth, self.table, self.transfer = auth, f"t_{uuid4().hex[:10]}", TransferTool()
+    def __init__(self, folder: Path, tools: SharedTools, auth: dict[str, Any]) -> None:
+        super().__init__(folder, tools)
+        self.auth, self.table, self.transfer = auth, f"t_{uuid4().hex[:10]}", tools.transfer
 
     async def moved(
         self, source: Any, target: Any, *, run: str = "", tool: Callable[[str], Any] | None = None, **inputs: Any
@@ -116,7 +126,3 @@ class Transfers(TableTasks):
 
     def count(self) -> list[str]:
         return self.sql(f"SELECT count(*), count(DISTINCT id) FROM {self.table}").split("|")
-
-    async def close(self) -> None:
-        await self.transfer.close()
-        await super().close()

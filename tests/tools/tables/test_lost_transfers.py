@@ -16,7 +16,10 @@ from tests.servers.postgres import server
 from tests.servers.proxy import Proxy
 from tests.tools.tables.tasks import Transfers
 
-pytestmark = [pytest.mark.timeout(600)]  # the first run fetches the counterparts
+pytestmark = [
+    pytest.mark.timeout(600),  # the first run fetches the counterparts
+    pytest.mark.asyncio(loop_scope="module"),
+]
 COLUMNS = "id int, name text, price numeric(12, 2)"
 ROWS, CHUNK = 6_000, 2_000
 RATE = 60_000  # bytes in a second: slow enough that a chunk is under way when its line is cut

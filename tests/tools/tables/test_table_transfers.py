@@ -18,6 +18,9 @@ from noetl.tools.contract import ToolContext, ToolResult
 from tests.servers.mariadb import mariadb
 from tests.servers.object_stores import s3_bucket
 from tests.tools.tables.tasks import TYPES, Transfers
+from tests.volume import IS_DEEP
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module")]
 
 
 @pytest.mark.req("RES-05")
@@ -161,15 +164,16 @@ async def test_a_file_that_has_changed_meanwhile_is_not_gone_on_with(here: Trans
 
 
 async def test_rows_without_a_cursor_are_one_transaction_of_any_size(here: Transfers) -> None:
-    target = here.created("id int CHECK (id <> 150000), name text, price numeric")
-    broken = await here.moved(here.numbers(200_000), target)
+    size = 100_000 if IS_DEEP else 2_000  # of a chunk
+    target = here.created(f"id int CHECK (id <> {size * 3 // 2}), name text, price numeric")
+    broken = await here.moved(here.numbers(2 * size), target, chunk_size=size)
     assert broken.error is not None
     assert (broken.error.code, here.count()) == ("23514", ["0", "0"])
     here.sql(f"ALTER TABLE {here.table} DROP CONSTRAINT {here.table}_id_check")
-    whole = await here.result(here.numbers(200_000), target)
+    whole = await here.result(here.numbers(2 * size), target, chunk_size=size)
 
-    assert (whole["rows"], whole["chunks"]) == (200_000, 2)
-    assert here.count() == ["200000", "200000"]
+    assert (whole["rows"], whole["chunks"]) == (2 * size, 2)
+    assert here.count() == [str(2 * size)] * 2
 
 
 async def test_replace_and_a_mapping_hold_for_tables_too(here: Transfers) -> None:

@@ -15,20 +15,23 @@ import msgspec
 import pytest
 import pytest_asyncio
 
+from noetl.base.errors import ToolError
 from noetl.events.references import PARQUET
+from noetl.tools.tables.files import TableFiles, copy_to, scan
 from tests.servers.object_stores import s3_bucket
 from tests.servers.postgres import pg_auth
 from tests.servers.snowflake import drivers_python
-from tests.tools.tables.tasks import TYPES, TableTasks
+from tests.tools.tables.tasks import TYPES, SharedTools, TableTasks
 
 __all__ = ["pg_auth"]
+pytestmark = [pytest.mark.asyncio(loop_scope="module")]
 
 
-@pytest_asyncio.fixture
-async def tasks(tmp_path: Path) -> AsyncIterator[TableTasks]:
-    tasks = TableTasks(tmp_path)
+@pytest_asyncio.fixture(loop_scope="module")
+async def tasks(tmp_path: Path, shared_tools: SharedTools) -> AsyncIterator[TableTasks]:
+    tasks = TableTasks(tmp_path, shared_tools)
     yield tasks
-    await tasks.close()
+    tasks.close()
 
 
 @pytest.fixture(autouse=True)
@@ -164,17 +167,27 @@ async def test_python_says_when_its_result_is_no_table_or_a_library_is_missing(t
     assert "path, arrow, pandas" in unknown.message
 
 
-@pytest.mark.timeout(900)  # the first run installs the environment
-@pytest.mark.parametrize("kind", ["arrow", "pandas"])
-async def test_python_reads_a_table_as_one_of_a_library(
-    tasks: TableTasks, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In the environment of the database drivers, which bring both libraries: they are too large for this one."""
-    monkeypatch.setattr(sys, "executable", drivers_python())  # what the child of `python` is started with
-    made = await tasks.run("duckdb", {"query": "SELECT range AS n FROM range(10)"}, rows="parquet")
-    told = await tasks.run("python", {"code": "result = t", "tables": {"t": made["ref"]}}, tables=kind, rows="parquet")
+@pytest_asyncio.fixture(loop_scope="module")
+async def library_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[TableTasks]:
+    """Tools of its own, whose `python` runs in the environment of the database drivers: it has both libraries, which
+    are too large for this one."""
+    monkeypatch.setattr(sys, "executable", drivers_python())
+    tools = SharedTools()
+    tasks = TableTasks(tmp_path, tools)
+    yield tasks
+    tasks.close()
+    await tools.close()
 
-    assert told["row_count"] == 10
+
+@pytest.mark.timeout(900)  # the first run installs the environment
+async def test_python_reads_a_table_as_one_of_a_library(library_tasks: TableTasks) -> None:
+    tasks = library_tasks
+    made = await tasks.run("duckdb", {"query": "SELECT range AS n FROM range(10)"}, rows="parquet")
+    for kind in ("arrow", "pandas"):
+        code = {"code": "result = t", "tables": {"t": made["ref"]}}
+        told = await tasks.run("python", code, tables=kind, rows="parquet")
+
+        assert told["row_count"] == 10
 
 
 async def test_a_table_is_put_into_storage_as_a_file(tasks: TableTasks, tmp_path: Path) -> None:
@@ -280,3 +293,22 @@ async def test_a_cancelled_task_leaves_no_file_and_no_table(tasks: TableTasks, p
 
     assert left_behind() == []
     assert tasks.results.untouched(before=1e12) == []
+
+
+async def test_a_file_that_is_written_anew_is_read_anew_and_an_error_harms_no_later_call(tmp_path: Path) -> None:
+    """Calls with SQL of ours share a connection as long as they work in the same folder."""
+    files, other = TableFiles(), tmp_path / "other"
+    other.mkdir()
+    file = tmp_path / "rows.parquet"
+    seen: list[Any] = []
+    for number in range(3):
+        await files.sql("exec", tmp_path, copy_to(file, f"SELECT {number} AS n"))
+        (found,) = await files.sql("exec", tmp_path, f"SELECT n FROM {scan(file)}")
+        seen += found.rows
+        with pytest.raises(ToolError):
+            await files.sql("exec", tmp_path, "SELECT error('no')")
+    with pytest.raises(ToolError, match="disabled by configuration"):
+        await files.sql("exec", other, f"SELECT n FROM {scan(file)}")
+    await files.close()
+
+    assert seen == [{"n": 0}, {"n": 1}, {"n": 2}]

@@ -44,6 +44,10 @@ def connected(call: dict[str, Any]) -> Any:
     limits = {"memory_limit": f"{call['memory_bytes']}B", "threads": str(call["threads"])}
     config: dict[str, Any] = {**_CONFIG, **limits}
     attached = msgspec.convert(call["attach"], Attachment) if call["attach"] else None
+    if call.get("is_ours"):
+        # This connection lives for several calls. DuckDB knows a file again by its name and a time in seconds, and we
+        # write files anew under the same name.
+        config["enable_external_file_cache"] = "false"
     if attached is not None:
         config |= _FOR_ATTACHING
     if attached is not None and attached.opens_files:

@@ -65,6 +65,7 @@ class TableFiles:
             "threads": _THREADS,
             "max_rows": None,
             "attach": None,
+            "is_ours": True,
         }
         async with self._children.child(owner) as child:
             answer = await child.call(call)
