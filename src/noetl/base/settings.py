@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -220,16 +221,23 @@ def _content(file: Path) -> bytes:
 
 
 def _table(file: Path) -> dict[str, Any]:
-    import tomllib
-
     try:
-        read = tomllib.loads(_content(file).decode("utf-8"))
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+        read = _parsed(_content(file))
+    except ValueError as problem:  # it is no UTF-8, or no TOML
         raise RefusedError(f"{file} cannot be read: {problem}") from None
     if file.name != "pyproject.toml":
         return read
     table = read.get("tool", {}).get("noetl", {})
     return table if isinstance(table, dict) else {}
+
+
+@lru_cache(maxsize=4)
+def _parsed(content: bytes) -> dict[str, Any]:
+    """Kept, because whoever finds the nearest file parses it, too, and a worker asks for settings more than once: the
+    ten milliseconds that a long pyproject.toml takes are spent once. Nobody changes what is given here."""
+    import tomllib
+
+    return tomllib.loads(content.decode("utf-8"))
 
 
 def _checked(table: Mapping[str, Any], origin: str) -> dict[str, Any]:

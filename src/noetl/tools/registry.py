@@ -110,6 +110,10 @@ _DRIVERS = {  # the module of an extra that is not called as the extra
     "storage": "obstore",
 }
 
+# Modules that were found: to look through every folder of packages costs a millisecond, and a server asks for all
+# kinds. What is missing is looked for again, so that an extra can be installed while a server runs.
+_FOUND: set[str] = set()
+
 
 class Registry:
     """Tools by kind, one instance each. `more` adds kinds: an import path, a tool, or a function that makes one;
@@ -128,7 +132,6 @@ class Registry:
         self._extras = {**EXTRAS, **(extras or {})}
         self._tools: dict[str, Tool] = {}
         self._bound: dict[str, BoundInputs] = {}
-        self._installed: set[str] = set()  # extras that were found; every start of a server asks again
 
     def runs(self, kind: str) -> bool:
         """Whether somebody here would run this kind; imports nothing."""
@@ -196,12 +199,9 @@ class Registry:
     def _missing_extra(self, kind: str) -> str | None:
         """What to install for a built-in kind, told before a run begins; nothing where it is there."""
         extra = self._extras.get(kind)
-        if extra is None or self._paths.get(kind) != BUILT_IN.get(kind) or extra in self._installed:
+        if extra is None or self._paths.get(kind) != BUILT_IN.get(kind) or is_installed(extra):
             return None
-        if not is_installed(extra):
-            return _install_text(kind, extra)
-        self._installed.add(extra)
-        return None
+        return _install_text(kind, extra)
 
     def _missing(self, kind: str, problem: ImportError) -> str:
         if extra := self._extras.get(kind):
@@ -242,15 +242,22 @@ def driver_of(extra: str) -> str:
 
 def is_installed(extra: str) -> bool:
     """Whether the packages of an extra are there, or in an interpreter that the settings name; imports none."""
+    driver = driver_of(extra)
+    if driver in _FOUND or _is_findable(driver):
+        _FOUND.add(driver)
+        return True
+    if extra not in OF_INTERPRETERS:
+        return False
+    from noetl.tools.interpreters import named_interpreter  # few workers run such a kind
+
+    return named_interpreter(extra) is not None
+
+
+def _is_findable(module: str) -> bool:
     from importlib.util import find_spec
 
-    if extra in OF_INTERPRETERS:
-        from noetl.tools.interpreters import named_interpreter  # few workers run such a kind
-
-        if named_interpreter(extra) is not None:
-            return True
     try:
-        return find_spec(driver_of(extra)) is not None
+        return find_spec(module) is not None
     except ModuleNotFoundError:  # of the package that it would be in
         return False
 
