@@ -1,46 +1,47 @@
 // Rows of the audit log as sentences: "started tests/orders", not "POST /api/executions".
 
+import { t } from "../texts/audit";
 import type { AuditRow } from "./api/shapes";
 
-/** Ways of the API by what somebody does with them; `$1` is the name in the address. The first that fits counts. */
-const DEEDS: [string, RegExp, string][] = [
-  ["POST", /^\/api\/session$/, "signed in"],
-  ["DELETE", /^\/api\/session$/, "signed out"],
-  ["POST", /^\/api\/tokens$/, "created a token"],
-  ["DELETE", /^\/api\/tokens\/(.+)$/, "revoked the token $1"],
-  ["POST", /^\/api\/catalog\?path=(.+)&version=(.+)$/, "registered $1 v$2"],
-  ["POST", /^\/api\/executions\?path=(.+)$/, "started $1"],
-  ["POST", /^\/api\/catalog$/, "registered a playbook"],
-  ["POST", /^\/api\/executions$/, "started an execution"],
-  ["POST", /^\/api\/executions\/bulk$/, "steered many executions"],
-  ["POST", /^\/api\/executions\/([^/]+)\/pause$/, "paused execution $1"],
-  ["POST", /^\/api\/executions\/([^/]+)\/resume$/, "resumed execution $1"],
-  ["POST", /^\/api\/executions\/([^/]+)\/cancel$/, "cancelled execution $1"],
-  ["POST", /^\/api\/executions\/([^/]+)\/rerun$/, "ran execution $1 again"],
-  ["POST", /^\/api\/executions\/([^/]+)\/events$/, "sent an event to execution $1"],
-  ["PUT", /^\/api\/executions\/([^/]+)\/limits\/(.+)$/, "limited step $2 of execution $1"],
-  ["DELETE", /^\/api\/executions\/([^/]+)\/limits\/(.+)$/, "took back the limit of step $2 of execution $1"],
-  ["POST", /^\/api\/demo$/, "ran the demo"],
-  ["POST", /^\/api\/messages$/, "sent a message"],
-  ["DELETE", /^\/api\/messages(.*)$/, "deleted kept messages"],
-  ["POST", /^\/api\/signals$/, "sent a signal"],
-  ["POST", /^\/api\/timers\/(.+)\/cancel$/, "cancelled the timer $1"],
-  ["PUT", /^\/api\/limits\/(.+)$/, "limited the playbook $1"],
-  ["DELETE", /^\/api\/limits\/(.+)$/, "took back the limit of the playbook $1"],
-  ["POST", /^\/api\/schedules\/(.+)\/pause$/, "paused the schedule of $1"],
-  ["POST", /^\/api\/schedules\/(.+)\/resume$/, "resumed the schedule of $1"],
-  ["POST", /^\/api\/schedules\/(.+)\/backfill$/, "started a backfill of $1"],
-  ["POST", /^\/api\/tasks\/([^/]+)\/claim$/, "claimed the task $1"],
-  ["POST", /^\/api\/tasks\/([^/]+)\/release$/, "released the task $1"],
-  ["POST", /^\/api\/tasks\/([^/]+)\/complete$/, "completed the task $1"],
-  ["PUT", /^\/api\/credentials\/(.+)$/, "stored the credential $1"],
-  ["DELETE", /^\/api\/credentials\/(.+)$/, "deleted the credential $1"],
-  ["POST", /^\/api\/credentials\/rotate$/, "rotated the master key"],
-  ["PUT", /^\/api\/pools\/(.+)$/, "limited the pool $1"],
-  ["DELETE", /^\/api\/workers\/(.+)$/, "removed the worker $1"],
-  ["PUT", /^\/api\/schemas\/(.+)$/, "registered the schema $1"],
-  ["POST", /^\/api\/webhooks$/, "created a webhook"],
-  ["DELETE", /^\/api\/webhooks\/(.+)$/, "deleted the webhook $1"],
+/** Ways of the API by what somebody does with them. The first that fits counts. */
+const DEEDS: [string, RegExp, keyof typeof t.deeds][] = [
+  ["POST", /^\/api\/session$/, "signedIn"],
+  ["DELETE", /^\/api\/session$/, "signedOut"],
+  ["POST", /^\/api\/tokens$/, "createdAToken"],
+  ["DELETE", /^\/api\/tokens\/(.+)$/, "revokedTheToken"],
+  ["POST", /^\/api\/catalog\?path=(.+)&version=(.+)$/, "registeredV"],
+  ["POST", /^\/api\/executions\?path=(.+)$/, "started"],
+  ["POST", /^\/api\/catalog$/, "registeredAPlaybook"],
+  ["POST", /^\/api\/executions$/, "startedAnExecution"],
+  ["POST", /^\/api\/executions\/bulk$/, "steeredManyExecutions"],
+  ["POST", /^\/api\/executions\/([^/]+)\/pause$/, "pausedExecution"],
+  ["POST", /^\/api\/executions\/([^/]+)\/resume$/, "resumedExecution"],
+  ["POST", /^\/api\/executions\/([^/]+)\/cancel$/, "cancelledExecution"],
+  ["POST", /^\/api\/executions\/([^/]+)\/rerun$/, "ranExecutionAgain"],
+  ["POST", /^\/api\/executions\/([^/]+)\/events$/, "sentAnEventToExecution"],
+  ["PUT", /^\/api\/executions\/([^/]+)\/limits\/(.+)$/, "limitedStepOfExecution"],
+  ["DELETE", /^\/api\/executions\/([^/]+)\/limits\/(.+)$/, "tookBackTheLimitOfStepOfExecution"],
+  ["POST", /^\/api\/demo$/, "ranTheDemo"],
+  ["POST", /^\/api\/messages$/, "sentAMessage"],
+  ["DELETE", /^\/api\/messages(.*)$/, "deletedKeptMessages"],
+  ["POST", /^\/api\/signals$/, "sentASignal"],
+  ["POST", /^\/api\/timers\/(.+)\/cancel$/, "cancelledTheTimer"],
+  ["PUT", /^\/api\/limits\/(.+)$/, "limitedThePlaybook"],
+  ["DELETE", /^\/api\/limits\/(.+)$/, "tookBackTheLimitOfThePlaybook"],
+  ["POST", /^\/api\/schedules\/(.+)\/pause$/, "pausedTheScheduleOf"],
+  ["POST", /^\/api\/schedules\/(.+)\/resume$/, "resumedTheScheduleOf"],
+  ["POST", /^\/api\/schedules\/(.+)\/backfill$/, "startedABackfillOf"],
+  ["POST", /^\/api\/tasks\/([^/]+)\/claim$/, "claimedTheTask"],
+  ["POST", /^\/api\/tasks\/([^/]+)\/release$/, "releasedTheTask"],
+  ["POST", /^\/api\/tasks\/([^/]+)\/complete$/, "completedTheTask"],
+  ["PUT", /^\/api\/credentials\/(.+)$/, "storedTheCredential"],
+  ["DELETE", /^\/api\/credentials\/(.+)$/, "deletedTheCredential"],
+  ["POST", /^\/api\/credentials\/rotate$/, "rotatedTheMasterKey"],
+  ["PUT", /^\/api\/pools\/(.+)$/, "limitedThePool"],
+  ["DELETE", /^\/api\/workers\/(.+)$/, "removedTheWorker"],
+  ["PUT", /^\/api\/schemas\/(.+)$/, "registeredTheSchema"],
+  ["POST", /^\/api\/webhooks$/, "createdAWebhook"],
+  ["DELETE", /^\/api\/webhooks\/(.+)$/, "deletedTheWebhook"],
 ];
 
 /** What somebody did, to be read behind their name; one that was refused tried to. */
@@ -49,11 +50,11 @@ export function deedOf(row: Pick<AuditRow, "action" | "object" | "outcome">): st
   const address = row.object.startsWith("/") ? decodeURI(row.object) : rest.join(" ");
   const known = DEEDS.find(([wanted, pattern]) => wanted === method && pattern.test(address));
   const said = known
-    ? address.replace(known[1], known[2])
+    ? address.replace(known[1], t.deeds[known[2]])
     : row.object && !row.object.startsWith("/")
       ? `${row.action}: ${row.object}`
-      : `asked ${method} ${address}`;
-  return Number(row.outcome) >= 400 && known ? `was refused: ${said}` : said;
+      : t.asked(method, address);
+  return Number(row.outcome) >= 400 && known ? t.wasRefused(said) : said;
 }
 
 const cell = (value: unknown): string => {

@@ -1,5 +1,7 @@
 // How moments, spans, counts and ids are written, everywhere the same.
 
+import { locale } from "../texts/area";
+import { t } from "../texts/words";
 import { ownZone, shownZone } from "./state/zone.svelte";
 
 const formats = new Map<string, { time: Intl.DateTimeFormat; day: Intl.DateTimeFormat; hour: Intl.DateTimeFormat }>();
@@ -12,14 +14,14 @@ function formatsOf(timeZone: string): {
   const known = formats.get(timeZone);
   if (known) return known;
   const made = {
-    time: new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", timeZone }),
-    day: new Intl.DateTimeFormat(undefined, { year: "numeric", month: "short", day: "2-digit", timeZone }),
-    hour: new Intl.DateTimeFormat(undefined, { hour: "2-digit", timeZone }),
+    time: new Intl.DateTimeFormat(locale(), { hour: "2-digit", minute: "2-digit", second: "2-digit", timeZone }),
+    day: new Intl.DateTimeFormat(locale(), { year: "numeric", month: "short", day: "2-digit", timeZone }),
+    hour: new Intl.DateTimeFormat(locale(), { hour: "2-digit", timeZone }),
   };
   formats.set(timeZone, made);
   return made;
 }
-const COUNT = new Intl.NumberFormat();
+let numbers: Intl.NumberFormat | null = null;
 
 function moment(value: string | number): Date {
   return new Date(typeof value === "number" ? value * 1000 : value);
@@ -37,7 +39,7 @@ export function when(value: string | number | null | undefined, now = new Date()
 export function wallTime(value: string, timeZone: string): string {
   const form = { day: "2-digit", month: "short", hour: "2-digit", minute: "2-digit", timeZone } as const;
   try {
-    return new Intl.DateTimeFormat(undefined, form).format(moment(value));
+    return new Intl.DateTimeFormat(locale(), form).format(moment(value));
   } catch {
     return utc(value); // a zone that this browser does not know
   }
@@ -45,6 +47,10 @@ export function wallTime(value: string, timeZone: string): string {
 
 /** The hour of a moment, for an axis. */
 export const hourOf = (value: string): string => formatsOf(shownZone()).hour.format(moment(value));
+
+/** The day of the month in UTC, for an axis: days are counted by it. */
+export const utcDayOf = (value: string): string =>
+  new Intl.DateTimeFormat(locale(), { day: "numeric", timeZone: "UTC" }).format(moment(value));
 
 export { ownZone, shownZone };
 
@@ -58,28 +64,29 @@ export function ago(value: string | number | null | undefined, now = Date.now())
   if (value === null || value === undefined || value === "") return "–";
   const s = (now - moment(value).getTime()) / 1000;
   const text = rough(Math.abs(s));
-  return Math.abs(s) < 1 ? "now" : s > 0 ? `${text} ago` : `in ${text}`;
+  return Math.abs(s) < 1 ? t.now : s > 0 ? t.ago(text) : t.ahead(text);
 }
 
 function rough(seconds: number): string {
-  if (seconds < 60) return `${Math.round(seconds)} s`;
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
-  return seconds < 86_400 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86_400)} d`;
+  if (seconds < 60) return t.seconds(Math.round(seconds));
+  if (seconds < 3600) return t.minutes(Math.floor(seconds / 60));
+  return seconds < 86_400 ? t.hours(Math.floor(seconds / 3600)) : t.days(Math.floor(seconds / 86_400));
 }
 
 /** Seconds as people say them: 12 ms, 1.4 s, 3 min 05 s, 2 h 10 min, 4 d. */
 export function span(seconds: number | null | undefined): string {
   if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return "–";
-  if (seconds < 0.9995) return `${Math.round(seconds * 1000)} ms`;
-  if (seconds < 60) return `${seconds < 10 ? seconds.toFixed(1) : Math.round(seconds)} s`;
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${String(Math.floor(seconds % 60)).padStart(2, "0")} s`;
-  if (seconds < 86_400)
-    return `${Math.floor(seconds / 3600)} h ${String(Math.floor((seconds % 3600) / 60)).padStart(2, "0")} min`;
-  return `${Math.floor(seconds / 86_400)} d ${Math.floor((seconds % 86_400) / 3600)} h`;
+  if (seconds < 0.9995) return t.milliseconds(Math.round(seconds * 1000));
+  if (seconds < 60) return t.seconds(seconds < 10 ? seconds.toFixed(1) : Math.round(seconds));
+  const two = (number: number): string => String(Math.floor(number)).padStart(2, "0");
+  if (seconds < 3600) return `${t.minutes(Math.floor(seconds / 60))} ${t.seconds(two(seconds % 60))}`;
+  if (seconds < 86_400) return `${t.hours(Math.floor(seconds / 3600))} ${t.minutes(two((seconds % 3600) / 60))}`;
+  return `${t.days(Math.floor(seconds / 86_400))} ${t.hours(Math.floor((seconds % 86_400) / 3600))}`;
 }
 
 export function count(value: number): string {
-  return COUNT.format(value);
+  numbers ??= new Intl.NumberFormat(locale());
+  return numbers.format(value);
 }
 
 /** "12 kB", "3.4 MB". */
@@ -91,9 +98,10 @@ export function bytes(value: number): string {
 }
 
 /** "7 of 1,000 failed". */
-export function failedOf(failed: number, total: number, what = ""): string {
-  return `${count(failed)} of ${count(total)}${what ? ` ${what}` : ""} failed`;
-}
+export const failedOf = (failed: number, total: number): string => t.failedOf(count(failed), count(total));
+
+/** The state of an execution, a step or a task as it is said; what the server alone knows is said as it says it. */
+export const stateWord = (state: string): string => t.states[state] ?? state;
 
 /** What went wrong, with what was behind it: "task failed after 3 attempts: ValueError: no luck". */
 export function reasonOf(error: Record<string, unknown>): string {
@@ -119,7 +127,7 @@ export function detailsOf(error: Record<string, unknown> | null | undefined): st
   const answer = (error.details as { data?: unknown } | null | undefined)?.data;
   if (error.kind === "http.status" && answer) {
     const text = typeof answer === "string" ? answer : JSON.stringify(answer);
-    return [`answer: ${text.length > LONGEST_ANSWER ? `${text.slice(0, LONGEST_ANSWER)}…` : text}`];
+    return [t.answer(text.length > LONGEST_ANSWER ? `${text.slice(0, LONGEST_ANSWER)}…` : text)];
   }
   const trace = (error.details as { trace?: unknown } | null | undefined)?.trace;
   return Array.isArray(trace) ? traceOf(error) : detailsOf(error.cause as Record<string, unknown> | null | undefined);
@@ -130,7 +138,7 @@ export function codeOf(error: Record<string, unknown>): string {
   const trace = traceOf(error);
   const at = trace.findLastIndex((line) => /^ *File "/.test(line));
   const place = /File "(.*)", line (\d+)/.exec(trace[at] ?? "");
-  return place ? `${place[1]}, line ${place[2]}: ${(trace[at + 1] ?? "").trim()}` : "";
+  return place ? t.place(place[1]!, place[2]!, (trace[at + 1] ?? "").trim()) : "";
 }
 
 /** An id is told apart by its end: UUIDv7 begin with the time they share. */
@@ -143,5 +151,5 @@ export function warned(found: { severity: string; line: number; message: string 
   const warnings = found.filter((one) => one.severity !== "note");
   const first = warnings[0];
   if (!first) return "";
-  return `, with ${warnings.length} ${warnings.length === 1 ? "warning" : "warnings"}: line ${first.line}: ${first.message}`;
+  return t.warnings(warnings.length, first.line, first.message);
 }

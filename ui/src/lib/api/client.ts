@@ -1,5 +1,6 @@
 // The server's API: one way to ask, one kind of error. Rules are the server's; here are only its words.
 
+import { t } from "../../texts/words";
 import type { Problem as Shape } from "./shapes";
 
 /** What the server says that is wrong (RFC 9457); only its title and status are always there. */
@@ -77,9 +78,9 @@ async function ask(method: string, path: string, { query, body, headers, signal 
   } catch (cause) {
     if ((cause as Error).name === "AbortError") throw cause;
     throw new ApiError({
-      title: "The server cannot be reached",
+      title: t.theServerCannotBeReached,
       status: 0,
-      detail: "Is it running? This page tries again by itself.",
+      detail: t.isItRunning,
     });
   }
   if (answer.ok) return answer;
@@ -93,7 +94,7 @@ async function problemOf(answer: Response): Promise<Problem> {
   } catch {
     // not a problem document: the status has to do
   }
-  return { title: answer.statusText || `HTTP ${answer.status}`, status: answer.status };
+  return { title: answer.statusText || t.httpStatus(answer.status), status: answer.status };
 }
 
 /** A word of its own for one request, so that repeating it does nothing twice. `crypto.randomUUID` needs TLS. */

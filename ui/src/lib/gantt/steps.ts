@@ -2,7 +2,8 @@
 
 import type { StepBar } from "../api/shapes";
 import { KINDS, type SideRun } from "../run/side_runs";
-import { failedOf, span } from "../words";
+import { t } from "../../texts/run";
+import { failedOf, span, stateWord } from "../words";
 import type { Bar, Part } from "./bars";
 
 const seconds = (text: string | null): number | null => (text ? Date.parse(text) / 1000 : null);
@@ -43,17 +44,20 @@ export function barOf(step: StepBar, now: number): Bar {
       from,
       to: started ?? to,
       state: "queued",
-      title: `queued ${span((started ?? to ?? now) - from)}`,
+      title: t.queuedFor(span((started ?? to ?? now) - from)),
     });
   if (started !== null && (waiting === null || waiting - started > NOTICEABLE_S)) {
     const until = waiting ?? to;
     const state = waiting === null ? step.status : "completed";
+    const word = waiting === null ? stateWord(step.status) : t.ran;
     parts.push({
       kind: "running",
       from: started,
       to: until,
       state,
-      title: `${waiting === null ? step.status : "ran"} ${span((until ?? now) - started)}${step.worker_id ? ` on ${step.worker_id}` : ""}`,
+      title: step.worker_id
+        ? t.stateOn(word, span((until ?? now) - started), step.worker_id)
+        : t.stateFor(word, span((until ?? now) - started)),
     });
   }
   if (waiting !== null)
@@ -62,7 +66,7 @@ export function barOf(step: StepBar, now: number): Bar {
       from: waiting,
       to,
       state: "waiting",
-      title: `waiting ${span((to ?? now) - waiting)} for ${step.waits_for.join(", or ")}`,
+      title: t.waitingFor(span((to ?? now) - waiting), step.waits_for.join(t.or)),
     });
   return {
     id: step.step_run_id,
@@ -87,7 +91,7 @@ export function tasksOf(step: StepBar, now: number): Bar[] {
         from,
         to,
         state: task.status,
-        title: `${task.task}, attempt ${task.attempt}: ${task.status} ${span((to ?? now) - from)}`,
+        title: t.attemptFor(task.task, task.attempt, stateWord(task.status), span((to ?? now) - from)),
       },
     ];
     const next = step.tasks[at + 1];
@@ -100,7 +104,7 @@ export function tasksOf(step: StepBar, now: number): Bar[] {
           from: to,
           to: again,
           state: "paused",
-          title: `waits ${span(again - to)} before attempt ${task.attempt + 1}`,
+          title: t.waitsBeforeAttempt(span(again - to), task.attempt + 1),
         });
     }
     const end = parts.at(-1)!.to;
@@ -121,7 +125,7 @@ export function tasksOf(step: StepBar, now: number): Bar[] {
 
 /** What runs beside the tokens, as a row of its own. */
 export function sideRunBar(sideRun: SideRun, now: number): Bar {
-  const { sign, word, does } = KINDS[sideRun.kind];
+  const { sign, word } = KINDS[sideRun.kind];
   const parts: Part[] = [];
   if (sideRun.begun === null || sideRun.begun - sideRun.from > NOTICEABLE_S)
     parts.push({
@@ -129,7 +133,7 @@ export function sideRunBar(sideRun: SideRun, now: number): Bar {
       from: sideRun.from,
       to: sideRun.begun,
       state: "queued",
-      title: `${word} queued ${span((sideRun.begun ?? now) - sideRun.from)}`,
+      title: t.wordQueuedFor(word, span((sideRun.begun ?? now) - sideRun.from)),
     });
   if (sideRun.begun !== null)
     parts.push({
@@ -137,16 +141,16 @@ export function sideRunBar(sideRun: SideRun, now: number): Bar {
       from: sideRun.begun,
       to: sideRun.to,
       state: sideRun.state,
-      title: `${word} ${sideRun.state} ${span((sideRun.to ?? now) - sideRun.begun)}${sideRun.note ? `: ${sideRun.note}` : ""}`,
+      title: `${t.wordStateFor(word, stateWord(sideRun.state), span((sideRun.to ?? now) - sideRun.begun))}${sideRun.note ? `: ${sideRun.note}` : ""}`,
     });
   const label =
     sideRun.kind === "compensation"
-      ? `${does} ${sideRun.step}${sideRun.index >= 0 ? ` [${sideRun.index}]` : ""}`
+      ? t.undo(`${sideRun.step}${sideRun.index >= 0 ? ` [${sideRun.index}]` : ""}`)
       : sideRun.kind === "handler"
         ? sideRun.label
         : sideRun.kind === "hook"
-          ? `${word} of ${sideRun.step}`
-          : `${sideRun.label} ${does} ${sideRun.step}`;
+          ? t.hookOf(sideRun.step)
+          : t.taskBeside(sideRun.label, sideRun.step);
   return {
     id: sideRun.id,
     label,

@@ -1,6 +1,7 @@
 // The question before something is cancelled: what stops, what is undone, and why it is done.
 
 import type { Steering } from "../api/executions";
+import { t } from "../../texts/run";
 import type { Answers, Question } from "../state/questions.svelte";
 
 /** `undoable` counts what compensations stand ready for; null where that is not known, as of many executions at once. */
@@ -12,29 +13,24 @@ export function cancelling(
 ): Question {
   const undo = {
     name: "compensate",
-    label: "Undo what was done first",
+    label: t.undoWhatWasDoneFirst,
     kind: "check" as const,
-    hint:
-      undoable === null
-        ? "compensations of the steps that have any run, the last step first"
-        : `${undoable} ${undoable === 1 ? "compensation runs" : "compensations run"}, the last step first`,
+    hint: undoable === null ? t.compensationsOfTheStepsRun : t.compensationsRunFirst(undoable),
   };
   return {
     title,
     text: (answers) =>
-      `${id ? `Execution ${id}. ` : ""}Tools that run are stopped, nested executions too. ${ending(answers, undoable)} This cannot be undone.`,
-    verb: "Cancel execution",
-    leave: "Keep running",
+      id ? t.toolsOfExecutionAreStopped(id, ending(answers, undoable)) : t.toolsAreStopped(ending(answers, undoable)),
+    verb: t.cancelExecution,
+    leave: t.keepRunning,
     danger: true,
-    blanks: [{ name: "reason", label: "Reason", hint: "kept in its log" }, ...(undoable === 0 ? [] : [undo])],
+    blanks: [{ name: "reason", label: t.reason, hint: t.keptInItsLog }, ...(undoable === 0 ? [] : [undo])],
     act: (answers) =>
       act({ compensate: answers.compensate === true, ...(answers.reason ? { reason: String(answers.reason) } : {}) }),
   };
 }
 
 function ending(answers: Answers, undoable: number | null): string {
-  if (undoable === 0) return "None of its steps so far has a compensation: what they did stays.";
-  return answers.compensate === true
-    ? "Then compensations run, and it ends as cancelled after them."
-    : "Compensations do not run: what its steps did stays.";
+  if (undoable === 0) return t.noneHasACompensation;
+  return answers.compensate === true ? t.thenCompensationsRun : t.compensationsDoNotRun;
 }

@@ -1,5 +1,7 @@
 // Events of one execution, kept small: a long log has hundreds of thousands. The whole of one is asked for when shown.
 
+import { t } from "../../texts/run";
+
 export interface RawEvent {
   seq: number;
   event_type: string;
@@ -31,10 +33,12 @@ function gistOf(event: RawEvent): string {
   if (error?.message)
     return `${event.event_type === "hook.failed" ? `${TEXT(payload.phase)} ${TEXT(payload.hook)}, ` : ""}${error.kind}: ${error.message}`;
   if (event.event_type === "handler.started")
-    return `${TEXT(payload.task)}, for ${TEXT((payload.event as { name?: string } | undefined)?.name)}`;
+    return t.taskFor(TEXT(payload.task), TEXT((payload.event as { name?: string } | undefined)?.name));
   if (payload.task) {
     const decision = payload.decision as { do?: string } | undefined;
-    return `${TEXT(payload.task)}${payload.attempt && payload.attempt !== 1 ? `, attempt ${TEXT(payload.attempt)}` : ""}${decision?.do && decision.do !== "continue" ? ` → ${decision.do}` : ""}`;
+    const task = TEXT(payload.task);
+    const named = payload.attempt && payload.attempt !== 1 ? t.attempt(task, TEXT(payload.attempt)) : task;
+    return decision?.do && decision.do !== "continue" ? `${named} → ${decision.do}` : named;
   }
   switch (event.event_type) {
     case "next.enqueued":
@@ -45,10 +49,10 @@ function gistOf(event: RawEvent): string {
         ((payload.arcs as { step: string; fired?: boolean }[] | undefined) ?? [])
           .filter((arc) => arc.fired)
           .map((arc) => `→ ${arc.step}`)
-          .join(" ") || `ends ${TEXT(payload.ended)}`
+          .join(" ") || t.ends(TEXT(payload.ended))
       );
     case "compensation.requested":
-      return `${((payload.registrations as unknown[] | undefined) ?? []).length} to undo (${TEXT(payload.cause)})`;
+      return t.toUndo(((payload.registrations as unknown[] | undefined) ?? []).length, TEXT(payload.cause));
     case "ctx.patched":
       return Object.keys((payload.patch as object | undefined) ?? {}).join(", ");
     case "token.held":
@@ -57,7 +61,7 @@ function gistOf(event: RawEvent): string {
     case "step.started":
       return TEXT(payload.worker_id);
     case "loop.started":
-      return `${TEXT(payload.total)} items`;
+      return t.items(TEXT(payload.total));
     default:
       return TEXT(payload.name ?? payload.reason ?? payload.title ?? payload.status ?? "");
   }

@@ -3,6 +3,8 @@
 import { inputsOf } from "../api/catalog";
 import type { Input, Inputs } from "../api/shapes";
 
+import { t } from "../../texts/run";
+
 export type Payload = Record<string, unknown>;
 
 /** A value as it stands in a field: text as it is, all else as JSON. */
@@ -71,7 +73,7 @@ export class InputForm {
       this.problem = "";
       return this.payload();
     } catch (mistake) {
-      this.problem = `One of the inputs is not JSON: ${(mistake as Error).message}`;
+      this.problem = t.anInputIsNotJson((mistake as Error).message);
       return null;
     }
   }

@@ -1,12 +1,13 @@
 // Levels of log lines. The server finds them; here lines below the chosen one are left out.
 
+import { t } from "../../texts/run";
 import type { LiveRun } from "./output.svelte";
 
 /** What can be chosen: lines of this level and of graver ones. */
-export const LEVELS = [
-  { name: "info", word: "info and above" },
-  { name: "warning", word: "warnings and above" },
-  { name: "error", word: "errors" },
+export const levels = (): { name: string; word: string }[] => [
+  { name: "info", word: t.infoAndAbove },
+  { name: "warning", word: t.warningsAndAbove },
+  { name: "error", word: t.errors },
 ];
 const GRAVITY = "diwec"; // the letters of the levels, debug to critical
 

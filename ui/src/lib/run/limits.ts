@@ -1,15 +1,17 @@
 // Limits in words, and the questions that change them while things run.
 
 import type { LimitRate, StepLimit } from "../api/shapes";
-import type { Answers, Question } from "../state/questions.svelte";
+import { t } from "../../texts/run";
+import type { Answers, Blank, Question } from "../state/questions.svelte";
 
-export const REASON = { name: "reason", label: "Reason", hint: "kept with the change" };
+const reason = (): Blank => ({ name: "reason", label: t.reason, hint: t.keptWithTheChange });
 
 /** A rate as it is said; one that is written may be templates. */
 export function rateWords(rate: { limit: unknown; per: unknown } | null): string {
-  if (!rate) return "no limit";
-  const per = typeof rate.per === "number" ? (rate.per === 1 ? "second" : `${rate.per} seconds`) : String(rate.per);
-  return `${String(rate.limit)} a ${per}`.replace(/a (\d|\{)/, "in $1");
+  if (!rate) return t.noLimit;
+  const limit = String(rate.limit);
+  if (typeof rate.per !== "number") return t.inTime(limit, String(rate.per));
+  return rate.per === 1 ? t.aSecond(limit) : t.inSeconds(limit, rate.per);
 }
 
 const blank = (answers: Answers, name: string): boolean => String(answers[name] ?? "").trim() === "";
@@ -19,8 +21,7 @@ const reasonOf = (answers: Answers): { reason?: string } =>
 /** A whole number from 1 on, in the words of whoever typed something else. */
 function whole(text: unknown, what: string): number {
   const number = Number(text);
-  if (!Number.isInteger(number) || number < 1)
-    throw new Error(`${what}: found "${String(text)}"; a whole number from 1 on is allowed`);
+  if (!Number.isInteger(number) || number < 1) throw new Error(t.notAWholeNumber(what, String(text)));
   return number;
 }
 
@@ -30,14 +31,14 @@ export function ofPlaybook(
   set: (asked: { limit: number; reason?: string }) => unknown,
 ): Question {
   return {
-    title: "Limit this playbook",
-    text: `How many executions of ${path} go on at once. Those that wait are let in as soon as there is room; nothing that runs is stopped.`,
-    verb: "Set the limit",
+    title: t.limitThisPlaybook,
+    text: t.howManyGoOn(path),
+    verb: t.setTheLimit,
     blanks: [
-      { name: "limit", label: "At once", kind: "number", value: String(now ?? ""), required: true, hint: "executions" },
-      REASON,
+      { name: "limit", label: t.atOnce, kind: "number", value: String(now ?? ""), required: true, hint: t.executions },
+      reason(),
     ],
-    act: (answers) => set({ limit: whole(answers.limit, "at once"), ...reasonOf(answers) }),
+    act: (answers) => set({ limit: whole(answers.limit, t.atOnce), ...reasonOf(answers) }),
   };
 }
 
@@ -53,41 +54,41 @@ export function ofStep(
   set: (asked: StepAsked) => unknown,
 ): Question {
   return {
-    title: `Limits of the step ${step}`,
-    text: "For this execution alone, and at once: runs that wait begin where there is room; nothing that runs is stopped.",
-    verb: "Set",
+    title: t.limitsOfTheStep(step),
+    text: t.forThisExecutionAlone,
+    verb: t.set,
     blanks: [
       {
         name: "limit",
-        label: "At once",
+        label: t.atOnce,
         kind: "number",
         value: String(now?.limit ?? ""),
-        hint: "runs of the step; empty for what the playbook says",
+        hint: t.runsOfTheStep,
       },
       {
         name: "begin",
-        label: "Begin in a window",
+        label: t.beginInAWindow,
         kind: "number",
         value: String(now?.rate?.limit ?? ""),
-        hint: "runs of the step; empty for what the playbook says",
+        hint: t.runsOfTheStep,
       },
       {
         name: "per",
-        label: "Length of the window",
+        label: t.lengthOfTheWindow,
         kind: "number",
         value: String(now?.rate?.per ?? 1),
-        hint: "seconds",
+        hint: t.seconds,
       },
-      REASON,
+      reason(),
     ],
     act: (answers) => set(asked(answers)),
   };
 }
 
 function asked(answers: Answers): StepAsked {
-  const limit = blank(answers, "limit") ? null : whole(answers.limit, "at once");
+  const limit = blank(answers, "limit") ? null : whole(answers.limit, t.atOnce);
   const rate = blank(answers, "begin")
     ? null
-    : { limit: whole(answers.begin, "begin in a window"), per: Number(answers.per) };
+    : { limit: whole(answers.begin, t.beginInAWindow), per: Number(answers.per) };
   return { limit, rate, ...reasonOf(answers) };
 }

@@ -2,6 +2,7 @@
 // hooks that went wrong.
 
 import type { SideRunProjection } from "../api/shapes";
+import { t } from "../../texts/run";
 import { reasonOf } from "../words";
 
 export type SideRunKind = "compensation" | "handler" | "async" | "hook";
@@ -19,11 +20,21 @@ export interface SideRun {
   note: string; // how it went wrong
 }
 
-export const KINDS: Record<SideRunKind, { sign: string; word: string; does: string }> = {
-  compensation: { sign: "↶", word: "compensation", does: "undo" },
-  handler: { sign: "⚡\uFE0E", word: "handler", does: "handle" },
-  async: { sign: "∥", word: "async task", does: "beside" },
-  hook: { sign: "⊸", word: "hook", does: "hook of" },
+const kind = (
+  sign: string,
+  text: "compensation" | "handler" | "asyncTask" | "hook",
+): { sign: string; word: string } => ({
+  sign,
+  get word() {
+    return t[text]; // the language may be chosen after this module is loaded
+  },
+});
+
+export const KINDS: Record<SideRunKind, { sign: string; word: string }> = {
+  compensation: kind("↶", "compensation"),
+  handler: kind("⚡\uFE0E", "handler"),
+  async: kind("∥", "asyncTask"),
+  hook: kind("⊸", "hook"),
 };
 
 const STATES: Record<string, SideRun["state"]> = {
@@ -43,7 +54,7 @@ const seconds = (text: string | null): number | null => (text ? Date.parse(text)
 function noteOf(one: SideRunProjection): string {
   if (!one.error || stateOf(one.status) !== "failed") return "";
   const reason = reasonOf(one.error);
-  if (one.status === "unknown") return `perhaps undone, somebody has to look: ${reason}`;
+  if (one.status === "unknown") return t.perhapsUndone(reason);
   const hook = one.kind === "hook" ? `${one.event} ${one.task}, ` : "";
   return `${hook}${String(one.error.kind)}: ${reason}`;
 }
@@ -55,7 +66,7 @@ export function sideRunOf(one: SideRunProjection): SideRun {
     id: String(one.number),
     kind: one.kind as SideRunKind,
     step: one.step,
-    label: one.kind === "hook" ? "" : one.kind === "handler" ? `${task}, for ${one.event}` : task,
+    label: one.kind === "hook" ? "" : one.kind === "handler" ? t.taskFor(task, one.event ?? "") : task,
     index: one.path.at(-1) ?? -1,
     state: stateOf(one.status),
     from: seconds(one.scheduled_at)!,

@@ -2,6 +2,7 @@
 
 import { ApiError, get, rememberCsrf, send } from "../api/client";
 import { reconnect } from "../api/live.svelte";
+import { t } from "../../texts/words";
 import type { Who } from "../api/shapes";
 
 export const session = $state<{ who: Who | null; known: boolean; problem: string }>({
@@ -36,7 +37,7 @@ export async function checkSession(): Promise<void> {
     welcome(await get<Who>("session"), false);
   } catch (problem) {
     if (!(problem instanceof ApiError) || problem.status !== 401 || !session.who) return;
-    session.problem = "Your session has ended. Sign in again.";
+    session.problem = t.yourSessionHasEnded;
     session.who = null;
   }
 }

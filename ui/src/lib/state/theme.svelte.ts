@@ -1,6 +1,7 @@
 // Light, dark, or as the system has it. Kept in this browser.
 
-export type Theme = "system" | "light" | "dark";
+export const THEMES = ["system", "light", "dark"] as const;
+export type Theme = (typeof THEMES)[number];
 
 const KEY = "noetl.theme";
 

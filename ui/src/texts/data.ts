@@ -1,0 +1,45 @@
+import { area, type Value } from "./area";
+
+export const t = area("data", {
+  // DataView.svelte
+  showAs: "Show as",
+  asATree: "as a tree",
+  asATableRows: (at: Value, length: Value) => `${at} as a table (${length} rows)`,
+  asA: (at: Value, kind: Value) => `${at} as a ${kind}`,
+  download: "Download",
+  rowsOf: (wanted: Value) => `Rows of ${wanted}`,
+
+  // JsonTree.svelte
+  tableRows: (rowCount: Value) => `table, ${rowCount} rows, `,
+  stored: "stored, ",
+  more: (length: Value) => `${length} more`,
+
+  // LazyTree.svelte
+  showAsATree: "Show as a tree",
+  showAsATable: "Show as a table",
+  theValue: "the value",
+
+  // StoredTable.svelte
+  theRows: "the rows",
+  rowsColumns: (rowCount: Value, length: Value) => `${rowCount} rows, ${length} columns`,
+  downloadParquet: "Download Parquet",
+  rowsOfTheTable: "Rows of the table",
+
+  // Rows.svelte
+  first: "First",
+  previous: "Previous",
+  toOf: (offset: Value, offset2: Value, total: Value) => `${offset} to ${offset2} of ${total}`,
+  next: "Next",
+  last: "Last",
+
+  // InputFields.svelte
+  itsInputs: "its inputs",
+  howToGiveTheInputs: "How to give the inputs",
+  form: "Form",
+  json: "JSON",
+  inputsAsJson: "Inputs as JSON",
+  true: "true",
+  false: "false",
+  thisPlaybookHasNoInputs: "This playbook has no inputs.",
+  itUsesTheSecretsBy: (value: Value) => `It uses the secrets ${value}, by name; their values stay on the server.`,
+});

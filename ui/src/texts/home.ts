@@ -1,0 +1,39 @@
+import { area, type Value } from "./area";
+
+export const t = area("home", {
+  // Home.svelte
+  home: "Home",
+  nothingHasRunHereYet: "Nothing has run here yet",
+  seeTokensMoveASmall: "See tokens move: a small order process with a loop, a fork and a join.",
+  runTheDemo: "Run the demo",
+  orWriteAPlaybookOf: "Or write a playbook of your own under",
+  playbooks: "Playbooks",
+  startedPerMinuteLastHour: "Started per minute, last hour",
+  startedPerMinute: "started per minute",
+  failedPerMinuteLastHour: "Failed per minute, last hour",
+  failedPerMinute: "failed per minute",
+  p95DurationLastHour: "p95 duration, last hour",
+  p95Duration: "p95 duration",
+  ordersQueuedForWorkers: (workers: number) => `orders queued for ${workers} ${workers === 1 ? "worker" : "workers"}`,
+  last24Hours: "Last 24 hours",
+  last30Days: "Last 30 days",
+  trendBy: "Trend by",
+  by: (one: Value) => `by ${one}`,
+  running: "Running",
+  wakes: (wakeAt: Value) => `wakes ${wakeAt} · `,
+  noExecutionIsRunning: "no execution is running",
+  recentFailures: "Recent failures",
+  failedInStep: "Failed in step",
+  noFailures: "no failures",
+  yourTasks: "Your tasks",
+  due: (dueAt: Value) => `due ${dueAt}`,
+  noOpenTasks: "no open tasks",
+
+  // Late.svelte
+  late: "Late",
+  started: (startedAt: Value) => `started ${startedAt}`,
+  ofSpan: (at: Value, completed: Value, failed: Value, started: Value) =>
+    `${at}: ${completed} completed, ${failed} failed, ${started} started`,
+  p95: (span: Value) => `, p95 ${span}`,
+  lateForStartedAgo: (lateSince: Value, startedAt: Value) => `late for ${lateSince}, started ${startedAt} ago`,
+});

@@ -1,0 +1,107 @@
+import { area, type Value } from "./area";
+
+export const t = area("shell", {
+  // App.svelte
+  noetl: "NoETL",
+  thePage: "the page",
+
+  // Shell.svelte
+  skipToTheContent: "Skip to the content",
+  menu: "Menu",
+  main: "Main",
+  tasksForYou: (tasks: Value) => `Tasks, ${tasks} for you`,
+  goTo: "Go to …",
+  changeTheTimeZone: "Change the time zone",
+  timesIn: (shownZone: Value) => `Times in ${shownZone}`,
+  role: (role: Value) => `role: ${role}`,
+  signOut: "Sign out",
+  home: "Home",
+  playbooks: "Playbooks",
+  executions: "Executions",
+  tasks: "Tasks",
+  schedules: "Schedules",
+  triggers: "Triggers",
+  messages: "Messages",
+  notifications: "Notifications",
+  workers: "Workers",
+  credentials: "Credentials",
+  settings: "Settings",
+  audit: "Audit",
+
+  // Palette.svelte
+  goToTitle: "Go to",
+  playbookExecutionStepScreenOr: "Playbook, execution, step, screen or page",
+  found: "Found",
+  kinds: {
+    screen: "screen",
+    step: "step",
+    playbook: "playbook",
+    start: "start",
+    execution: "execution",
+    documentation: "documentation",
+  },
+  nothingIsCalledSo: "Nothing is called so.",
+  start: (path: Value) => `Start ${path}`,
+
+  // Keys.svelte
+  keys: "Keys",
+  ctrlK: "Ctrl K",
+  goToAPlaybookAn: "go to a playbook, an execution, a step, a screen",
+  searchOrFilter: "search or filter",
+  jK: "j  k",
+  nextAndPreviousRow: "next and previous row",
+  enter: "Enter",
+  openTheRow: "open the row",
+  selectTheRow: "select the row",
+  esc: "Esc",
+  closeOrLeaveAField: "close, or leave a field",
+  thisList: "this list",
+
+  // Connection.svelte
+  connectionLostWhatYouSee: "Connection lost. What you see may be out of date; this page reconnects by itself.",
+  theServerHasANew: "The server has a new version of this page. The next screen you open loads it.",
+  reloadNow: "Reload now",
+
+  // Question.svelte
+  cancel: "Cancel",
+
+  // Dialog.svelte
+  close: "Close",
+
+  // Notices.svelte
+  dismiss: "Dismiss",
+
+  // Unloaded.svelte
+  thisScreenCouldNotBe: "This screen could not be loaded",
+  theServerDidNotGive: "The server did not give its script. This page tries again by itself.",
+  tryAgain: "Try again",
+
+  // Absent.svelte
+  noSuch: (what: Value) => `No such ${what}`,
+  theCannotBeShown: (what: Value) => `The ${what} cannot be shown`,
+  notFound: "Not found",
+
+  // Loading.svelte
+  loading: (what: Value) => `Loading ${what} …`,
+
+  // Page.svelte
+  pageTitle: (title: Value) => `${title} · NoETL`,
+
+  // Spark.svelte
+  now: (label: Value, said: Value) => `${label}: now ${said}`,
+
+  // Verdict.svelte
+  verdicts: { sound: "sound", unsound: "unsound", "not decided": "not decided" } as Record<string, string>,
+  whatTheAnalyserProvedOf: "What the analyser proved of its net",
+
+  // Login.svelte
+  token: "Token",
+  theServerPrintedOneWhen: "The server printed one when it first started.",
+  makesAnother: "makes another.",
+  signIn: "Sign in",
+
+  // Missing.svelte
+  pageNotFound: "Page not found",
+  thereIsNoPageAt: "There is no page at",
+  goToHome: "Go to Home",
+});

@@ -1,0 +1,51 @@
+import { area, type Value } from "./area";
+
+export const t = area("words", {
+  // words.ts: how moments and spans are written
+  now: "now",
+  ago: (span: Value) => `${span} ago`,
+  ahead: (span: Value) => `in ${span}`,
+  milliseconds: (number: Value) => `${number} ms`,
+  seconds: (number: Value) => `${number} s`,
+  minutes: (number: Value) => `${number} min`,
+  hours: (number: Value) => `${number} h`,
+  days: (number: Value) => `${number} d`,
+  failedOf: (failed: Value, total: Value) => `${failed} of ${total} failed`,
+  answer: (text: Value) => `answer: ${text}`,
+  place: (file: Value, line: Value, code: Value) => `${file}, line ${line}: ${code}`,
+  warnings: (many: number, line: Value, message: Value) =>
+    `, with ${many} ${many === 1 ? "warning" : "warnings"}: line ${line}: ${message}`,
+
+  // client.ts and session.svelte.ts
+  theServerCannotBeReached: "The server cannot be reached",
+  isItRunning: "Is it running? This page tries again by itself.",
+  httpStatus: (status: Value) => `HTTP ${status}`,
+  yourSessionHasEnded: "Your session has ended. Sign in again.",
+
+  // States of executions, steps, tasks, tokens and side runs, as the API names them
+  states: {
+    running: "running",
+    completed: "completed",
+    failed: "failed",
+    paused: "paused",
+    waiting: "waiting",
+    cancelled: "cancelled",
+    queued: "queued",
+    done: "done",
+    open: "open",
+    claimed: "claimed",
+    withdrawn: "withdrawn",
+    scheduled: "scheduled",
+    ready: "ready",
+    leased: "leased",
+    started: "started",
+    skipped: "skipped",
+    held: "held",
+    looping: "looping",
+    pending: "pending",
+    retrying: "retrying",
+    unknown: "unknown",
+    retry: "retry",
+    error: "error",
+  } as Record<string, string>,
+});
