@@ -235,3 +235,21 @@ def test_a_loop_of_which_results_are_not_all_is_not_taken_up(
 
     assert code != 0
     assert why in stdout + stderr
+
+
+@pytest.mark.req("CLI-04")
+def test_inputs_tells_what_a_step_was_given_and_what_differs_from_another_run(tmp_path: Path) -> None:
+    file, db = tmp_path / "chain.yaml", str(tmp_path / "runs.db")
+    file.write_text(playbook(CHAIN))
+    one, two = run(file, {"n": 1}, db=db), run(file, {"n": 2}, db=db)
+
+    code, stdout, _ = call("inputs", two.execution_id, "finish", "--against", one.execution_id, "--db", db)
+    told = json.loads(call("inputs", two.execution_id, "finish", "-o", "json", "--db", db)[1])
+
+    assert code == 0
+    assert "args.got: 1 → 2" in stdout
+    assert f"of {one.execution_id}" in stdout
+    assert told["inputs"]["args"] == {"got": 2, "seen": 2, "n": 2}
+    assert (told["before"], told["attempt"]["status"]) == (None, "success")
+    code, _, stderr = call("inputs", two.execution_id, "never", "--db", db)
+    assert (code, f'execution {two.execution_id} has no attempt of step "never"' in stderr) == (4, True)

@@ -66,6 +66,7 @@ GROUPS = {
         "result": "Print the result of an execution or of a step.",
         "ctx": "Print the variables of an execution.",
         "explain": "Explain why an execution is in its state.",
+        "inputs": "Show what an attempt of a step was given.",
         "replay": "Replay an execution from its log.",
     },
     "Steer executions": {
@@ -106,7 +107,7 @@ MODULES = {
     **dict.fromkeys(("init", "examples"), "examples"),
     **dict.fromkeys(("compile", "analyze", "graph", "schema"), "nets"),
     **dict.fromkeys(("register", "catalog"), "catalog"),
-    **dict.fromkeys(("status", "explain", "replay"), "status"),
+    **dict.fromkeys(("status", "explain", "inputs", "replay"), "status"),
     **dict.fromkeys(("result", "ctx"), "results"),
     **dict.fromkeys(("pause", "resume", "cancel"), "control"),
     **dict.fromkeys(("message", "signal", "event"), "messages"),

@@ -1,4 +1,5 @@
-"""`noetl status`, `explain` and `replay`: where an execution stands, why, and how it came there (CLI-04, EVT-07)."""
+"""`noetl status`, `explain`, `inputs` and `replay`: where an execution stands, why, with which inputs, and how it came
+there (CLI-04, EVT-07)."""
 
 from __future__ import annotations
 
@@ -179,6 +180,76 @@ async def _explained(operations: Operations, given: str, db: str | None) -> dict
         told["sentences"].append(f"nobody runs it now: {resume_hint(db, execution_id)}")
         told["stuck"] = True
     return told
+
+
+@click.command("inputs", epilog=ID_HELP)
+@id_argument
+@click.argument("step")
+@click.option("--task", metavar="NAME", help="A task of the step; else the last that ran.")
+@click.option("--attempt", type=click.IntRange(min=1), metavar="NUMBER", help="An attempt; else the last.")
+@click.option("--against", metavar="ID", help="Compare with the same task of this execution.")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format.")
+@place_options
+@color_option
+def inputs_command(
+    given: str, step: str, task: str | None, attempt: int | None, against: str | None, output: str, db: str | None
+) -> None:
+    """Show what an attempt of a step was given, and what differs from the attempt before it.
+
+    Inputs are rendered again from the log, and secrets are shown as ***. What a tool reads by itself is not known.
+    """
+    told = ask(db, lambda operations: _inputs(operations, given, step, task, attempt, against))
+    if output == "json":
+        click.echo(as_json(told))
+        return
+    one, before = told["attempt"], told["before"]
+    click.echo(f"{told['execution_id']}  {visible(_attempt_text(one))}, {one['status']}")
+    if told["unknown"] is not None:
+        raise QueryRefused(f"its inputs are not known: {visible(told['unknown'])}")
+    click.echo(as_json(told["inputs"]))
+    for note in told["notes"]:
+        click.echo(f"note: {visible(note)}")
+    if before is None:
+        return
+    where = f" of {told['before_execution_id']}" if against is not None else ""
+    click.echo(f"{'differs from' if told['differences'] else 'the same as'} {visible(_attempt_text(before))}{where}")
+    for one in told["differences"] or ():
+        old, new = (_value_text(one["values"], side) for side in ("before", "after"))
+        click.echo(f"  {visible(one['path'])}: {visible(old)} → {visible(new)}")
+
+
+async def _inputs(
+    operations: Operations, given: str, step: str, task: str | None, attempt: int | None, against: str | None
+) -> dict[str, Any]:
+    import msgspec
+
+    execution_id = await find_execution_id(operations, given)
+    other = await find_execution_id(operations, against) if against is not None else None
+    found, after = None, 0
+    while True:
+        page = await operations.attempts(execution_id, step=step, task=task, after=after, limit=1_000)
+        found = next((one for one in reversed(page.attempts) if attempt in (None, one.attempt)), found)
+        if page.next is None:
+            break
+        after = page.next
+    if found is None:
+        which = f"attempt {attempt}" if attempt is not None else "attempt"
+        of = f'task "{visible(task)}" of step' if task is not None else "step"
+        raise QueryRefused(f'execution {execution_id} has no {which} of {of} "{visible(step)}"')
+    told: dict[str, Any] = msgspec.to_builtins(await operations.attempt_inputs(execution_id, found.seq, against=other))
+    told["attempt"]["status"] = found.status
+    return told
+
+
+def _attempt_text(one: dict[str, Any]) -> str:
+    where = f" [{'.'.join(map(str, one['path']))}]" if one["path"] else ""
+    return f"{one['step']}{where}, task {one['task']}, attempt {one['attempt']} (event {one['seq']:,})"
+
+
+def _value_text(values: dict[str, Any], side: str) -> str:
+    import json
+
+    return json.dumps(values[side], ensure_ascii=False)[:200] if side in values else "not there"
 
 
 @click.command("replay", epilog=ID_HELP)

@@ -41,6 +41,7 @@ from noetl.operations.api_shapes import (
     StartedExecution,
     Steered,
 )
+from noetl.operations.attempt_shapes import AttemptInputs, AttemptPage
 from noetl.worker.backoff import delay_s
 
 if TYPE_CHECKING:
@@ -295,3 +296,14 @@ class Client(Calls):
     def explain(self, execution_id: str) -> dict[str, Any]:
         """Why it is where it is."""
         return self.send(requests.explain(execution_id))
+
+    def attempts(
+        self, execution_id: str, *, step: str | None = None, task: str | None = None, after: int = 0, limit: int = 200
+    ) -> AttemptPage:
+        """Its attempts of tasks, in the order in which they began; `next` is the `after` of the page that follows."""
+        return self.send(requests.attempts(execution_id, step, task, after, limit))
+
+    def attempt_inputs(self, execution_id: str, seq: int, *, against: str | None = None) -> AttemptInputs:
+        """What an attempt was given, and what differs from the attempt before it, or from the last one of the same task
+        in the execution `against`. Secrets are shown as `***`."""
+        return self.send(requests.attempt_inputs(execution_id, seq, against))

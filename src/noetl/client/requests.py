@@ -26,7 +26,7 @@ from noetl.client.api_request import (
     read_text,
     set_params,
 )
-from noetl.operations import administration_shapes, api_shapes
+from noetl.operations import administration_shapes, api_shapes, attempt_shapes
 
 _YAML = "text/yaml"
 
@@ -158,6 +158,18 @@ def rerun(
 
 def explain(execution_id: str) -> ApiRequest[dict[str, Any]]:
     return get(_execution(execution_id, "/explain"), read_json)
+
+
+def attempts(
+    execution_id: str, step: str | None, task: str | None, after: int, limit: int
+) -> ApiRequest[attempt_shapes.AttemptPage]:
+    told = read_as(attempt_shapes.AttemptPage)
+    return get(_execution(execution_id, "/attempts"), told, step=step, task=task, after=after, limit=limit)
+
+
+def attempt_inputs(execution_id: str, seq: int, against: str | None) -> ApiRequest[attempt_shapes.AttemptInputs]:
+    told = read_as(attempt_shapes.AttemptInputs)
+    return get(_execution(execution_id, f"/attempts/{seq}/inputs"), told, against=against)
 
 
 def stored(checksum: str) -> ApiRequest[bytes]:

@@ -34,6 +34,7 @@ from noetl.operations.api_shapes import (
     TimerView,
     VersionView,
 )
+from noetl.operations.attempt_shapes import AttemptInputs, AttemptPage
 from noetl.operations.local_administration import LocalAdministration
 from noetl.store.contract import ExecutionRow
 from noetl.store.open_store import open_store
@@ -142,6 +143,21 @@ class LocalOperations(LocalAdministration):
         found = await explanation_of(self.store, row, await self._replayed(row), self._clock.now())
         explained: dict[str, Any] = msgspec.to_builtins(found)
         return explained
+
+    async def attempts(
+        self, execution_id: str, *, step: str | None = None, task: str | None = None, after: int = 0, limit: int = 200
+    ) -> AttemptPage:
+        from noetl.operations.attempt_inputs import attempt_page
+
+        row = await self._execution(execution_id)
+        return await attempt_page(self.store, row.execution_id, step=step, task=task, after=after, limit=limit)
+
+    async def attempt_inputs(self, execution_id: str, seq: int, *, against: str | None = None) -> AttemptInputs:
+        from noetl.operations.attempt_inputs import LocalSources, attempt_inputs
+
+        row = await self._execution(execution_id)
+        other = await self._execution(against) if against is not None else None
+        return await attempt_inputs(LocalSources(self.store, self.results), row, seq, against=other)
 
     async def _replayed(self, row: ExecutionRow) -> Execution:
         """Its state as the log tells it: nothing here holds executions in memory."""

@@ -156,6 +156,7 @@ ROUTES = (
     "schedules",
     "triggers",
     "notifications",
+    "attempts",
     "inspection",
     "projection",
     "streams",

@@ -14,9 +14,9 @@ import msgspec
 
 from noetl.base.errors import TemplateError
 from noetl.engine.pipeline.iteration_args import with_iteration_args
-from noetl.engine.pipeline.outer_iterations import enclosing
+from noetl.engine.pipeline.outer_iterations import enclosing, iteration_of
 from noetl.engine.pipeline.patches import written
-from noetl.engine.pipeline.pipeline_scope import Iteration, PipelineScope
+from noetl.engine.pipeline.pipeline_scope import PipelineScope
 from noetl.events.case_runs import CaseWaiting
 from noetl.events.loops import IterationDone, IterationFailed, IterationStarted
 from noetl.events.orders import Iterations, Report
@@ -39,7 +39,7 @@ class RangeRun:
     def __init__(self, place: OrderContext, iterations: Iterations, around: PipelineScope, items: Collections) -> None:
         self._place, self._its, self._around = place, iterations, around
         self._todo, self._waiting = _elements(iterations, items), len(_indices(iterations))
-        self._parent, self._bare = enclosing(iterations.outer)
+        self._enclosing = enclosing(iterations.outer)
 
     async def to_end(self) -> Report:
         """Run all of it; the report of the end is the caller's to hand in."""
@@ -92,9 +92,7 @@ class RangeRun:
             # What the earlier lease wrote in this iteration is not in the order's `ctx`: it is the iteration's own
             # until it ends.
             ctx = written(ctx, resumed.writes)
-        names = {its.iterator: item, "index": index, "parent": self._parent}
-        bare = {**self._bare, its.iterator: item}
-        iteration = Iteration(path=path, iterator=its.iterator, names=names, bare=bare)
+        iteration = iteration_of(its, self._enclosing, index, item)
         around = msgspec.structs.replace(self._around, ctx=ctx, iteration=iteration)
         try:
             around = with_iteration_args(place.step, around, position, now=place.clock.now())

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from noetl.engine.pipeline.outer_iterations import side_run_surroundings
-from noetl.engine.pipeline.pipeline_scope import PipelineScope
+from noetl.engine.pipeline.pipeline_scope import Load, PipelineScope
 from noetl.engine.pipeline.result_fields import kept_as_wanted
-from noetl.events.orders import Report
+from noetl.events.orders import Order, Report
 from noetl.events.steps import StepDone, StepFailed
+from noetl.net.net import Net
 from noetl.templates.scopes import V2_CASE, V2_EVAL
 from noetl.worker.iterations import RangeRun
 from noetl.worker.lifetime import Expired
@@ -18,7 +19,8 @@ from noetl.worker.v2_case_run import run_of
 async def run_order(place: OrderContext) -> Report:
     """Run the order to its end; the report of that end is the caller's to hand in. `LeaseLost` comes out when it
     turns out to be another worker's."""
-    order, around = place.order, _surroundings(place)
+    order = place.order
+    around = order_scope(order, place.net, place.control_plane.load, place.facts.known_names)
     if order.iterations is not None:
         return await RangeRun(place, order.iterations, around, place.collections).to_end()
     try:
@@ -31,8 +33,8 @@ async def run_order(place: OrderContext) -> Report:
     return place.journal.report()
 
 
-def _surroundings(place: OrderContext) -> PipelineScope:
-    order, dialect = place.order, place.net.dialect
+def order_scope(order: Order, net: Net, load: Load, known: frozenset[str] | None) -> PipelineScope:
+    """What the templates of an order read, before any of its tasks has run."""
     return PipelineScope(
         execution_id=order.execution_id,
         args=order.args,
@@ -40,10 +42,10 @@ def _surroundings(place: OrderContext) -> PipelineScope:
         ctx=order.ctx,
         token=order.token,
         results=order.results,
-        load=place.control_plane.load,
-        vars=order.vars if dialect == V2_EVAL else None,
-        vars_in_ctx=dialect == V2_CASE,
-        known=place.facts.known_names,
+        load=load,
+        vars=order.vars if net.dialect == V2_EVAL else None,
+        vars_in_ctx=net.dialect == V2_CASE,
+        known=known,
     )
 
 

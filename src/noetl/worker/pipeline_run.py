@@ -11,13 +11,10 @@ from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from typing import Any
 
-import msgspec
-
 from noetl.base.crash_points import crash_point
 from noetl.base.errors import TemplateError, ToolError
 from noetl.engine.pipeline.noop import KIND as NOOP
 from noetl.engine.pipeline.noop import keeps_prev
-from noetl.engine.pipeline.patches import written
 from noetl.engine.pipeline.pipeline_scope import PipelineScope
 from noetl.engine.pipeline.policy import PolicyRun, judge
 from noetl.engine.pipeline.preparation import Prepared, inside, prepare, takes_sql
@@ -165,15 +162,9 @@ class PipelineRun:
         return ending(position, decision)
 
     def _write(self, decision: Decided) -> None:
-        """What the pipeline itself sees of its writes; contributions to a loop it does not (LOOP-14)."""
-        if decision.set_ctx:
-            iterations = self._place.order.iterations
-            reduced = iterations.reduced if iterations is not None else ()
-            patch = {key: value for key, value in decision.set_ctx.items() if key not in reduced}
-            self.around = msgspec.structs.replace(self.around, ctx=written(self.around.ctx, patch))
-        if decision.set_vars:
-            vars_ = written(self.around.vars or {}, decision.set_vars)
-            self.around = msgspec.structs.replace(self.around, vars=vars_)
+        """What the pipeline itself sees of its writes."""
+        iterations = self._place.order.iterations
+        self.around = self.around.with_writes(decision, iterations.reduced if iterations is not None else ())
 
     def for_hook(self, names: dict[str, Any]) -> PipelineRun:
         """For a hook, which runs even when the time of the step run is over (POL-13); `names` are its own."""

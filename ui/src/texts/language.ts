@@ -1,6 +1,7 @@
 // The language of the page: English, or one that this browser was told to speak. Another one is a module with the texts of
 // some or all areas (`Language`) and a line in LANGUAGES; it is loaded before the page is drawn.
 
+import type { t as attempts } from "./attempts";
 import type { t as audit } from "./audit";
 import type { t as data } from "./data";
 import type { t as execution } from "./execution";
@@ -22,6 +23,7 @@ import { bracketed } from "./pseudo";
 
 /** Every text of the UI, by area. */
 export interface Catalogue {
+  attempts: typeof attempts;
   audit: typeof audit;
   data: typeof data;
   execution: typeof execution;

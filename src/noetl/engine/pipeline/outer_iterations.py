@@ -9,10 +9,12 @@ import msgspec
 
 from noetl.engine.pipeline.pipeline_scope import Iteration, PipelineScope
 from noetl.engine.pipeline.scopes import view_of
-from noetl.events.orders import Outer, SideRunOrder
+from noetl.events.orders import Iterations, Outer, SideRunOrder
+
+Enclosing = tuple[dict[str, Any] | None, dict[str, Any]]
 
 
-def enclosing(outer: Sequence[Outer]) -> tuple[dict[str, Any] | None, dict[str, Any]]:
+def enclosing(outer: Sequence[Outer]) -> Enclosing:
     """`iter.parent` of what is inside, and the bare names of the iterators around it."""
     parent: dict[str, Any] | None = None
     bare: dict[str, Any] = {}
@@ -20,6 +22,17 @@ def enclosing(outer: Sequence[Outer]) -> tuple[dict[str, Any] | None, dict[str, 
         parent = {one.iterator: one.item, "index": one.index, "parent": parent}
         bare[one.iterator] = one.item
     return parent, bare
+
+
+def iteration_of(its: Iterations, around: Enclosing, index: int, item: Any) -> Iteration:
+    """One iteration of an order, inside those that `enclosing` gives of it."""
+    parent, bare = around
+    return Iteration(
+        path=(*its.path, index),
+        iterator=its.iterator,
+        names={its.iterator: item, "index": index, "parent": parent},
+        bare={**bare, its.iterator: item},
+    )
 
 
 def side_run_surroundings(side_run: SideRunOrder, around: PipelineScope) -> PipelineScope:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import msgspec
 
 from noetl.base.errors import ToolError
+from noetl.engine.pipeline.patches import written
 from noetl.events.outcomes import TaskResult
 from noetl.events.references import Reference
 from noetl.events.secret_materials import Material
+from noetl.events.tasks import Decided
 
 
 class KeychainView:
@@ -81,3 +83,14 @@ class PipelineScope(msgspec.Struct, frozen=True, kw_only=True):
     vars_in_ctx: bool = False
     names: dict[str, Any] = {}
     known: frozenset[str] | None = None
+
+    def with_writes(self, decision: Decided, reduced: Collection[str] = ()) -> PipelineScope:
+        """What the next task of the pipeline sees: with what the policy of this one wrote. Keys of `reduced` are
+        contributions to a loop, which the iteration that makes them does not see (LOOP-14)."""
+        around = self
+        if decision.set_ctx:
+            patch = {key: value for key, value in decision.set_ctx.items() if key not in reduced}
+            around = msgspec.structs.replace(around, ctx=written(around.ctx, patch))
+        if decision.set_vars:
+            around = msgspec.structs.replace(around, vars=written(around.vars or {}, decision.set_vars))
+        return around

@@ -1,7 +1,16 @@
 """What the engine, the worker and the control plane ask about a step of v2-case, whatever execution it is in."""
 
-from noetl.engine.v2_case.names import boundary_names, collects_of, input_names, with_names
-from noetl.engine.v2_case.parts import has_rules
+from noetl.engine.v2_case.names import boundary_names, collects_of, input_names, next_task, with_names
+from noetl.engine.v2_case.parts import CALL, has_rules
 from noetl.engine.v2_case.rules import outside_rules
 
-__all__ = ["boundary_names", "collects_of", "has_rules", "input_names", "outside_rules", "with_names"]
+__all__ = [
+    "CALL",
+    "boundary_names",
+    "collects_of",
+    "has_rules",
+    "input_names",
+    "next_task",
+    "outside_rules",
+    "with_names",
+]

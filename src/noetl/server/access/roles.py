@@ -157,6 +157,8 @@ RULES: dict[tuple[str, str], AccessRule] = {
     ("GET", "/api/executions/{execution_id}/projection"): VIEWER,
     ("GET", "/api/executions/{execution_id}/loops"): VIEWER,
     ("GET", "/api/executions/{execution_id}/iteration"): VIEWER,
+    ("GET", "/api/executions/{execution_id}/attempts"): VIEWER,
+    ("GET", "/api/executions/{execution_id}/attempts/{seq}/inputs"): VIEWER,
     ("GET", "/api/executions/{execution_id}/explain"): VIEWER,
     ("GET", "/api/executions/{execution_id}/graph"): VIEWER,
     ("GET", "/api/executions/{execution_id}/stream"): VIEWER,

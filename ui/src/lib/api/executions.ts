@@ -2,6 +2,8 @@
 
 import { get, idempotencyKey, send } from "./client";
 import type {
+  AttemptInputs,
+  AttemptPage,
   Bulk,
   ExecutionDetail,
   ExecutionPage,
@@ -48,6 +50,11 @@ export const getLoops = (
   });
 export const getIteration = (id: string, run: string, path: string) =>
   get<IterationView>(`executions/${id}/iteration`, { step_run_id: run, path });
+export const getAttempts = (id: string, step: string, after = 0) =>
+  get<AttemptPage>(`executions/${id}/attempts`, { step, after });
+/** What an attempt was given, and what differs from the one before it, or from the execution `against`. */
+export const getAttemptInputs = (id: string, seq: number, against?: string) =>
+  get<AttemptInputs>(`executions/${id}/attempts/${seq}/inputs`, { against });
 export const getTimeline = (id: string) => get<Timeline>(`executions/${id}/steps`);
 export const explain = (id: string) => get<Explanation>(`executions/${id}/explain`);
 export const getDrawing = async (id: string) =>

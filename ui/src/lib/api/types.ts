@@ -441,6 +441,47 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/executions/{execution_id}/attempts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The attempts of its tasks
+         * @description In the order in which they began.
+         */
+        get: operations["attempts_api_executions__execution_id__attempts_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/executions/{execution_id}/attempts/{seq}/inputs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What an attempt was given
+         * @description Rendered again from the log, with secrets as `***`, and compared with the attempt of the same task before it, or
+         *     with the last one of another execution.
+         */
+        get: operations["inputs_api_executions__execution_id__attempts__seq__inputs_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/executions/{execution_id}/cancel": {
         parameters: {
             query?: never;
@@ -2588,6 +2629,53 @@ export interface components {
             worker_id: string;
         };
         /**
+         * AttemptInputs
+         * @description What a task was given: its inputs are rendered again from the log, with secrets as `***`. `unknown` says why they
+         *     are not known; `notes` what else the reader should know of them. `before` is the attempt that they were compared
+         *     with, and `before_execution_id` the execution it is of.
+         */
+        AttemptInputs: {
+            attempt: components["schemas"]["AttemptView"];
+            /** @default null */
+            before: components["schemas"]["AttemptView"] | null;
+            /** @default null */
+            before_execution_id: string | null;
+            /** @default null */
+            differences: components["schemas"]["InputDifference"][] | null;
+            execution_id: string;
+            inputs: Record<string, unknown> | null;
+            /** @default [] */
+            notes: string[];
+            spec: Record<string, unknown>;
+            /** @default null */
+            unknown: string | null;
+        };
+        /**
+         * AttemptPage
+         * @description In the order in which they began. `next` is what to give as `after` for those that follow, null at the end.
+         */
+        AttemptPage: {
+            attempts: components["schemas"]["AttemptView"][];
+            next: number | null;
+        };
+        /**
+         * AttemptView
+         * @description One attempt of a task. `seq` is its `task.started`; `status`: running | success | error.
+         */
+        AttemptView: {
+            attempt: number;
+            kind: string;
+            path: number[];
+            seq: number;
+            /** @default running */
+            status: string;
+            step: string;
+            task: string;
+            task_run_id: string;
+            ts: string;
+            visit: number;
+        };
+        /**
          * AuditChainCheck
          * @description What walking the chain found. `broken_at` is the first row that is not what was written, None when all are;
          *     `holds`: the hash that was looked for is in it.
@@ -3251,6 +3339,14 @@ export interface components {
             /** @default null */
             key: string | null;
             name: string;
+        };
+        /**
+         * InputDifference
+         * @description Where two inputs differ (`args.rows.3.total`). What is not there on one side is no member of `values`.
+         */
+        InputDifference: {
+            path: string;
+            values: Record<string, unknown>;
         };
         /**
          * InputView
@@ -6274,6 +6370,81 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ExecutionDetail"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    attempts_api_executions__execution_id__attempts_get: {
+        parameters: {
+            query?: {
+                step?: string | null;
+                task?: string | null;
+                /** @description Of one iteration: `3`, or `3.5`. */
+                path?: string | null;
+                /** @description Only events past this number. */
+                after?: number;
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                execution_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AttemptPage"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    inputs_api_executions__execution_id__attempts__seq__inputs_get: {
+        parameters: {
+            query?: {
+                /** @description Another execution; without it, the attempt before. */
+                against?: string | null;
+            };
+            header?: never;
+            path: {
+                execution_id: string;
+                /** @description The number of its `task.started`. */
+                seq: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AttemptInputs"];
                 };
             };
             /** @description Anything that went wrong. */

@@ -1,0 +1,174 @@
+"""What a task was given when an attempt of it began, rendered once more from the log (POL-05, EVT-07).
+
+Inputs are not recorded: they follow from what is. The log is replayed up to the claim under which the attempt ran, the
+order of that claim is made again as its worker received it, and the tasks of the same pipeline that had ended before
+are followed. A replay to the attempt alone would not do: a worker sees `ctx` as of its claim, whatever other steps have
+written since. Secrets are not in the log, and stand here as `***`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from noetl.base.redaction import MASK
+from noetl.control.claiming.orders import order_for
+from noetl.engine.evolve import evolve
+from noetl.engine.execution import Execution
+from noetl.engine.pipeline.iteration_args import with_iteration_args
+from noetl.engine.pipeline.outer_iterations import enclosing, iteration_of, side_run_surroundings
+from noetl.engine.pipeline.patches import written
+from noetl.engine.pipeline.pipeline_scope import KeychainView, MaterialView, PipelineScope
+from noetl.engine.pipeline.preparation import Prepared, inside, prepare, takes_sql
+from noetl.engine.pipeline.progress import after, entered
+from noetl.engine.pipeline.scopes import task_scope
+from noetl.engine.plan import Plan
+from noetl.engine.scopes import surroundings_of
+from noetl.engine.v2_case.port import CALL, has_rules, input_names, next_task
+from noetl.events.case_runs import CaseStarted
+from noetl.events.envelope import Event
+from noetl.events.orders import Iterations, Order
+from noetl.events.position import Position
+from noetl.events.secret_materials import Material
+from noetl.events.side_runs import OrderClaimed
+from noetl.events.tasks import TaskProcessed, TaskStarted
+from noetl.events.tokens import TokenClaimed
+from noetl.net.names import known_names
+from noetl.net.task import Task
+from noetl.tools.registry import Registry
+from noetl.worker.order_run import order_scope
+from noetl.worker.secret_recovery import looked_up_names
+from noetl.worker.side_runs import part_of
+
+
+class BegunAttempt(msgspec.Struct, frozen=True, kw_only=True):
+    """One attempt at its start: its task, what is around it, and where its pipeline stands."""
+
+    task: Task
+    around: PipelineScope
+    position: Position
+    now: float  # when it began, which is what `now()` gives
+    over: dict[str, Any] | None = None  # what a next call of v2-case lays over its inputs
+    secret_names: frozenset[str] = frozenset()  # under which it reads what `secrets` tasks have looked up
+
+    def prepared(self, tools: Registry) -> Prepared:
+        """Its inputs and spec. TemplateError or ToolError where they cannot be rendered, which is what the attempt
+        itself failed with, or where something it reads is no longer there."""
+        bound = tools.bound_inputs(self.task.kind)
+        around = msgspec.structs.replace(self.around, keychain=_MaskedKeychain({}))
+        around = inside(self.task, around, self.position, now=self.now)
+        scope = task_scope(around, self.position, self.task)
+        secrets = self.secret_names if takes_sql(self.task, bound) else ()
+        return prepare(self.task, scope, now=self.now, bound=bound, over=self.over, secrets=secrets)
+
+
+class _MaskedKeychain(KeychainView):
+    """Every entry is there, and none of them is told."""
+
+    __slots__ = ()
+
+    def lookup(self, name: str | int) -> Any:
+        return _MaskedMaterial(Material(fields={}))
+
+    def value(self) -> Any:
+        return MASK
+
+
+class _MaskedMaterial(MaterialView):
+    __slots__ = ()
+
+    def lookup(self, name: str | int) -> Any:
+        return MASK
+
+    def value(self) -> Any:
+        return MASK
+
+
+def begun_attempt(plan: Plan, execution_id: str, trace_id: str, events: Sequence[Event]) -> BegunAttempt:
+    """The attempt whose `task.started` is the last of `events`, which are the log up to it with all stored values."""
+    begun, started = events[-1], events[-1].payload
+    assert isinstance(started, TaskStarted)
+    execution, order, since = Execution(execution_id=execution_id, trace_id=trace_id), None, 0
+    for at, event in enumerate(events[:-1]):
+        evolve(execution, event)
+        if event.step_run_id == begun.step_run_id and isinstance(event.payload, TokenClaimed | OrderClaimed):
+            claimed = event.payload.order_id
+            if claimed is not None and _holds(execution, begun, claimed, started.path):
+                order, since = order_for(plan, execution, claimed), at + 1
+    if order is None:
+        return _decided_here(plan, execution, begun, started)
+    own = [event for event in events[since:-1] if event.step_run_id == begun.step_run_id]
+    return _at_worker(plan, order, begun, started, own)
+
+
+def _holds(execution: Execution, begun: Event, order_id: str, path: tuple[int, ...]) -> bool:
+    """Whether the attempt belongs to this order: of a loop, each order has some of the iterations."""
+    run = execution.runs.get(begun.step_run_id or "")
+    if run is None or run.loop is None:
+        return run is not None
+    span = run.loop.ranges.get(order_id)
+    return span is not None and span.path == path[:-1] and path[-1] in span
+
+
+def _decided_here(plan: Plan, execution: Execution, begun: Event, started: TaskStarted) -> BegunAttempt:
+    """Of a step that no worker runs: nothing but noop."""
+    run = execution.runs[begun.step_run_id or ""]
+    task = next(one for one in plan.step(run.step).tasks if one.name == started.task)
+    around = surroundings_of(plan, execution, run)
+    return BegunAttempt(task=task, around=around, position=run.position, now=begun.ts)
+
+
+def _at_worker(plan: Plan, order: Order, begun: Event, started: TaskStarted, own: Sequence[Event]) -> BegunAttempt:
+    step, its = plan.step(order.step), order.iterations
+    around = order_scope(order, plan.net, plan.load, known_names(plan.net))
+    if order.side_run is not None:
+        around = side_run_surroundings(order.side_run, around)
+    position = order.position
+    if its is not None:
+        around, position = _in_iteration(plan, order, its, around, started.path, own)
+        around = with_iteration_args(step, around, position, now=begun.ts)
+    reduced = its.reduced if its is not None else ()
+    for event in own:
+        match event.payload:
+            case TaskProcessed(path=path) as processed if path == started.path:
+                position = after(position, processed, event.ts)
+                around = around.with_writes(processed.decision, reduced)
+            case CaseStarted(path=path, decision=decision) if path == started.path:
+                position, around = entered(position, decision), around.with_writes(decision, reduced)
+    is_case, case = has_rules(step) and order.side_run is None, position.case
+    tasks = {task.name: task for task in part_of(step, order)}
+    return BegunAttempt(
+        task=next_task(step, position) if is_case else tasks[started.task],
+        around=input_names(step, around, position) if is_case else around,
+        position=position,
+        now=begun.ts,
+        over=case.calls.over if is_case and case is not None and case.at == CALL else None,
+        secret_names=frozenset(looked_up_names(step, position)),
+    )
+
+
+def _in_iteration(
+    plan: Plan, order: Order, its: Iterations, around: PipelineScope, path: tuple[int, ...], own: Iterable[Event]
+) -> tuple[PipelineScope, Position]:
+    """What is around an iteration of a range, and where it begins or goes on."""
+    index = path[-1]
+    if its.hands_on:  # one after another: it sees what those before it wrote
+        for event in own:
+            if isinstance(event.payload, TaskProcessed) and event.payload.path != path:
+                around = around.with_writes(event.payload.decision, its.reduced)
+    resumed, ctx = its.begun.get(index), around.ctx
+    if resumed is not None:
+        ctx = written(ctx, resumed.writes)
+    iteration = iteration_of(its, enclosing(its.outer), index, _item(plan, its, index))
+    position = resumed.position if resumed is not None else order.position
+    return msgspec.structs.replace(around, ctx=ctx, iteration=iteration), position
+
+
+def _item(plan: Plan, its: Iterations, index: int) -> Any:
+    if its.items is None:
+        assert its.items_ref is not None
+        return plan.collection(its.items_ref)[index]
+    indices = its.indices if its.indices is not None else range(its.first, its.last + 1)
+    return its.items[indices.index(index)]

@@ -1,0 +1,26 @@
+import { area, type Value } from "./area";
+
+export const t = area("attempts", {
+  attempt: "Attempt",
+  attempts: "attempts",
+  inputs: "Inputs",
+  theInputs: "inputs",
+  step: "Step",
+  attemptInputs: "Inputs of attempts",
+  inputsOf: (step: Value) => `Inputs of ${step}`,
+  attemptOf: (task: Value, path: Value, attempt: Value) => `${task}${path}, attempt ${attempt}`,
+  ofExecution: (attempt: Value, id: Value) => `${attempt} of execution ${id}`,
+  noAttempt: "No task of this step has begun.",
+  sameAs: (attempt: Value) => `The same as in ${attempt}.`,
+  differsFrom: (attempt: Value) => `Differs from ${attempt}`,
+  notKnown: (reason: Value) => `These inputs are not known: ${reason}`,
+  where: "Where",
+  before: "Before",
+  now: "Now",
+  notThere: "not there",
+  allOfIt: "all of it",
+  chooseAStep: "Choose a step to see what its tasks were given.",
+  isTheFirst: "The first attempt: there is none before it.",
+  didNotRun: "This task did not run in the other execution.",
+  laterAttempts: "Later attempts",
+});
