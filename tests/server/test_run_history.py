@@ -61,9 +61,39 @@ async def test_the_named_step_is_the_one_whose_error_is_shown() -> None:
         await _ended(talk, execution_id)
 
         told = await talk.get(f"/api/executions/{execution_id}")
+        (listed,) = (await talk.get("/api/catalog/tests/test/runs"))["runs"]
+        explained = (await talk.get(f"/api/executions/{execution_id}/explain"))["sentences"]
 
     assert "division by zero" in str(told["error"])
-    assert told["failed_step"] == "first"
+    assert "division by zero" in listed["reason"]
+    assert (told["failed_step"], listed["failed_step"]) == ("first", "first")
+    assert explained[1].startswith("it failed at step first with ")
+
+
+HANDLED_THEN_WAITS = """
+workflow:
+  - step: start
+    tool: {kind: noop, args: {share: "{{ 1 / 0 }}"}}
+    next: {arcs: [{step: hold, when: "{{ event.name == 'step.failed' }}"}]}
+  - step: hold
+    message: {name: go}
+"""
+
+
+async def test_a_cancelled_run_names_no_step_that_failed_and_was_handled() -> None:
+    async with talking() as talk:
+        await talk.register(HANDLED_THEN_WAITS)
+        execution_id = (await talk.start())["execution_id"]
+        while not (await talk.get(f"/api/executions/{execution_id}/tokens"))["tokens"]:
+            await asyncio.sleep(0.01)
+        await talk.post(f"/api/executions/{execution_id}/cancel", {"reason": "no longer wanted"})
+        await _ended(talk, execution_id)
+
+        told = await talk.get(f"/api/executions/{execution_id}")
+        (listed,) = (await talk.get("/api/catalog/tests/test/runs"))["runs"]
+
+    assert (told["status"], told["failed_step"], listed["failed_step"]) == ("cancelled", None, None)
+    assert "no longer wanted" in listed["reason"]
 
 
 async def test_the_runs_of_an_unknown_playbook_are_not_there() -> None:

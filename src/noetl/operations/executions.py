@@ -18,18 +18,44 @@ from noetl.control.views.side_run_views import SideRunView
 from noetl.control.views.token_views import TokenView, sentences_of
 from noetl.engine.execution import Execution
 from noetl.events.envelope import Event
+from noetl.events.executions import PlaybookProcessed
 from noetl.events.orders import ReportResult
+from noetl.events.outcomes import Error
+from noetl.events.steps import StepFailed
 from noetl.operations.api_shapes import ExecutionView, Steered
+from noetl.operations.results import newest_event
 from noetl.store.contract import ExecutionRow, Records, SingleRow, Store
 from noetl.store.human_tasks import TaskState
 
 _PAGE = 2_000  # events read at a time: a long log is neither held in memory nor waited for as a whole
+_FAILURES = 100  # how many failed steps are searched: arcs may have handled thousands of failures
 # On a local store nobody tells of new events, so the log is asked again.
 _POLL_S = 0.2
 
 
 def execution_view(row: ExecutionRow) -> ExecutionView:
     return ExecutionView(**row.readable())
+
+
+async def end_error(records: Records, execution_id: str) -> Error | None:
+    """The error that an execution ended with; none while it runs, or when it completed."""
+    end = await newest_event(records, execution_id, PlaybookProcessed.event_type)
+    return end.payload.error if end is not None and isinstance(end.payload, PlaybookProcessed) else None
+
+
+async def failed_step(records: Records, row: ExecutionRow, error: Error | None) -> str | None:
+    """The step whose error ended the execution, so that no view names one step and shows the error of another.
+
+    Several steps may have failed, and arcs may have handled some of it. Without a match it is the step that failed
+    last. A cancelled execution ended by no step, whatever failed before."""
+    if error is None or row.status != "failed":
+        return None
+    only = SingleRow(types=(StepFailed.event_type,), limit=_FAILURES, newest=True)
+    failures = await records.events(row.execution_id, only=only)
+    behind = (error, error.cause)
+    own = (one for one in failures if isinstance(one.payload, StepFailed) and one.payload.error in behind)
+    found = next(own, failures[-1] if failures else None)
+    return found.step if found is not None else None
 
 
 async def steered(store: Store, row: ExecutionRow, action: str, verdict: ReportResult) -> Steered:
@@ -113,12 +139,13 @@ async def explanation_of(
     store: Store, row: ExecutionRow, execution: Execution, now: float, obstacles: Sequence[str] = ()
 ) -> Explanation:
     """`obstacles`: why nobody takes orders of it that are ready."""
+    failed_at = await failed_step(store, row, execution.lifecycle.error)
     tokens, side_runs = await live_tokens(store, execution), await live_side_runs(store, execution, now)
     return Explanation(
         execution_id=row.execution_id,
         status=row.status,
         stuck=execution.is_open and (bool(obstacles) or execution.lifecycle.paused),
-        sentences=[*sentences_of(execution, tokens, side_runs), *obstacles],
+        sentences=[*sentences_of(execution, tokens, side_runs, failed_at=failed_at), *obstacles],
         tokens=tokens,
         side_runs=side_runs,
     )

@@ -76,11 +76,16 @@ def tokens_of(
 
 
 def sentences_of(
-    execution: Execution, tokens: Collection[TokenView], side_runs: Collection[SideRunView] = ()
+    execution: Execution,
+    tokens: Collection[TokenView],
+    side_runs: Collection[SideRunView] = (),
+    *,
+    failed_at: str | None = None,
 ) -> list[str]:
-    """Why it is where it is, one sentence for each token and for what runs beside them, or how it ended."""
+    """Why it is where it is, one sentence for each token and for what runs beside them, or how it ended: `failed_at` is
+    the step that ended it."""
     if not execution.is_open:
-        return _ended_text(execution)
+        return _ended_text(execution, failed_at)
     told = [_waiting_line(token) for token in list(tokens)[:_FIRST]]
     if len(tokens) > _FIRST:
         told.append(f"{len(tokens) - _FIRST} more tokens are alive")
@@ -92,26 +97,17 @@ def sentences_of(
     return told
 
 
-def _ended_text(execution: Execution) -> list[str]:
+def _ended_text(execution: Execution, failed_at: str | None) -> list[str]:
     if execution.lifecycle.status is None:
         return []
     told = [f"it is over: {execution.lifecycle.status.value}"]
     if (error := execution.lifecycle.error) is not None:
-        step = _failed_step(execution)
-        told.append(f"it failed{f' at step {step}' if step else ''} with {error.kind}: {error.message}")
+        told.append(f"it failed{f' at step {failed_at}' if failed_at else ''} with {error.kind}: {error.message}")
         cause = error.cause
         while cause is not None:
             told.append(f"because of {cause.kind}: {cause.message}")
             cause = cause.cause
     return told
-
-
-def _failed_step(execution: Execution) -> str | None:
-    """The step whose error ended it, where it is still known."""
-    error = execution.lifecycle.error
-    behind = (error, error.cause) if error is not None else ()
-    ended = ((name, result.error) for name, result in reversed(execution.outputs.results.items()))
-    return next((name for name, own in ended if own is not None and own in behind), None)
 
 
 def _waiting_line(token: TokenView) -> str:

@@ -10,14 +10,11 @@ from fastapi import Query, Request, Response
 from noetl.base.errors import NoRerunError
 from noetl.control.nested.reruns import failed_loops, only_failed_loop
 from noetl.engine.approvals import Consent
-from noetl.events.executions import ExecutionRequested, PlaybookProcessed, RequestEvaluated
-from noetl.events.outcomes import Error
-from noetl.events.steps import StepFailed
+from noetl.events.executions import ExecutionRequested, RequestEvaluated
 from noetl.events.traces import caller_of
 from noetl.operations.api_shapes import ExecutionDetail, ExecutionPage, Steered
 from noetl.operations.catalog import catalog_id
-from noetl.operations.executions import execution_view
-from noetl.operations.results import newest_event
+from noetl.operations.executions import end_error, execution_view, failed_step
 from noetl.server.access.audit_writer import OBJECT
 from noetl.server.bodies import read, read_optional
 from noetl.server.execution_control import (
@@ -49,8 +46,6 @@ from noetl.server.start_requests import (
 from noetl.server.tracing import HEADER as TRACEPARENT
 from noetl.store.contract import ExecutionRow, SingleRow
 
-_FAILURES = 100  # how many failed steps are searched: arcs may have handled thousands of failures
-
 
 async def detailed(services: Services, row: ExecutionRow) -> ExecutionDetail:
     first = await services.store.events(
@@ -58,10 +53,8 @@ async def detailed(services: Services, row: ExecutionRow) -> ExecutionDetail:
     )  # the request, and what was made of it
     request = await services.read_back(first[0].payload) if first else None
     assert request is None or isinstance(request, ExecutionRequested)
-    end = await newest_event(services.store, row.execution_id, PlaybookProcessed.event_type)
-    error = end.payload.error if end is not None and isinstance(end.payload, PlaybookProcessed) else None
+    error = await end_error(services.store, row.execution_id)
     evaluated = next((event.payload for event in first if isinstance(event.payload, RequestEvaluated)), None)
-    failed_step = await _failed_step(services, row.execution_id, error) if error is not None else None
     version = await version_of(services, row)
     carried = request.carried if request is not None else None
     return ExecutionDetail(
@@ -75,19 +68,8 @@ async def detailed(services: Services, row: ExecutionRow) -> ExecutionDetail:
         rerun_of=carried.execution_id if carried is not None else None,
         from_step=carried.step if carried is not None else None,
         dialect=evaluated.dialect if evaluated is not None else None,
-        failed_step=failed_step,
+        failed_step=await failed_step(services.store, row, error),
     )
-
-
-async def _failed_step(services: Services, execution_id: str, error: Error) -> str | None:
-    """The step whose error ended the execution, so that a page does not name one step and show the error of another.
-    Several steps may have failed. Without a match it is the step that failed last."""
-    only = SingleRow(types=(StepFailed.event_type,), limit=_FAILURES, newest=True)
-    failures = await services.store.events(execution_id, only=only)
-    behind = (error, error.cause)
-    own = (one for one in failures if isinstance(one.payload, StepFailed) and one.payload.error in behind)
-    found = next(own, failures[-1] if failures else None)
-    return found.step if found is not None else None
 
 
 async def version_of(services: Services, row: ExecutionRow) -> int | None:

@@ -16,6 +16,7 @@ from noetl.events.projection.views import StepRunView
 from noetl.net.net import Net, from_json
 from noetl.operations.api_shapes import ExecutionView
 from noetl.operations.catalog import registered_version
+from noetl.operations.executions import end_error, failed_step
 from noetl.server.guarded_router import GuardedRouter, Json, shows
 from noetl.server.playbook_texts import PlaybookText, checked, refused, text_of
 from noetl.server.problem_details import unknown
@@ -110,7 +111,8 @@ class StepCell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlaybookRun(ExecutionView, frozen=True, kw_only=True):
-    """`steps` are in the order in which they first began. `reason` is why the last failed step failed."""
+    """`steps` are in the order in which they first began. `reason` is the error that ended
+    the run, `failed_step` the step it is from."""
 
     version: int | None
     failed_step: str | None
@@ -146,12 +148,12 @@ async def run_history(services: Services, path: str, limit: int) -> RunHistory:
 
 async def _run(services: Services, row: ExecutionRow, version: int | None) -> PlaybookRun:
     runs = await step_runs(services, row.execution_id)
-    broken = next((run for run in reversed(runs) if run.error is not None), None) if row.status in _FAILED else None
+    error = await end_error(services.store, row.execution_id) if row.status in _FAILED else None
     return PlaybookRun(
         **row.readable(),
         version=version,
-        failed_step=broken.step if broken is not None else None,
-        reason=_reason(broken.error) if broken is not None else None,
+        failed_step=await failed_step(services.store, row, error),
+        reason=_reason(error) if error is not None else None,
         steps=_cells(runs),
     )
 

@@ -4141,7 +4141,8 @@ export interface components {
         };
         /**
          * PlaybookRun
-         * @description `steps` are in the order in which they first began. `reason` is why the last failed step failed.
+         * @description `steps` are in the order in which they first began. `reason` is the error that ended
+         *     the run, `failed_step` the step it is from.
          */
         PlaybookRun: {
             created_at: string;
