@@ -3,6 +3,7 @@ Each refusal is shown twice: with its constraint, and that it is gone without it
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -97,6 +98,56 @@ async def test_postgres_refuses_what_a_history_cannot_hold(batch: tuple[Any, ...
 
         await connection.execute(f"DROP TRIGGER {IN_POSTGRES[constraint]} ON history")
         await connection.execute(insert, *batch)
+    finally:
+        await connection.close()
+
+
+def _spaced(text: str) -> str:
+    return json.dumps(json.loads(text))
+
+
+def _in_full(batch: tuple[Any, ...]) -> tuple[Any, ...]:
+    """With envelopes as the version before wrote them."""
+    packed = json.loads(batch[5])
+    v = packed["v"]
+    rows = [[v[e[0]], v[e[1]], None, v[e[3]], v[e[4]], v[e[5]], bool(e[6]), e[7]] for e in packed["e"]]
+    return (*batch[:5], json.dumps(rows), *batch[6:])
+
+
+_END = _batch(3, "e3", payload=StepDone())
+# The trigger reads batches as text where they are written as they usually are, and as JSON otherwise.
+WRITTEN = {
+    "as usual": _END,
+    "with spaces": (*_END[:4], _spaced(_END[4]), _spaced(_END[5]), *_END[6:]),
+    "as the version before did": _in_full(_END),
+    "beside a type with quotes": (
+        *_END[:2],
+        4,
+        '["e3","e4"]',
+        '["a\\",","step.done"]',
+        _END[5].replace('"e":[', '"e":[[0,0,-1,0,0,0,0,1],'),
+        "[{},{}]",
+        None,
+    ),
+}
+
+
+@pytest.mark.req("EVT-01", "EVT-06")
+async def test_postgres_finds_an_end_however_its_batch_is_written() -> None:
+    url = fresh_url()
+    await _begun(await PostgresStore.open(url))
+    connection = await asyncpg.connect(**address_of(url).connect_arguments())
+    try:
+        partition = await connection.fetchval("SELECT tableoid::regclass::text FROM history LIMIT 1")
+        insert = "INSERT INTO {} VALUES ($1, $2, $3, $4, $5, $6, $7, $8)"
+        for table in ("history", partition):
+            for batch in WRITTEN.values():
+                with pytest.raises(asyncpg.UniqueViolationError) as refused:
+                    await connection.execute(insert.format(table), *batch)
+                assert refused.value.table_name.startswith("event_key")
+
+        await connection.execute("DROP TRIGGER history_has_keys ON history")
+        await connection.execute(insert.format(partition), *_END)
     finally:
         await connection.close()
 
