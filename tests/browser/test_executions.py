@@ -31,6 +31,19 @@ def test_filters_are_in_the_address_and_can_be_kept_as_a_view(open_at: Open, her
     expect(page.get_by_role("link", name="bad ones")).to_be_visible()
 
 
+def test_the_list_keeps_to_the_times_of_its_address_in_the_zone_that_is_shown(open_at: Open, here: Site) -> None:
+    here.ended(here.start("tests/chain", n=3))
+    page = open_at("/executions?until=2001-01-01T00:00:00.000Z")
+    expect(page.get_by_role("heading", name="No execution matches")).to_be_visible()
+    page.evaluate("localStorage.setItem('noetl.zone', 'Asia/Tokyo')")
+    page.reload()
+    expect(page.get_by_label("until")).to_have_value("2001-01-01T09:00")
+    page.get_by_label("since").fill("2000-12-31T09:00")
+    page.get_by_label("until").fill("")
+    expect(page).to_have_url(f"{here.url}/executions?since=2000-12-31T00%3A00%3A00.000Z")
+    expect(page.locator("tbody tr").first).to_be_visible()
+
+
 def test_a_text_finds_by_path_and_by_id(open_at: Open, here: Site) -> None:
     execution_id = here.start("tests/slow")
     page = open_at("/executions")

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { ago, codeOf, detailsOf, shortId, span, traceOf, warned } from "./words";
+import { ago, codeOf, detailsOf, shortId, span, traceOf, warned, zonedInput, zonedMoment } from "./words";
 
 describe("spans", () => {
   it.each([
@@ -20,6 +20,20 @@ describe("moments", () => {
     expect(ago(0, 86_000_000)).toBe("23 h ago");
     expect(ago(200_000, 0)).toBe("in 2 d");
   });
+});
+
+describe("fields for date and time", () => {
+  it.each([
+    ["2026-11-17T02:30:00.000Z", "Asia/Tokyo", "2026-11-17T11:30"],
+    ["2026-11-17T02:30:00.000Z", "America/New_York", "2026-11-16T21:30"],
+    ["2026-07-01T00:00:00.000Z", "Europe/Berlin", "2026-07-01T02:00"],
+    ["2026-03-29T01:30:00.000Z", "Europe/Berlin", "2026-03-29T03:30"],
+    ["2026-11-17T02:30:00.000Z", "UTC", "2026-11-17T02:30"],
+  ])("hold %s in %s as %s, and mean it", (at, zone, text) => {
+    expect(zonedInput(at, zone)).toBe(text);
+    expect(zonedMoment(text, zone)).toBe(at);
+  });
+  it("mean nothing when they are empty", () => expect(zonedMoment("", "UTC")).toBe(""));
 });
 
 describe("ids", () => {

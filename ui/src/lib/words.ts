@@ -45,6 +45,52 @@ export function wallTime(value: string, timeZone: string): string {
   }
 }
 
+const clocks = new Map<string, Intl.DateTimeFormat>();
+function clockOf(timeZone: string): Intl.DateTimeFormat {
+  const form = { timeZone, hourCycle: "h23", year: "numeric", month: "numeric", day: "numeric" } as const;
+  const clock = clocks.get(timeZone) ?? new Intl.DateTimeFormat("en", { ...form, hour: "numeric", minute: "numeric" });
+  clocks.set(timeZone, clock);
+  return clock;
+}
+
+/** Minutes by which the clock of a zone is ahead of UTC at a moment. */
+function ahead(at: Date, timeZone: string): number {
+  const parts = clockOf(timeZone).formatToParts(at);
+  const of = (type: string): number => Number(parts.find((one) => one.type === type)!.value);
+  const wall = Date.UTC(of("year"), of("month") - 1, of("day"), of("hour"), of("minute"));
+  return Math.round((wall - at.getTime()) / 60_000);
+}
+
+/** A moment as a field for date and time holds it, by the clock of the zone that is shown: "2026-11-17T02:30". */
+export function zonedInput(value: string, timeZone = shownZone()): string {
+  const at = moment(value);
+  return new Date(at.getTime() + ahead(at, timeZone) * 60_000).toISOString().slice(0, 16);
+}
+
+/** The moment that such a field means; empty where it holds none. */
+export function zonedMoment(text: string, timeZone = shownZone()): string {
+  const wall = Date.parse(`${text}Z`);
+  if (!Number.isFinite(wall)) return "";
+  const first = wall - ahead(new Date(wall), timeZone) * 60_000;
+  return new Date(wall - ahead(new Date(first), timeZone) * 60_000).toISOString(); // the clock may be set in between
+}
+
+/** "November 2026", of a day like "2026-11-17". */
+export const monthOf = (day: string): string =>
+  new Intl.DateTimeFormat(locale(), { month: "long", year: "numeric", timeZone: "UTC" }).format(moment(day));
+
+/** "Tuesday, 17 November", of a day like "2026-11-17". */
+export const dayOf = (day: string): string =>
+  new Intl.DateTimeFormat(locale(), { weekday: "long", day: "numeric", month: "long", timeZone: "UTC" }).format(
+    moment(day),
+  );
+
+/** The days of a week from Monday on, short. */
+export function weekdays(): string[] {
+  const form = new Intl.DateTimeFormat(locale(), { weekday: "short", timeZone: "UTC" });
+  return Array.from({ length: 7 }, (_, at) => form.format(new Date(Date.UTC(2024, 0, 1 + at)))); // a Monday
+}
+
 /** The hour of a moment, for an axis. */
 export const hourOf = (value: string): string => formatsOf(shownZone()).hour.format(moment(value));
 

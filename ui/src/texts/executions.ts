@@ -13,6 +13,7 @@ export const t = area("executions", {
   labelExample: "label: key=value",
   labelField: "Label, key=value",
   since: "since",
+  until: "until",
   clear: "Clear",
   saveView: "Save view",
   forgetTheView: (name: Value) => `Forget the view ${name}`,
