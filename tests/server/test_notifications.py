@@ -262,6 +262,28 @@ async def test_a_task_that_is_assigned_is_told_to_slack(monkeypatch: pytest.Monk
     assert sent["destination"] == "slack chat"
 
 
+@pytest.mark.req("NTF-01", "HUM-01")
+async def test_a_mail_about_a_task_links_to_the_task(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asks = """
+    apiVersion: noetl.io/v10
+    kind: Playbook
+    metadata: {name: asks, path: billing/asks}
+    on: {task_assigned: {notify: [{email: {to: f@x.org, auth: mail}}]}}
+    workflow:
+      - step: start
+        human_task: {title: Approve the bill, assignee: {role: finance}}
+    """
+    with MailServer() as mail:
+        async with notifying(monkeypatch, tmp_path, public_url="https://noetl.example.org") as talk:
+            await credential(talk, "mail", mail.auth)
+            await talk.start((await talk.register(asks))["path"])
+            await notices(talk, "sent")
+            [task] = (await talk.client.get("/api/tasks")).json()["tasks"]
+
+    [message] = mail.messages
+    assert f"Link:      https://noetl.example.org/tasks/{task['task_id']}" in message.get_content()
+
+
 @pytest.mark.req("NTF-08")
 async def test_no_secret_of_a_destination_is_seen_when_it_fails(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -74,7 +74,7 @@ def default_text(row: NoticeRow, facts: dict[str, Any]) -> str:
         lines.append(f"The same happened {row.folded} more times since the last notice.")
     lines.append("")
     lines += _line("Execution", execution.get("id"))
-    lines += _line("Link", execution.get("url"))
+    lines += _line("Link", task.get("url") or execution.get("url"))
     lines += _line("Started", execution.get("started_at"))
     lines += _line("Duration", f"{execution['duration_s']:g} s" if "duration_s" in execution else None)
     lines += _line("Step", error.get("step"))

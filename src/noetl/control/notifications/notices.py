@@ -123,15 +123,20 @@ class NoticeWriter:
             else None,
             "duration_s": round(max(0.0, event.ts - created_at), 3),
             "labels": net.metadata.get("labels") or {},
-            "url": f"{self._public_url}/executions/{execution_id}" if self._public_url else None,
+            "url": self._link("executions", execution_id),
         }
+        task = _task(execution, event.payload)
         return {
             "event": notice_event(event.payload),
             "at": rfc3339(event.ts),
             "execution": about,
             "error": _error(execution, events, event.payload),
-            "task": _task(execution, event.payload),
+            # Where the task is done: whoever is told of it wants that page, not the execution's.
+            "task": task and {**task, "url": self._link("tasks", task["id"])},
         }
+
+    def _link(self, screen: str, thing_id: str) -> str | None:
+        return f"{self._public_url}/{screen}/{thing_id}" if self._public_url else None
 
 
 def notice_event(payload: Payload) -> str | None:
