@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from pathlib import Path
 
 import pytest
@@ -186,6 +187,30 @@ def test_a_token_is_tried_at_an_address_that_asks_for_it() -> None:
     assert bad == (4, "", f"error: GET {server.url}/me answered 401 Unauthorized\n")
     assert nowhere[0] == 4
     assert "--url https://" in nowhere[2]
+
+
+def test_a_client_of_oauth2_is_tried_by_asking_for_a_token() -> None:
+    def asked(request: Request) -> Reply:
+        if request.headers["authorization"] == "Basic " + b64encode(b"shop:right-secret-4711").decode():
+            return reply(200, json={"access_token": "granted-token-0815", "expires_in": 60})
+        return reply(401, json={"error": "invalid_client", "error_description": "wrong-secret-4711 is not it"})
+
+    def me(request: Request) -> Reply:
+        return reply(200 if request.headers.get("authorization") == "Bearer granted-token-0815" else 401)
+
+    with HttpServer({"POST /token": asked, "GET /me": me}) as server:
+        for name in ("right", "wrong"):
+            client = {"token_url": f"{server.url}/token", "client_id": "shop", "client_secret": f"{name}-secret-4711"}
+            call("credential", "set", name, "--type", "oauth2", stdin=json.dumps(client))
+        good, bad = call("credential", "test", "right"), call("credential", "test", "wrong")
+        used = call("credential", "test", "right", "--url", f"{server.url}/me")
+
+    host = server.url.removeprefix("http://")
+    assert good == (0, f"ok: {host} gave a token\n", "")
+    assert used == (0, f"ok: GET {server.url}/me answered 200 OK\n", "")
+    assert bad[0] == 4
+    assert f"the token endpoint {host} gave no token (status 401, invalid_client)" in bad[2]
+    assert not any(secret in "".join(map(str, (*good, *bad, *used))) for secret in ("secret-4711", "granted-token"))
 
 
 def test_a_kind_that_cannot_try_a_credential_names_those_that_can() -> None:

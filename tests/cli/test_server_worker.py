@@ -39,6 +39,9 @@ def test_both_are_started_shown_and_stopped_by_their_recorded_ids(tmp_path: Path
         workers = json.loads(place.call("worker", "status", "-o", "json").stdout)
         assert [one["name"] for one in workers] == ["one"]
         assert lives(servers[0]["pid"])
+        for one, said, kind in ((servers[0], started, "server"), (workers[0], worker, "worker")):
+            assert f"its log is {one['detail']['log']}" in said.stderr
+            assert one["detail"]["log"] in place.call(kind, "status").stdout
         shown = json.loads(place.call("pool", "list", "--server", "team", "-o", "json").stdout)
         assert [(one["name"], one["workers"]) for one in shown] == [("default", 1)]
         assert place.call("pool", "set", "gpu", "--capacity", "3", "--server", "team").stdout == "gpu: 3 at once\n"

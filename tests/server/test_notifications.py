@@ -141,12 +141,39 @@ async def test_a_notice_that_is_refused_is_a_dead_letter_until_it_is_sent_again(
         again = await talk.post(f"/api/notifications/{dead['notice_id']}/retry", status=409)
 
     assert seen["attempts"] == 1
-    assert "410" in seen["error"]
+    assert seen["error"].endswith(" answered 410 Gone: gone")
     assert 'noetl_notices{state="dead"} 1.0' in figures
     assert 'noetl_notice_attempts_total{destination="webhook",outcome="dead"} 1.0' in figures
     assert sent["notice_id"] == dead["notice_id"]
     assert len(hook.requests) == 2
     assert "only dead letters" in again["detail"]
+
+
+@pytest.mark.req("NTF-05")
+@pytest.mark.parametrize(
+    ("mail", "said"),
+    [
+        (MailServer("554 5.7.1 no mail from robots"), "the mail server {} answered 554: 5.7.1 no mail from robots"),
+        (
+            MailServer(unknown=["p@x.org"]),
+            "the mail server took it for o@x.org and refused p@x.org: 550 5.1.1 there is no such mailbox",
+        ),
+    ],
+    ids=["refused", "refused for one of two"],
+)
+async def test_a_dead_letter_has_what_the_mail_server_answered(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, mail: MailServer, said: str
+) -> None:
+    with mail:
+        async with notifying(monkeypatch, tmp_path) as talk:
+            await credential(talk, "mail", mail.auth)
+            notify = [{"email": {"to": ["o@x.org", "p@x.org"], "auth": "mail"}}]
+            await put(talk, "/api/notification-rules/ops", {"on": ["failed"], "notify": notify})
+            await talk.ran(FAILING % "")
+            [dead] = await notices(talk, "dead")
+
+    assert dead["error"] == said.format(f"127.0.0.1:{mail.port}")
+    assert dead["attempts"] == 1
 
 
 @pytest.mark.req("NTF-05")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from email import message_from_bytes, policy
 from email.message import EmailMessage
 from typing import Any
@@ -14,10 +15,11 @@ from tests.servers.ports import free_port
 
 
 class MailServer:
-    """Without TLS and login. `answer` is what it says to a message; sessions are cut when it stops."""
+    """Without TLS and login. `answer` is what it says to a message, and `unknown` are mailboxes that it does not have;
+    sessions are cut when it stops."""
 
-    def __init__(self, answer: str = "250 kept") -> None:
-        self.answer, self.port = answer, free_port()
+    def __init__(self, answer: str = "250 kept", unknown: Collection[str] = ()) -> None:
+        self.answer, self.unknown, self.port = answer, unknown, free_port()
         self.envelopes: list[Envelope] = []
         self._controller = _Closing(self, hostname="127.0.0.1", port=self.port)
 
@@ -29,6 +31,14 @@ class MailServer:
     def messages(self) -> list[EmailMessage]:
         found = [message_from_bytes(one.content, policy=policy.default) for one in self.envelopes]  # type: ignore[arg-type]
         return [one for one in found if isinstance(one, EmailMessage)]
+
+    async def handle_RCPT(  # noqa: N802
+        self, server: Any, session: Any, envelope: Envelope, address: str, options: list[str]
+    ) -> str:
+        if address in self.unknown:
+            return "550 5.1.1 there is no such mailbox"
+        envelope.rcpt_tos.append(address)
+        return "250 OK"
 
     async def handle_DATA(self, server: Any, session: Any, envelope: Envelope) -> str:  # noqa: N802
         if self.answer.startswith("250"):

@@ -108,6 +108,8 @@ def test_command(name: str, kind: str | None, url: str | None, db: str | None) -
     noetl credential test shop
     noetl credential test shop_api --url https://api.example.org/me
     noetl credential test exports --url s3://exports
+
+    For a client of OAuth 2 a token is asked for; with --url it is tried there.
     """
     told = ask(db, lambda it: it.check_credential(name, kind=kind, url=url), makes_store=True)
     click.echo(f"ok: {visible(told.reached)}")

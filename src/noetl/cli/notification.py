@@ -14,6 +14,7 @@ from noetl.cli.terminal import color_option, visible, when
 if TYPE_CHECKING:
     from noetl.cli.connection import Operations
 
+_WIDEST = 120  # of an error in a list: the address comes first, and what the other side answered after it
 _STATES = ("pending", "sending", "sent", "folded", "dead")
 
 
@@ -52,7 +53,7 @@ def list_command(states: tuple[str, ...], execution_id: str | None, limit: int, 
 
 
 def _short(error: str | None) -> str:
-    return "" if error is None else error if len(error) <= 60 else error[:59] + "…"
+    return "" if error is None else error if len(error) <= _WIDEST else error[: _WIDEST - 1] + "…"
 
 
 @command.command("show")

@@ -28,6 +28,7 @@ from noetl.worker.identity import started_at
 
 _POLL_S = 0.05
 _LAST_LINES = 20
+_TERMINAL = "where it was started"  # the log of a process in the foreground
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,7 +136,10 @@ def detached(arguments: Sequence[str], kind: str, *, within_s: float, ready: Cal
             raise RefusedError(f"the {kind} ended at once:\n{_end_of(log)}")
         place = _place(kind, child.pid)
         if place.exists():
-            ready(msgspec.json.decode(place.read_bytes(), type=Record))
+            record = msgspec.json.decode(place.read_bytes(), type=Record)
+            # Only this process knows where the other's output goes; `status` tells it later.
+            leave(msgspec.structs.replace(record, detail={**record.detail, "log": str(log)}))
+            ready(record)
             for warning in _warnings_in(log):
                 click.echo(f"warning: {warning}", err=True)
             click.echo(f"its log is {log}", err=True)
@@ -248,8 +252,11 @@ def add_process_commands(
         if output == "json":
             click.echo(as_json(records))
         elif records:
-            rows = [(one.name, one.pid, one.url, lasted(time.time() - one.at), *more(one)) for one in records]
-            click.echo("\n".join(columns(("NAME", "PID", "URL", "UP", *heads), rows)))
+            rows = [
+                (one.name, one.pid, one.url, lasted(time.time() - one.at), *more(one), one.detail.get("log", _TERMINAL))
+                for one in records
+            ]
+            click.echo("\n".join(columns(("NAME", "PID", "URL", "UP", *heads, "LOG"), rows)))
         else:
             click.echo(f"no {kind} runs here")
         ctx.exit(0 if records else QueryRefused.exit_code)

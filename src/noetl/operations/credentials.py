@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from noetl.base.clock import Clock
-from noetl.base.errors import InvalidError, NotFoundError, RefusedError
+from noetl.base.errors import InvalidError, NotFoundError, RefusedError, ToolError
+from noetl.net.net import KeychainEntry
 from noetl.operations.administration_shapes import CredentialCheck, CredentialView, Rotated
 from noetl.operations.api_shapes import view_of
 from noetl.secrets.credential_types import TYPES
@@ -22,6 +23,7 @@ from noetl.store.contract import Store
 from noetl.store.key_values import KeyValues
 
 if TYPE_CHECKING:
+    from noetl.events.secret_materials import Material
     from noetl.tools.registry import Registry
 
 
@@ -69,7 +71,7 @@ class CredentialOperations:
     needed."""
 
     def __init__(self, store: Store, keys: MasterKeys, clock: Clock) -> None:
-        self._keys, self._vault = keys, Vault(store.credentials, keys, clock)
+        self._keys, self._vault, self._clock = keys, Vault(store.credentials, keys, clock), clock
 
     async def list(self) -> list[CredentialView]:
         return [view_of(CredentialView, one) for one in await self._vault.list()]
@@ -89,14 +91,35 @@ class CredentialOperations:
 
     async def check(self, name: str, kind: str | None, url: str | None, tools: Registry) -> CredentialCheck:
         """Connect with it, as a task of `kind` would, and do nothing else. `tools` are closed afterwards."""
+        from noetl.secrets.token_requests import shown_host
         from noetl.tools.credential_check import checked, kind_for
 
         if (found := await self._vault.fields(name)) is None:
             raise _absent(name)
         credential_type, fields = found
+        if credential_type == "oauth2":
+            # What tasks use is a token, so one is asked for; with an address it is tried there, too.
+            token = await self._token(name, fields, tools)
+            if kind is None and url is None:
+                await tools.close()
+                return CredentialCheck(reached=f"{shown_host(str(fields['token_url']))} gave a token")
+            kind, fields = kind or "http", token.fields
         inputs = {"url": url} if url is not None else {}
         reached = await checked(name, kind or kind_for(credential_type), fields, inputs, tools)
         return CredentialCheck(reached=reached)
+
+    async def _token(self, name: str, fields: Mapping[str, Any], tools: Registry) -> Material:
+        """A token of a client of OAuth 2. RefusedError has the status and code of the endpoint, and no secret."""
+        from noetl.secrets.contract import Sources
+        from noetl.secrets.master_key_loading import read_file
+        from noetl.secrets.token_requests import TokenRequests, granted
+
+        post = TokenRequests(tools.addresses)
+        sources = Sources(environment={}, vault=None, clock=self._clock, read_file=read_file, post=post)
+        try:
+            return await granted(KeychainEntry(name=name, kind="oauth2"), fields, sources)
+        except ToolError as problem:
+            raise RefusedError(problem.message) from None
 
     async def rotate(self, begun: Callable[[], None] = lambda: None) -> Rotated:
         """Put all under a new master key. An interrupted rotation is finished first; with a key from the environment

@@ -110,10 +110,10 @@ async def granted(entry: KeychainEntry, asked: Mapping[str, Any], sources: Sourc
     try:
         status, body = await sources.post(url, form, login)
     except (NoetlError, OSError) as problem:
-        raise unresolved(entry, f"the token endpoint {_host(url)} did not answer: {problem}") from None
+        raise unresolved(entry, f"the token endpoint {shown_host(url)} did not answer: {problem}") from None
     token = body.get("access_token") if isinstance(body, dict) else None
     if status != 200 or not isinstance(token, str) or not token:
-        raise unresolved(entry, f"the token endpoint {_host(url)} gave no token (status {status}{_code(body)})")
+        raise unresolved(entry, f"the token endpoint {shown_host(url)} gave no token (status {status}{_code(body)})")
     return _material(body, token, sources.clock.now())
 
 
@@ -151,7 +151,7 @@ def _material(body: dict[str, Any], token: str, now: float) -> Material:
     return Material(fields=fields, refresh_after=now + life_s - min(MARGIN_S, life_s / 10))
 
 
-def _host(url: str) -> str:
+def shown_host(url: str) -> str:
     return url.partition("://")[2].partition("/")[0].rpartition("@")[2]
 
 

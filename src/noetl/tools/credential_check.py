@@ -25,7 +25,7 @@ def kind_for(credential_type: str) -> str:
     kinds = load_kinds()
     found = next((name for name, kind in kinds.items() if credential_type in kind.credential_types), None)
     if found is None:
-        known = ", ".join(sorted(one for kind in kinds.values() for one in kind.credential_types))
+        known = ", ".join(sorted(["oauth2", *(one for kind in kinds.values() for one in kind.credential_types)]))
         raise RefusedError(
             f'a credential of type "{credential_type}" cannot be tried; these can: {known}. '
             "Name the kind of task that uses it with --kind, such as --kind http --url https://…"

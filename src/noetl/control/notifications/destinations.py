@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -24,6 +24,7 @@ from noetl.tools.contract import UNKNOWN, ToolContext
 from noetl.tools.registry import Registry
 
 TIMEOUT_S = 30.0
+_LONGEST = 500  # characters of a reason that are kept
 _SECRET_FIELDS = ("secret", "signing_secret", "key", "value")
 
 Materials = Callable[[str], Awaitable[Material]]
@@ -50,15 +51,19 @@ class Destinations:
             async with asyncio.timeout(TIMEOUT_S):
                 fields = await self._fields(destination, mask)
                 kind, inputs = _call(destination, message, fields, notice_id, self._now())
-                await self._tools.tool(kind).run(inputs, self._context(notice_id, fields, mask))
+                done = await self._tools.tool(kind).run(inputs, self._context(notice_id, fields, mask))
+            if kind == "email" and isinstance(done.result, dict) and (refused := done.result.get("refused")):
+                # Others have it by now, so it is not sent again by itself: they would get it twice.
+                raise NotSentError(mask.redactor.text(_refused_text(done.result["accepted"], refused)), is_final=True)
         except NotSentError:
             raise
         except TimeoutError:
             raise NotSentError(f"{destination.kind}: no answer within {TIMEOUT_S:g} s") from None
         except ToolError as problem:
-            raise NotSentError(mask.redactor.text(problem.message)[:500], is_final=not problem.retryable) from None
+            said = mask.redactor.text(problem.message + _answer_text(problem.details.get("data")))
+            raise NotSentError(said[:_LONGEST], is_final=not problem.retryable) from None
         except (NoetlError, OSError) as problem:
-            raise NotSentError(mask.redactor.text(str(problem))[:500]) from None
+            raise NotSentError(mask.redactor.text(str(problem))[:_LONGEST]) from None
 
     async def close(self) -> None:
         await self._tools.close()
@@ -87,6 +92,19 @@ class Destinations:
             masked=mask.redactor.text,
             now=self._now,
         )
+
+
+def _answer_text(answer: Any) -> str:
+    """What a service answered, on one line: often the only place that says what is wrong."""
+    if answer in (None, "", {}, []):
+        return ""
+    text = answer if isinstance(answer, str) else msgspec.json.encode(answer).decode()
+    return f": {' '.join(text.split())}"
+
+
+def _refused_text(accepted: Sequence[str], refused: Sequence[Mapping[str, Any]]) -> str:
+    each = "; ".join(f"{one['address']}: {one['code']} {one['message']}" for one in refused)
+    return f"the mail server took it for {', '.join(accepted)} and refused {each}"[:_LONGEST]
 
 
 def _call(
