@@ -14,7 +14,8 @@ from noetl.tools.kinds import KINDS
 from tests.docs.pages import FENCE, ROOT, whole
 from tools.tool_pages import EXAMPLES, RUN_HERE, form, tool_page, tool_pages
 
-FINE = {"W_TOOL_KIND", "W_KEYCHAIN"}  # kinds of plug-ins, and credentials that a snippet cannot declare
+# Kinds of plug-ins, and credentials and inputs that a snippet cannot declare.
+FINE = {"W_TOOL_KIND", "W_KEYCHAIN", "W_WORKLOAD_KEY"}
 
 
 def test_the_generated_pages_are_those_of_the_declarations() -> None:

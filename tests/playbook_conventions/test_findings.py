@@ -33,7 +33,7 @@ EXPECTED = {
     "v10_http_single": ("v10", "I_ALIAS*2"),
     "v10_jinja_refused": ("v10", "E_TEMPLATE*7"),
     "v10_jinja_zoo": ("v10", ""),
-    "v10_keychain_kinds": ("v10", "I_ALIAS W_KEYCHAIN*2"),
+    "v10_keychain_kinds": ("v10", "I_ALIAS W_KEYCHAIN*2 W_WORKLOAD_KEY"),
     "v10_list_next": ("v10", "I_ALIAS"),
     "v10_list_of_names_refused": ("v10", "E_NEXT_SHAPE I_ALIAS"),
     "v10_loop_over_results": ("v10", ""),

@@ -102,6 +102,13 @@ class _Search:
                 # `a and a.b`: what was read on the left may be undefined on the right without being a mistake.
                 self.visit(node.right, own, tested | _chains(node.left))
                 return
+            case "Or":
+                # `workload.a or 1`: a key that is not there is null, and the right side stands in for it. A bare name
+                # that is not there fails the template all the same.
+                keyed = frozenset(read for read in _chains(node.left) if read[1])
+                self.visit(node.left, own, tested | keyed)
+                self.visit(node.right, own, tested)
+                return
             case "CondExpr":
                 self.visit(node.test, own, tested)
                 within = tested | _chains(node.test)

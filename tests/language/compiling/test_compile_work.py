@@ -42,7 +42,9 @@ STEP = """  - step: s{i}
 
 
 def big_playbook(steps: int) -> str:
-    head = "apiVersion: noetl.io/v10\nkind: Playbook\nmetadata: { name: big, path: t/big }\nworkflow:\n"
+    items = "".join(f", items_{i}: []" for i in range(steps))
+    head = "apiVersion: noetl.io/v10\nkind: Playbook\nmetadata: { name: big, path: t/big }\n"
+    head += f"workload: {{ api: x{items} }}\nworkflow:\n"
     start = "  - step: start\n    next: { arcs: [{ step: s0 }] }\n"
     body = "".join(STEP.format(i=i, next=i + 1) for i in range(steps))
     return f"{head}{start}{body}  - step: s{steps}\n  - step: end\n"

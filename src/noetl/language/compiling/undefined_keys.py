@@ -2,7 +2,8 @@
 
 At run time such a read is null, like any absent key. Here it is found where the keys are known: `event` and `token`
 have always the same ones, `outcome` nearly so, `iter` those of its loop and of `set_iter`, a human task the fields of
-its form. A start may bring more `workload` than is declared, so there only a slip of the pen counts.
+its form. A start may bring more `workload` than is declared: a slip of the pen is refused there, any other key is
+warned of once.
 """
 
 from __future__ import annotations
@@ -33,20 +34,27 @@ _NO_OUTCOME_KEYS = frozenset(
 )
 _ITER_KEYS = frozenset({"index", "parent", "extend"})
 _JUDGED_KEYS = frozenset({"result", "done", "failed", "total"})  # of `complete_when`
+_STARTED_WITH = frozenset({"schedule", "item"})  # what a schedule and a trigger bring
+_SHOWN = 12  # keys that a hint lists
 _PAYLOAD = ("data", "result")
 _RESULT_WORDS = frozenset({*_PAYLOAD, "status", "error", "ref", "rows", "results"})
 _STEP = re.compile(r"workflow\[(\d+)\]")
 
 
 def check_undefined_keys(playbook: Playbook, compilation: Compilation) -> Playbook:
-    """E_UNDEFINED_NAME; under noetl.io/v2 W_UNDEFINED_NAME."""
+    """E_UNDEFINED_NAME, under noetl.io/v2 W_UNDEFINED_NAME; W_WORKLOAD_KEY."""
     forms = {step.name: _fields(step) for step in playbook.steps if _fields(step)}
     iterations = _Iterations(playbook)
+    declared = frozenset(playbook.workload.keys if playbook.workload is not None else ())
+    known = set(declared | _STARTED_WITH)  # of workload, and what has been warned of
     for written in written_texts(playbook, compilation):
         template = parsed(written.text)
         seen = visible(written.site, playbook.dialect.rules.value)
         for read in template.references if template else ():
             if read.path and not read.defaulted and isinstance(read.path[0], str):
+                if read.root == "workload" and "workload" in seen and read.path[0] not in known:
+                    known.add(read.path[0])
+                    _note_undeclared(read, declared, written, playbook, compilation)
                 _check(read, seen, forms, iterations, written, playbook, compilation)
     return playbook
 
@@ -90,6 +98,24 @@ def _slip(declared: Any, path: tuple[str | int, ...]) -> tuple[str, frozenset[st
             return (key, frozenset(declared.keys)) if is_typo(key, list(declared.keys)) else None
         declared = declared.get(key)
     return None
+
+
+def _note_undeclared(
+    read: GuardReference,
+    declared: frozenset[str],
+    written: TemplateText,
+    playbook: Playbook,
+    compilation: Compilation,
+) -> None:
+    key = str(read.path[0])
+    if is_typo(key, list(declared)):
+        return  # `_slip` says more of it
+    place = key_in(written.scalar, read.root, read.path[:1], playbook.source)
+    shown = sorted(declared)[:_SHOWN] + ["…"] * (len(declared) > _SHOWN)
+    there = f"it declares {', '.join(shown)}" if declared else "it declares none"
+    message = f'"workload" has no "{key}", which {written.what} reads: it is null unless the start brings it'
+    hint = f"{there}; add {key}: null under workload, or write | default(…)"
+    compilation.note("W_WORKLOAD_KEY", place, message, hint)
 
 
 def _fields(step: StepSyntax) -> frozenset[str]:
