@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from playwright.sync_api import Page, expect
+import itertools
+
+from playwright.sync_api import Locator, Page, expect
 
 
 def type_into_editor(page: Page, text: str) -> None:
@@ -11,3 +13,12 @@ def type_into_editor(page: Page, text: str) -> None:
     page.locator(".editor .cm-content").click()
     page.keyboard.press("Control+a")
     page.keyboard.insert_text(text)
+
+
+def hover_until_told(page: Page, line: Locator) -> None:
+    """Move the mouse over a line until the editor tells of what is there. It asks once for a movement, and forgets the
+    question when its text is checked or drawn anew meanwhile, as on a busy machine; then a person moves again."""
+    places = itertools.cycle([20, 24])
+    while not page.locator(".cm-documentation").is_visible():
+        line.hover(position={"x": next(places), "y": 8})
+        page.wait_for_timeout(500)

@@ -14,6 +14,7 @@ import sqlite3
 import sys
 from collections.abc import Iterable
 from contextlib import closing
+from math import isclose
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -99,7 +100,8 @@ def _shorter(then: Any, now: Any) -> Any:
         }
     if isinstance(then, list) and isinstance(now, list) and len(then) == len(now):
         return [_shorter(*pair) for pair in zip(then, now, strict=True)]
-    return now
+    # Newer Pythons add up the places of a drawing with another last digit than the one that made the record.
+    return then if isinstance(then, float) and isinstance(now, float) and isclose(then, now) else now
 
 
 def _plain(answer: Any) -> Any:

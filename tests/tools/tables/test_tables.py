@@ -286,6 +286,7 @@ async def test_a_cancelled_task_leaves_no_file_and_no_table(tasks: TableTasks, p
     query = "SELECT n, pg_sleep(CASE WHEN n > 1000 THEN 60 ELSE 0 END)::text FROM generate_series(1, 2000) AS n"
     running = asyncio.create_task(tasks.outcome("postgres", {"auth": pg_auth, "query": query}, rows="parquet"))
     while not left_behind():
+        assert not running.done(), running.result()
         await asyncio.sleep(0.01)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
