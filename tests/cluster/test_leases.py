@@ -239,7 +239,7 @@ workflow:
 """
 
 
-class Shelf:
+class StoredNets:
     async def find(self, path: str, version: str | None, *, beside: str) -> Any:
         return net_of(CHAIN)
 
@@ -247,8 +247,8 @@ class Shelf:
 @pytest.mark.req("TOOL-11", "O-02")
 async def test_a_child_that_is_waited_for_here_is_cancelled_when_another_server_ends_its_step() -> None:
     store, clock = MemoryStore(), ManualClock()
-    first = assemble(store, MemoryResults(), MemoryWakeups(), clock, library=Shelf(), sharing=SharedExecutions())
-    second = assemble(store, MemoryResults(), MemoryWakeups(), clock, library=Shelf(), sharing=SharedExecutions())
+    first = assemble(store, MemoryResults(), MemoryWakeups(), clock, library=StoredNets(), sharing=SharedExecutions())
+    second = assemble(store, MemoryResults(), MemoryWakeups(), clock, library=StoredNets(), sharing=SharedExecutions())
     await first.executions.start(net_of(CALLING), execution_id="x1", trace_id="t", payload={})
     [order] = (await first.for_workers.turn(Turn(worker_id="w1", capacity=1))).orders
     call = PlaybookCall(

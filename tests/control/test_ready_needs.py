@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
+from noetl.control.claiming.order_needs import WorkerAbilities
 from noetl.control.claiming.ready_orders import Ready, ReadyOrders
-from noetl.control.claiming.worker_abilities import WorkerAbilities
 from tests.control.control_plane import ControlPlane
 
 PYTHON, BOTH = frozenset({"python"}), frozenset({"python", "duckdb"})

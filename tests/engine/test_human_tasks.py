@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from noetl.engine.forms import fill
+from noetl.engine.waits.human_task_actions import fill
 from noetl.events.orders import ReportResult
 from tests.engine.waiting import Waiting
 from tests.fixtures.running import fixture

@@ -28,10 +28,9 @@ from noetl.events.loops import (
 )
 from noetl.events.orders import Entry, Report
 from noetl.events.outcomes import Error, TaskResult
-from noetl.events.routing import ArcConsidered, NextEnqueued, NextSelected
 from noetl.events.steps import CtxPatched, StepDone, StepFailed, StepStarted
 from noetl.events.tasks import TaskProcessed, TaskStarted
-from noetl.events.tokens import TokenClaimed, TokenDropped
+from noetl.events.tokens import ArcConsidered, NextEnqueued, NextSelected, TokenClaimed, TokenDropped
 from tests.case_worker_script import case_entries
 from tests.engine.looping import LoopTalk
 from tests.engine_script import Conversation

@@ -7,9 +7,9 @@ from noetl.events.events import Payload
 from noetl.events.executions import Final, PlaybookProcessed
 from noetl.events.loops import IterationDone, LoopDone, LoopStarted
 from noetl.events.payloads import EventSource
-from noetl.events.routing import NextSelected
 from noetl.events.steps import StepDone, StepScheduled
 from noetl.events.tasks import TaskStarted
+from noetl.events.tokens import NextSelected
 from noetl.events.waits import SignalAwaited
 from noetl.server.tracing import MOST, Trace, TraceSpan
 

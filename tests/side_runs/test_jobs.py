@@ -10,7 +10,7 @@ from noetl.control.claiming.order_needs import needs_of
 from noetl.engine.commands import CancelExecution, ClaimOrder, Wake
 from noetl.events.orders import SideRunOrder
 from noetl.net.net import Net
-from noetl.worker.side_runs import part_of
+from noetl.worker.order_context import part_of
 from tests.engine_script import Conversation, net_of
 from tests.worker.orders import an_order
 

@@ -14,8 +14,7 @@ from noetl.tools.quantum import simulator
 from noetl.tools.quantum.circuits import circuit_of
 from noetl.tools.quantum.jobs import Job, JobContext, JobRequest, JobState
 from noetl.tools.quantum.providers import Providers
-from noetl.tools.quantum.simulator import Simulator
-from noetl.tools.quantum.statevector import TooLargeError, counts_of, probabilities
+from noetl.tools.quantum.simulator import Simulator, TooLargeError, counts_of, probabilities
 from noetl.tools.quantum.tool import QuantumTool
 from tests.tools.quantum_tasks import BELL, World, refused
 

@@ -11,9 +11,8 @@ from noetl.events.orders import Order
 from noetl.events.position import Position
 from noetl.net.net import Net
 from noetl.tools.registry import Registry
-from noetl.worker.collections import Collections
 from noetl.worker.control_plane import ControlPlane
-from noetl.worker.order_context import OrderContext, WorkerServices
+from noetl.worker.order_context import Collections, OrderContext, WorkerServices
 from noetl.worker.report_queue import ReportQueue
 from noetl.worker.slots import WorkerHandle
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from noetl.events.routing import NextSelected
+from noetl.events.tokens import NextSelected
 from tests.narrowing import payloads
 from tests.playbook_runs import broken
 from tests.worker.case_running import answer, called, case_text, fixture, refused, run_case, visited

@@ -104,8 +104,8 @@ def _words(event: Event) -> str:
     import msgspec
 
     from noetl.cli.live_text import clipped, error_line
-    from noetl.events.routing import NextSelected
     from noetl.events.tasks import TaskProcessed
+    from noetl.events.tokens import NextSelected
 
     payload = event.payload
     match payload:

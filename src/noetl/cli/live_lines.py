@@ -36,10 +36,9 @@ from noetl.events.executions import WorkflowStarted
 from noetl.events.loops import IterationDone, IterationFailed, LoopDone, LoopStarted
 from noetl.events.projection.projection import Projection
 from noetl.events.projection.views import StepRunView
-from noetl.events.routing import NextSelected
 from noetl.events.steps import ReportRefused, StepDenied, StepDone, StepFailed, StepStarted
 from noetl.events.tasks import TaskProcessed
-from noetl.events.tokens import TokenClaimed, TokenDropped
+from noetl.events.tokens import NextSelected, TokenClaimed, TokenDropped
 from noetl.events.waits import HumanCreated, MessageAwaited, SignalAwaited, TimerScheduled
 
 _STEP = 16  # columns of a step's name

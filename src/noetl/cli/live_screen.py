@@ -34,10 +34,9 @@ from noetl.events.envelope import Event
 from noetl.events.loops import LoopDone
 from noetl.events.projection.projection import Projection
 from noetl.events.projection.views import LoopLevel, StepRunView
-from noetl.events.routing import NextSelected
 from noetl.events.steps import StepDenied, StepDone, StepFailed
 from noetl.events.tasks import TaskProcessed
-from noetl.events.tokens import TokenDropped
+from noetl.events.tokens import NextSelected, TokenDropped
 
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _BAR = 24

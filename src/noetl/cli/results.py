@@ -58,14 +58,14 @@ def _print_rows(result: Any, results: Results, offset: int, limit: int) -> None:
     import asyncio
 
     from noetl.cli.output_formats import columns
-    from noetl.operations.table_pages import recorded_table
+    from noetl.operations.value_pages import recorded_table
 
     if (checksum := recorded_table(result)) is None:
         raise click.UsageError("this result is no table: leave --rows out")
     if hasattr(results, "table_page"):
         page = results.table_page(checksum, offset=offset, limit=limit)
     else:
-        from noetl.operations.table_pages import table_page
+        from noetl.operations.value_pages import table_page
 
         page = asyncio.run(table_page(results, checksum, offset=offset, limit=limit))  # type: ignore[arg-type]
     names = [one.name for one in page.columns]

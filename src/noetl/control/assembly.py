@@ -23,10 +23,10 @@ from noetl.control.claiming.leases import OrderLeases
 from noetl.control.claiming.local_control_plane import LocalControlPlane
 from noetl.control.claiming.local_worker import LocalWorker
 from noetl.control.claiming.long_polls import Polls
+from noetl.control.claiming.order_needs import WorkerAbilities
 from noetl.control.claiming.pools import Pools
 from noetl.control.claiming.ready_orders import ReadyOrders
 from noetl.control.claiming.turns import Turns
-from noetl.control.claiming.worker_abilities import WorkerAbilities
 from noetl.control.commit.decisions import Decisions
 from noetl.control.commit.effects import Effects, Listeners
 from noetl.control.commit.group_commit import GroupCommit

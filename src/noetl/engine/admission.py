@@ -20,7 +20,6 @@ from noetl.engine.limits import over_quota, places_of, turned_away
 from noetl.engine.loops.start import begin_loop
 from noetl.engine.pipeline.iteration_args import once_and_each
 from noetl.engine.plan import Plan
-from noetl.engine.pools import pool_of
 from noetl.engine.rates import rate_of, slowed_down
 from noetl.engine.scopes import admission_names, admission_scope
 from noetl.engine.waits.times import length
@@ -28,6 +27,7 @@ from noetl.events.control import RateLimit, TokenHeld
 from noetl.events.outcomes import Error
 from noetl.events.steps import StepDenied, StepFailed, StepScheduled, StepStarted
 from noetl.events.tokens import TokenClaimed, TokenDropped
+from noetl.events.waits import MAX_NAME
 from noetl.net.net import Transition
 from noetl.net.routing import Admission, AdmitRule, Mode
 from noetl.templates.authored import Authored
@@ -227,3 +227,15 @@ def _scheduled(draft: Draft, scheduled: StepScheduled, about: dict[str, Any], pr
         draft.add(TokenClaimed(token_id=scheduled.token_id, worker_id=SERVER), **about)
         draft.add(StepStarted(worker_id=SERVER), **about)
     return draft.decision()
+
+
+# Pools: whose workers may run a step. The step's own wish, else the playbook's, rendered and recorded (SRV-08).
+def pool_of(plan: Plan, step: Transition, scope: Scope, now: float) -> str | None:
+    """None where nobody says: the default one."""
+    written = step.pool if step.pool is not None else plan.net.executor.pool
+    if written is None:
+        return None
+    pool = render(written, scope, now=now)
+    if not isinstance(pool, str) or not pool or len(pool) > MAX_NAME or "\0" in pool:
+        raise TemplateError(f"pool: expected the name of a pool, found {pool!r}")
+    return pool

@@ -18,8 +18,7 @@ from noetl.engine.decision import Decision, DispatchStep, Draft
 from noetl.engine.execution import Execution, StepRun
 from noetl.engine.external_jobs import end_jobs
 from noetl.engine.identity import order_id_of
-from noetl.engine.plan import Plan
-from noetl.engine.side_runs.step_leftovers import PLAYBOOK
+from noetl.engine.plan import PLAYBOOK, Plan
 from noetl.events.compensation import (
     CompensationRegistered,
     CompensationRequested,

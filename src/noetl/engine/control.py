@@ -1,17 +1,25 @@
-"""Control: pause, resume and cancel of a whole execution (SRV-07, SRV-11, O-02, O-16)."""
+"""Control: pause, resume and cancel of an execution, and what follows for its children (SRV-07, SRV-11, O-02, O-16)."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
 
 from noetl.base.ids import derived
 from noetl.engine.commands import CancelExecution, PauseExecution, ResumeExecution
 from noetl.engine.compensation import request
-from noetl.engine.decision import Decision, Draft
+from noetl.engine.decision import CancelCalled, CancelChildren, Decision, Draft, Effect, PauseChildren, ResumeChildren
 from noetl.engine.execution import Execution
 from noetl.engine.side_runs.endings import stop_side_runs
 from noetl.engine.side_runs.state import SideRunKind
 from noetl.engine.withdrawal import all_but, withdraw
+from noetl.events.compensation import CompensationUnknown
 from noetl.events.control import PlaybookCancelled, PlaybookPaused, PlaybookResumed
+from noetl.events.envelope import Event
 from noetl.events.orders import ReportResult
+from noetl.events.side_runs import AsyncDone, HandlerFailed, HandlerStarted
+from noetl.events.steps import StepFailed
+from noetl.events.tokens import TokenDropped
+from noetl.events.waits import StepTimeout
 
 
 def control(execution: Execution, command: PauseExecution | ResumeExecution | CancelExecution) -> Decision:
@@ -47,3 +55,45 @@ def _cancel(draft: Draft, execution: Execution, command: CancelExecution) -> Non
             draft.add(PlaybookResumed(reason=command.reason), parent_id=execution.last_event_id)
     else:
         stop_side_runs(draft, execution, tuple(SideRunKind), command.reason)
+
+
+# Child effects: what happens to an execution, or to a step run that waits for a child, happens to the child (O-02,
+# O-16).
+# The engine decides upon one execution and does not know which children it has. So it says what is to become of them,
+# and the control plane decides the commands for the children it finds, in the same batch.
+_ENDED = "the step that waited for it has ended"
+_INTERRUPTED = "the step that waited for it was interrupted"
+_TIMED_OUT = "the step that waited for it has timed out"
+
+_RUN_ENDS = (TokenDropped, StepFailed, HandlerFailed, AsyncDone, CompensationUnknown)
+# Most events concern no child. One look at their class is what they cost.
+_CONCERNING = frozenset({PlaybookPaused, PlaybookResumed, PlaybookCancelled, StepTimeout, HandlerStarted, *_RUN_ENDS})
+
+
+def child_effects(events: Iterable[Event]) -> list[Effect]:
+    """What these events mean for children, in their order."""
+    concerning = [event for event in events if type(event.payload) in _CONCERNING]
+    return [effect for event in concerning for effect in _effects_of(event)] if concerning else []
+
+
+def _effects_of(event: Event) -> Iterator[Effect]:
+    match event.payload:
+        case PlaybookPaused():
+            yield PauseChildren(reason="its parent was paused")
+        case PlaybookResumed():
+            yield ResumeChildren(reason="its parent was resumed")
+        case PlaybookCancelled(compensate=compensate):
+            yield CancelChildren(reason="its parent was cancelled", compensate=compensate)
+        case HandlerStarted(interrupting=True, owner=owner):
+            yield from _called_by(owner, _INTERRUPTED)
+        case StepTimeout(action="alternative"):
+            yield from _called_by(event.step_run_id, _TIMED_OUT)
+        case TokenDropped() | StepFailed() | HandlerFailed() | AsyncDone() | CompensationUnknown():
+            yield from _called_by(event.step_run_id, _ENDED)
+        case _:  # a timeout that only tells of itself, a handler beside its step: the step goes on waiting
+            pass
+
+
+def _called_by(step_run_id: str | None, reason: str) -> Iterator[Effect]:
+    if step_run_id is not None:
+        yield CancelCalled(step_run_id=step_run_id, reason=reason)

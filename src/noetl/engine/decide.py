@@ -12,7 +12,6 @@ import msgspec
 
 from noetl.base.ids import derived
 from noetl.engine.admission import admit
-from noetl.engine.child_effects import child_effects
 from noetl.engine.commands import (
     ActOnTask,
     CancelExecution,
@@ -33,7 +32,7 @@ from noetl.engine.commands import (
 )
 from noetl.engine.compensation import before_the_end, compensate
 from noetl.engine.completion import finish
-from noetl.engine.control import control
+from noetl.engine.control import child_effects, control
 from noetl.engine.decision import NOTHING, Decision, Draft, Effect
 from noetl.engine.execution import Due, Execution
 from noetl.engine.handlers import handle

@@ -32,8 +32,8 @@ from noetl.events.executions import (
     WorkflowFinished,
     WorkflowStarted,
 )
-from noetl.events.routing import NextEnqueued
 from noetl.events.steps import CtxPatched, ReportRefused, StepDenied
+from noetl.events.tokens import NextEnqueued
 from noetl.events.waits import Waiting
 
 

@@ -15,10 +15,10 @@ from typing import Any
 
 from noetl.base.errors import TemplateError
 from noetl.base.ids import derived
+from noetl.engine.admission import pool_of
 from noetl.engine.decision import Decision, Draft
 from noetl.engine.execution import Execution
 from noetl.engine.plan import Plan
-from noetl.engine.pools import pool_of
 from noetl.events.compensation import CompensationRegistered, CompensationRequested
 from noetl.events.control import PlaybookResumed
 from noetl.events.outcomes import TaskResult

@@ -17,7 +17,7 @@ from noetl.engine.pipeline.scopes import Views
 from noetl.engine.plan import Plan
 from noetl.engine.scopes import token_of
 from noetl.engine.side_runs.orders import event_names
-from noetl.engine.timeouts import stop
+from noetl.engine.waits.due_timers import stop
 from noetl.events.cases import OwnEvent
 from noetl.events.outcomes import Error
 from noetl.events.side_runs import HandlerSkipped, HandlerStarted

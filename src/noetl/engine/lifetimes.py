@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from noetl.engine.execution import Execution, StepRun
+from noetl.events.outcomes import Error
 
 
 def expiries_of(execution: Execution, run: StepRun) -> dict[str, float]:
@@ -20,3 +21,15 @@ def expiry_of(execution: Execution, run: StepRun) -> tuple[str, float] | None:
     if run.timing.timeout_s is None and run.timing.deadline_s is None:
         return None
     return min(expiries_of(execution, run).items(), key=lambda one: one[1], default=None)
+
+
+_WORDS = {"timeout": "its timeout_s is over", "deadline": "the deadline_s of the execution is over"}
+
+
+def timed_out(step: str) -> Error:
+    """By its own `timeout` block (TMR-05)."""
+    return Error(kind="timeout", message=f'step "{step}" was stopped: its timeout is over')
+
+
+def expired(kind: str) -> Error:
+    return Error(kind=kind, message=f"the step was stopped: {_WORDS[kind]}")

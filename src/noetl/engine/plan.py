@@ -6,17 +6,17 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from noetl.engine.pipeline.limits import Keep, fits, inline_bytes, max_payload_bytes, nowhere_to_keep
 from noetl.engine.pipeline.noop import KIND as NOOP
+from noetl.engine.pipeline.payloads import Keep, fits, inline_bytes, max_payload_bytes, nowhere_to_keep
 from noetl.engine.pipeline.pipeline_scope import Load, nothing_stored
 from noetl.engine.pipeline.progress import MAX_TASK_RUNS
-from noetl.engine.side_runs.step_leftovers import leaves_side_runs
 from noetl.engine.v2_case.port import has_rules, outside_rules
 from noetl.events.references import Reference
 from noetl.net.names import known_names
 from noetl.net.net import Net, Transition, content_hash, to_json
 from noetl.net.secret_reads import keychain_reads
 from noetl.net.task import Directive, Task
+from noetl.net.tasks import tasks_of
 from noetl.templates.authored import Authored
 
 _COLLECTIONS = 4  # of loops, kept in memory beside the state
@@ -174,3 +174,15 @@ def _needs_no_worker(task: Task) -> bool:
 def _placed_at_worker(spec: Authored) -> bool:
     """By its author, or because its result is held to a schema, which the worker looks up (RES-07)."""
     return isinstance(spec.data, dict) and (spec.data.get("place") == "worker" or "result_schema" in spec.data)
+
+
+# Which steps leave something to be done beside their own end: something to undo, or a task nobody waits for.
+PLAYBOOK = "playbook"  # the kind whose child may have something to undo
+
+
+def leaves_side_runs(step: Transition) -> bool:
+    return step.compensation is not None or any(task.kind == PLAYBOOK or _is_async(task) for task in tasks_of(step))
+
+
+def _is_async(task: Task) -> bool:
+    return isinstance(task.spec.data, dict) and bool(task.spec.data.get("async"))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from noetl.engine.pipeline import lifetimes
+from noetl.engine import lifetimes
 from noetl.engine.waits.evolution import given_by, result_with
 from noetl.events.envelope import Event
 from noetl.events.executions import ExecutionRequested

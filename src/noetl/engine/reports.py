@@ -13,8 +13,7 @@ import msgspec
 from noetl.base.ids import derived
 from noetl.engine.async_tasks import defer
 from noetl.engine.commands import ClaimOrder, RecordReport
-from noetl.engine.ctx_patches import patch_ctx
-from noetl.engine.decision import CloseOrder, Decision, Draft, LeaseOrder
+from noetl.engine.decision import CloseOrder, Decision, Draft, LeaseOrder, patch_ctx
 from noetl.engine.execution import WITHDRAWN, Execution, StepRun, lease_under
 from noetl.engine.identity import entry_mark
 from noetl.engine.loops.reports import record_range
@@ -22,10 +21,10 @@ from noetl.engine.loops.state import Range
 from noetl.engine.pipeline.payloads import cut, fitted_entry
 from noetl.engine.pipeline.progress import after, entered
 from noetl.engine.plan import Plan
-from noetl.engine.side_runs.claims import claim_side_run
 from noetl.engine.side_runs.endings import record_end
+from noetl.engine.side_runs.orders import claim_side_run
 from noetl.engine.v2_case.recording import add_notes, without_notes
-from noetl.engine.waits.wait_end import close_waits
+from noetl.engine.withdrawal import close_waits
 from noetl.events.case_runs import CaseStarted, CaseWaiting
 from noetl.events.orders import Entry, Report, ReportResult, Timed
 from noetl.events.payloads import EventSource

@@ -12,8 +12,7 @@ import msgspec
 from noetl.base.durations import seconds
 from noetl.base.errors import TemplateError, ToolError
 from noetl.engine.compensation import register, request
-from noetl.engine.ctx_patches import patch_ctx
-from noetl.engine.decision import Decision, Draft
+from noetl.engine.decision import Decision, Draft, patch_ctx
 from noetl.engine.execution import Boundary, Execution, StepRun
 from noetl.engine.pipeline.patches import written
 from noetl.engine.plan import Plan
@@ -25,8 +24,7 @@ from noetl.engine.waits.wait_start import arm, comes_to_waits
 from noetl.engine.withdrawal import all_but, others_at, withdraw
 from noetl.events.control import Emitted, PlaybookCancelled
 from noetl.events.outcomes import Error
-from noetl.events.routing import ArcConsidered, NextSelected
-from noetl.events.tokens import TokenConsumed
+from noetl.events.tokens import ArcConsidered, NextSelected, TokenConsumed
 from noetl.events.waits import StepTimeout
 from noetl.net.net import Transition
 from noetl.net.routing import Arc, Mode, Router

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from noetl.base.errors import TemplateError, ToolError
-from noetl.engine.ctx_patches import patch_ctx
-from noetl.engine.decision import Decision, Draft
+from noetl.engine.decision import Decision, Draft, patch_ctx
 from noetl.engine.execution import Execution, StepRun
 from noetl.engine.identity import SERVER
 from noetl.engine.pipeline.noop import KIND, keeps_prev, noop_result

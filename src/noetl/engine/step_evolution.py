@@ -10,12 +10,11 @@ from typing import Any, get_args
 
 import msgspec
 
-from noetl.engine import concurrency_limits
+from noetl.engine import concurrency_limits, lifetimes
 from noetl.engine.due_times import DueTime
 from noetl.engine.execution import WITHDRAWN, Boundary, Due, Execution, StepLease, StepRun, StepTiming
 from noetl.engine.identity import entry_mark
 from noetl.engine.loops import evolution as loops
-from noetl.engine.pipeline import lifetimes
 from noetl.engine.pipeline.patches import written
 from noetl.engine.pipeline.progress import after
 from noetl.engine.side_runs import evolution as side_runs

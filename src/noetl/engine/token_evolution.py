@@ -16,8 +16,7 @@ from noetl.engine.waits import evolution as waits
 from noetl.events.control import JoinFilled, JoinUnfilled, TokenHeld
 from noetl.events.envelope import Event
 from noetl.events.outcomes import Error, Status, TaskResult
-from noetl.events.routing import NextSelected
-from noetl.events.tokens import TokenConsumed, TokenCreated, TokenDropped, TokenEnqueued
+from noetl.events.tokens import NextSelected, TokenConsumed, TokenCreated, TokenDropped, TokenEnqueued
 from noetl.events.waits import TokenReleased
 
 

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from noetl.engine.decision import CloseOrder, Draft
+from noetl.engine.decision import ChangeTask, CloseOrder, CloseWait, Draft
 from noetl.engine.execution import Execution, StepRun, Token
 from noetl.engine.held_tokens import around
 from noetl.engine.identity import run_id_of
 from noetl.engine.side_runs.endings import stop_handlers
-from noetl.engine.waits.wait_end import close_waits
+from noetl.engine.waits.human_tasks import withdrawn
+from noetl.engine.waits.state import WaitKind
 from noetl.events.tokens import TokenDropped
+from noetl.events.waits import TimerCancelled
 
 
 def withdraw(draft: Draft, execution: Execution, tokens: Iterable[Token], reason: str = "cancelled") -> None:
@@ -54,3 +56,21 @@ def rest_of(execution: Execution, fork_id: str, met: Iterable[str]) -> list[Toke
         if token.token_id not in gone
         and any(fork.fork_id == fork_id for fork in around(execution.held.forks, token.fork))
     ]
+
+
+# The waits of a step run that nobody needs any more, told to whoever keeps them (TMR-04).
+def close_waits(
+    draft: Draft, execution: Execution, run: StepRun, *, parent_id: str | None = None, came: str | None = None
+) -> None:
+    """Withdraw the open waits of `run`; `came` is the one that has ended by itself."""
+    for kind, wait_id in run.step_waits.open.items():
+        wait = execution.open_waits.waits[wait_id]
+        if kind in (WaitKind.MESSAGE, WaitKind.SIGNAL):
+            draft.add_effect(CloseWait(wait_id))
+        elif wait_id == came:
+            continue
+        elif kind is WaitKind.TIMER:
+            cancelled = TimerCancelled(wait_id=wait_id, timer_id=wait.name, withdrawn=True)
+            draft.add(cancelled, run=run, parent_id=parent_id or wait.event_id)
+        else:
+            draft.add_effect(ChangeTask(withdrawn(execution.open_waits.human_tasks[wait_id], draft.at)))

@@ -16,11 +16,10 @@ from noetl.events.events import Payload
 from noetl.events.executions import PlaybookProcessed, WorkflowFinished
 from noetl.events.large_values import Load, put_back
 from noetl.events.payloads import EventSource
-from noetl.events.routing import NextSelected
 from noetl.events.side_runs import AsyncDone
 from noetl.events.tasks import TaskProcessed, TaskStarted
 from noetl.events.taxonomy import TAXONOMY, type_of
-from noetl.events.tokens import TokenDropped
+from noetl.events.tokens import NextSelected, TokenDropped
 
 SCHEMA = 1  # version of the payloads; raised when one changes its meaning
 

@@ -38,12 +38,19 @@ from noetl.events.loops import (
     LoopScheduled,
     LoopStarted,
 )
-from noetl.events.routing import NextEnqueued, NextSelected
 from noetl.events.side_runs import SideRuns
 from noetl.events.steps import CtxPatched, ReportRefused, StepDenied, StepDone, StepFailed, StepScheduled, StepStarted
 from noetl.events.task_notes import Remark
 from noetl.events.tasks import KeychainRefreshed, TaskProcessed, TaskStarted
-from noetl.events.tokens import TokenClaimed, TokenConsumed, TokenCreated, TokenDropped, TokenEnqueued
+from noetl.events.tokens import (
+    NextEnqueued,
+    NextSelected,
+    TokenClaimed,
+    TokenConsumed,
+    TokenCreated,
+    TokenDropped,
+    TokenEnqueued,
+)
 from noetl.events.waits import StepTimeout, TokenReleased, Waiting
 
 Payload = (

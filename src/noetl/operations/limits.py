@@ -8,8 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from noetl.base.errors import NotFoundError
-from noetl.control.limits.limit_groups import KIND, LimitGroup
-from noetl.control.limits.playbook_limits import PlaybookLimit, PlaybookLimits
+from noetl.control.limits.playbook_limits import GROUP_KIND, LimitGroup, PlaybookLimit, PlaybookLimits
 from noetl.control.outside.report_results import TakesCommands, check, request_result
 from noetl.engine.commands import ChangeLimit
 from noetl.engine.concurrency_limits import LIMIT, RATE
@@ -50,7 +49,7 @@ async def playbook_limits(
     wanted = {one.path: one.limit for one in await limits.all() if path in (None, one.path)}
     found: list[PlaybookLimitView] = []
     beyond: str | None = None
-    while page := await key_values.list(KIND, prefix=path or "", limit=_PAGE, beyond=beyond):
+    while page := await key_values.list(GROUP_KIND, prefix=path or "", limit=_PAGE, beyond=beyond):
         for thing in page:
             group = msgspec.json.decode(thing.body, type=LimitGroup)
             if path in (None, group.path):

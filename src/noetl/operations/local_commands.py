@@ -16,8 +16,14 @@ from noetl.control.assembly import assemble
 from noetl.control.background.presence import is_abandoned, is_anybody_there
 from noetl.control.executions import Executions
 from noetl.control.outside.report_results import RequestResult, request_result
-from noetl.control.outside.requests import command_for
-from noetl.control.outside.requests_to_driver import Telling, action_of, answer, decoded_result, encoded_command
+from noetl.control.outside.requests import (
+    DriverCommand,
+    action_of,
+    command_for,
+    decoded_result,
+    encoded_command,
+    encoded_result,
+)
 from noetl.events.orders import ReportResult
 from noetl.store.contract import ExecutionRow, ResultStore, Store
 from noetl.store.requests import RequestRow
@@ -33,11 +39,11 @@ class LocalCommands:
     def __init__(self, store: Store, results: ResultStore, clock: Clock) -> None:
         self._store, self._results, self._clock = store, results, clock
 
-    async def submit(self, execution_id: str, command: Telling) -> RequestResult:
+    async def submit(self, execution_id: str, command: DriverCommand) -> RequestResult:
         [told] = await self.submit_all([(execution_id, command)])
         return told
 
-    async def submit_all(self, commands: Sequence[tuple[str, Telling]]) -> list[RequestResult]:
+    async def submit_all(self, commands: Sequence[tuple[str, DriverCommand]]) -> list[RequestResult]:
         """Each execution is told what is for it. All are asked before anybody is waited for."""
         if not await is_anybody_there(self._store.key_values, now=self._clock.now()):
             return [request_result(await self._executions().submit(*one)) for one in commands]
@@ -61,7 +67,7 @@ class LocalCommands:
             told = request_result(await self._executions().submit(execution_id, command))
             # Answered also where it was decided here: a driver that comes late finds it settled, and does not do it
             # again.
-            await self._store.requests.answer(request_id, answer(told), at=self._clock.now())
+            await self._store.requests.answer(request_id, encoded_result(told), at=self._clock.now())
             found.append(told)
         return found
 

@@ -8,9 +8,8 @@ from itertools import islice
 from noetl.base.clock import Clock, moment, rfc3339
 from noetl.base.errors import InvalidError
 from noetl.base.ids import uuid7
-from noetl.control.schedule.cron import as_written, times
 from noetl.control.schedule.schedule_store import ScheduleStore
-from noetl.control.schedule.schedules import execution_id_of
+from noetl.control.schedule.schedules import as_written, execution_id_of, times
 from noetl.events.schedules import Backfill, Schedule
 from noetl.operations.api_shapes import Backfilled, BackfillView, ScheduleList, ScheduleView
 from noetl.store.contract import Store

@@ -14,9 +14,10 @@ import msgspec
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.routing import iter_route_contexts
 
-from noetl.server.access.route_guard import guard
+from noetl.operations.identity import Caller
+from noetl.server.access.gate import PASSED, Passed
 from noetl.server.problem_details import MEDIA_TYPE as PROBLEM
-from noetl.server.problem_details import ProblemShape
+from noetl.server.problem_details import ProblemDetails, ProblemShape
 
 _REF = "#/components/schemas/{name}"
 _shown: dict[str, Any] = {}  # schemas of the Structs that routes name
@@ -100,3 +101,17 @@ def _schema(kind: Any) -> dict[str, Any]:
 def components() -> dict[str, Any]:
     """The schemas of all Structs that routes have named."""
     return dict(_shown)
+
+
+# The guard of a route: gives the identity the gate has found, and refuses if the gate was not passed for this route.
+# It is a dependency of every route, so that a route the router chose is the one whose rule was read.
+async def guard(request: Request) -> Caller:
+    return passed(request).caller.identity
+
+
+def passed(request: Request) -> Passed:
+    """What the gate found. Problem 403 when it did not see this request, or meant another route."""
+    found = request.scope.get(PASSED)
+    if not isinstance(found, Passed) or found.door.endpoint is not request.scope.get("endpoint"):
+        raise ProblemDetails(403, "no role may send this request")
+    return found

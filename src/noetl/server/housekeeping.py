@@ -8,8 +8,7 @@ from typing import Any
 
 from noetl.base.errors import BackendError, RefusedError, StoreOutageError
 from noetl.control.background.retention import Retention
-from noetl.control.triggers.source_reader import SourceReader
-from noetl.control.triggers.triggers import Triggers
+from noetl.control.triggers.triggers import SourceReader, Triggers
 from noetl.events.triggers import SourceTrigger
 from noetl.operations.catalog import registered_version
 from noetl.server.idempotency import IdempotencyKeys

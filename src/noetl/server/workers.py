@@ -16,18 +16,16 @@ import msgspec
 
 from noetl.base.clock import Clock, rfc3339
 from noetl.base.ids import derived
-from noetl.control.claiming.drains import Drain
-from noetl.control.claiming.order_needs import needs_of
-from noetl.control.claiming.pools import EVERY, Pool
+from noetl.control.claiming.order_needs import ANY, WorkerAbilities, labels_text, needs_of
+from noetl.control.claiming.pools import EVERY, Drain, Pool
 from noetl.control.claiming.ready_orders import Needs
-from noetl.control.claiming.worker_abilities import ANY, WorkerAbilities, labels_text
 from noetl.control.commit.loaded_executions import LoadedExecution
 from noetl.engine.execution import Execution
 from noetl.server.services import Services
 from noetl.store.contract import OrderState
 from noetl.store.key_values import KeyValues
 
-KIND = "worker"
+DRAIN_KIND = "worker"
 WRITE_EVERY_S = 30.0
 LIVE_S = 60.0
 KEPT_S = 86_400.0
@@ -86,12 +84,12 @@ class Roster:
     async def remove(self, worker_id: str) -> bool:
         self._here.pop(worker_id, None)
         self._written.pop(worker_id, None)
-        return await self._key_values.delete(KIND, worker_id)
+        return await self._key_values.delete(DRAIN_KIND, worker_id)
 
     async def get(self, worker_id: str) -> WorkerRow | None:
         if (row := self._here.get(worker_id)) is not None:
             return row
-        thing = await self._key_values.get(KIND, worker_id)
+        thing = await self._key_values.get(DRAIN_KIND, worker_id)
         return msgspec.json.decode(thing.body, type=WorkerRow) if thing is not None else None
 
     def ability(self, worker_id: str) -> WorkerAbilities:
@@ -119,7 +117,7 @@ class Roster:
             await self._write(row)
 
     async def list(self) -> list[WorkerRow]:
-        things = await self._key_values.list(KIND)
+        things = await self._key_values.list(DRAIN_KIND)
         rows = {thing.name: msgspec.json.decode(thing.body, type=WorkerRow) for thing in things}
         for worker_id, row in self._here.items():
             if worker_id in rows and row.last_seen >= rows[worker_id].last_seen:
@@ -133,15 +131,15 @@ class Roster:
         for worker_id in [one for one, row in self._here.items() if row.last_seen < before]:
             del self._here[worker_id]
             self._written.pop(worker_id, None)
-        return await self._key_values.sweep(KIND, before=before)
+        return await self._key_values.sweep(DRAIN_KIND, before=before)
 
     async def _write(self, row: WorkerRow) -> None:
         self._written[row.worker_id] = self._clock.now()
         body = msgspec.json.encode(row)
         for _ in range(3):
-            there = await self._key_values.get(KIND, row.worker_id)
+            there = await self._key_values.get(DRAIN_KIND, row.worker_id)
             over = there.version if there is not None else 0
-            if await self._key_values.put(KIND, row.worker_id, body, over=over, at=self._clock.now()) is not None:
+            if await self._key_values.put(DRAIN_KIND, row.worker_id, body, over=over, at=self._clock.now()) is not None:
                 return  # else another server wrote it at the same moment
 
 

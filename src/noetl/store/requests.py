@@ -15,7 +15,7 @@ class RequestRow(msgspec.Struct, frozen=True, kw_only=True):
 
     request_id: int
     execution_id: str
-    # pause | resume | cancel | compensate; or the name of a command (`control/outside/requests_to_driver.py`).
+    # pause | resume | cancel | compensate; or the name of a command (`control/outside/requests.py`).
     action: str
     # In people's words; of a command it is the command itself, as JSON.
     reason: str | None = None

@@ -13,8 +13,7 @@ from typing import Any
 import msgspec
 
 from noetl.base.errors import TemplateError
-from noetl.engine.pipeline.iteration_args import with_iteration_args
-from noetl.engine.pipeline.outer_iterations import enclosing, iteration_of
+from noetl.engine.pipeline.iteration_args import enclosing, iteration_of, with_iteration_args
 from noetl.engine.pipeline.patches import written
 from noetl.engine.pipeline.pipeline_scope import PipelineScope
 from noetl.events.case_runs import CaseWaiting
@@ -22,10 +21,9 @@ from noetl.events.loops import IterationDone, IterationFailed, IterationStarted
 from noetl.events.orders import Iterations, Report
 from noetl.events.outcomes import Error
 from noetl.events.steps import StepDone, StepFailed
-from noetl.worker.collections import Collections
 from noetl.worker.journal import IterationStopped
 from noetl.worker.lifetime import Expired
-from noetl.worker.order_context import OrderContext
+from noetl.worker.order_context import Collections, OrderContext
 from noetl.worker.pipeline_run import PipelineRun
 from noetl.worker.v2_case_run import run_of
 

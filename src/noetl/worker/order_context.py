@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import msgspec
 
 from noetl.base.clock import Clock
 from noetl.base.redaction import Mask
-from noetl.engine.pipeline.limits import max_payload_bytes
 from noetl.engine.pipeline.noop import KIND as NOOP
+from noetl.engine.pipeline.payloads import max_payload_bytes
 from noetl.engine.pipeline.preparation import Prepared, plain_inputs
 from noetl.engine.pipeline.progress import MAX_TASK_RUNS
 from noetl.engine.v2_case.port import has_rules
 from noetl.events.orders import Order, ReportResult
+from noetl.events.references import Reference
 from noetl.net.names import known_names
-from noetl.net.net import Net
+from noetl.net.net import Net, Transition
 from noetl.net.secret_reads import Reads, index_of, keychain_reads
 from noetl.net.task import Task
-from noetl.net.tasks import tasks_of
+from noetl.net.tasks import credential_input, submitting_task, tasks_of
+from noetl.templates.authored import Authored
 from noetl.tools.registry import Registry
 from noetl.worker.attempt import Sleep
 from noetl.worker.calls import Lend, keep_slot
 from noetl.worker.cancelled_orders import Begun
-from noetl.worker.collections import Collections
 from noetl.worker.control_plane import ControlPlane
 from noetl.worker.journal import Journal, LeaseLost
 from noetl.worker.leases import HeldLeases
@@ -32,7 +35,6 @@ from noetl.worker.live_output import OutputSender
 from noetl.worker.report_queue import ReportQueue
 from noetl.worker.report_writer import ReportWriter
 from noetl.worker.secret_store import SecretStore
-from noetl.worker.side_runs import part_of
 
 _NO_TEMPLATES = Prepared()
 
@@ -153,3 +155,64 @@ class OrderContext:
 def _with_following(tasks: tuple[Task, ...]) -> dict[str, tuple[Task, str | None]]:
     following = {task.name: after.name for task, after in pairwise(tasks)}
     return {task.name: (task, following.get(task.name)) for task in tasks}
+
+
+# Collections of loops that are stored apart: read once by a worker, not once per range (reliability.md §3.5).
+_KEPT = 4
+
+
+class Collections:
+    """The last few, by their content."""
+
+    def __init__(self, load: Callable[[Reference], Any]) -> None:
+        self._load = load
+        self._found: dict[str, list[Any]] = {}
+
+    def get(self, reference: Reference) -> list[Any]:
+        found = self._found.get(reference.checksum)
+        if found is None:
+            while len(self._found) >= _KEPT:
+                del self._found[next(iter(self._found))]
+            found = self._found[reference.checksum] = self._load(reference)
+        return found
+
+
+# Side runs at a worker: which tasks one has (SAGA-01, ADV-01, TOOL-12).
+PLAYBOOK = "playbook"
+COMPENSATES = "compensates"  # the input of a playbook task that undoes an execution instead of starting one
+
+
+def part_of(step: Transition, order: Order) -> tuple[Task, ...]:
+    """The tasks of an order: the step's pipeline, or those of its side run."""
+    side_run = order.side_run
+    if side_run is None:
+        return step.tasks
+    if side_run.child is not None:
+        return (Task(name=PLAYBOOK, kind=PLAYBOOK, inputs=Authored({COMPENSATES: side_run.child})),)
+    if side_run.job_id is not None:
+        return (_cancelling(step, side_run.job_id),)
+    part, _, index = side_run.part.partition("/")
+    match part:
+        case "compensation":
+            assert step.compensation is not None
+            return step.compensation.tasks
+        case "handlers":
+            assert step.handlers is not None
+            return step.handlers.handlers[int(index)].tasks
+        case _:
+            return tuple(_alone(task) for task in tasks_of(step) if task.name == order.position.task)[:1]
+
+
+def _cancelling(step: Transition, job_id: str) -> Task:
+    """Cancels a job of the step, with the credential that it was submitted with."""
+    task = submitting_task(step)
+    assert task is not None
+    inputs = Authored(credential_input(task))
+    return Task(name=task.kind, kind=task.kind, inputs=inputs, verbatim={"op": "cancel", "job_id": job_id})
+
+
+def _alone(task: Task) -> Task:
+    """A task that nobody waits for: its policy has judged that it was accepted (TOOL-12)."""
+    spec = task.spec.data if isinstance(task.spec.data, dict) else {}
+    waited_for = Authored({key: value for key, value in spec.items() if key != "async"})
+    return msgspec.structs.replace(task, policy=None, repeat=(), spec=waited_for)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl.engine.pipeline.outer_iterations import side_run_surroundings
+from noetl.engine.pipeline.iteration_args import side_run_surroundings
 from noetl.engine.pipeline.pipeline_scope import Load, PipelineScope
 from noetl.engine.pipeline.result_fields import kept_as_wanted
 from noetl.events.orders import Order, Report

@@ -34,11 +34,10 @@ from noetl.worker.attempt import attempt
 from noetl.worker.hooks import has_hooks, with_hooks
 from noetl.worker.journal import IterationStopped
 from noetl.worker.lifetime import alive
-from noetl.worker.order_context import OrderContext
+from noetl.worker.order_context import PLAYBOOK, OrderContext
 from noetl.worker.schemas import conforming
 from noetl.worker.secret_recovery import looked_up_names, recalled
 from noetl.worker.secret_store import no_credentials
-from noetl.worker.side_runs import PLAYBOOK
 from noetl.worker.task_context import TaskContext, ToolNames
 
 Ended = StepDone | StepFailed | CaseWaiting

@@ -10,8 +10,7 @@ from typing import Any
 
 from noetl.base.errors import ToolError
 from noetl.base.redaction import Mask
-from noetl.engine.pipeline.limits import fits
-from noetl.engine.pipeline.payloads import MAX_RESULT_BYTES, fitted_entry, too_large
+from noetl.engine.pipeline.payloads import MAX_RESULT_BYTES, fits, fitted_entry, too_large
 from noetl.events.case_runs import CaseWaiting
 from noetl.events.masking import Record, masked, with_changes
 from noetl.events.references import Reference

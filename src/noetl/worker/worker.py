@@ -20,11 +20,10 @@ from noetl.tools.registry import Registry
 from noetl.worker.attempt import Sleep
 from noetl.worker.calls import keep_slot
 from noetl.worker.cancelled_orders import Begun, CancelledOrders
-from noetl.worker.collections import Collections
 from noetl.worker.control_plane import ControlPlane
 from noetl.worker.journal import LeaseLost
 from noetl.worker.live_output import OutputSender
-from noetl.worker.order_context import OrderContext, WorkerServices
+from noetl.worker.order_context import Collections, OrderContext, WorkerServices
 from noetl.worker.order_run import run_order
 from noetl.worker.report_queue import EVERY_POOL, MOST_PENDING, ReportQueue, Settle
 from noetl.worker.slots import Slots, WorkerHandle

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from noetl.base.clock import ManualClock
-from noetl.control.limits.playbook_concurrency import BEGINS_WITHIN_S, HELD, KIND
+from noetl.control.limits.playbook_concurrency import BEGINS_WITHIN_S, HELD
+from noetl.control.limits.playbook_limits import GROUP_KIND
 from noetl.events.control import PlaybookPaused
 from noetl.events.envelope import Event
 from noetl.events.executions import PlaybookProcessed
@@ -114,10 +115,12 @@ async def test_one_that_was_let_in_and_not_told_is_told_by_the_next_look() -> No
     control_plane = ControlPlane(shared=True)
     await control_plane.start(limited(), "x1", "x2")
     await control_plane.executions.cancel("x1", "enough")
-    thing = await control_plane.store.key_values.get(KIND, "tests/test")
+    thing = await control_plane.store.key_values.get(GROUP_KIND, "tests/test")
     assert thing is not None
     body = b'{"limit": 1, "running": ["x2"], "released": ["x2"]}'
-    await control_plane.store.key_values.put(KIND, "tests/test", body, over=thing.version, at=control_plane.clock.now())
+    await control_plane.store.key_values.put(
+        GROUP_KIND, "tests/test", body, over=thing.version, at=control_plane.clock.now()
+    )
 
     await ControlPlane(control_plane.store, control_plane.clock, shared=True).background_jobs.gate.sweep()
 
@@ -127,7 +130,7 @@ async def test_one_that_was_let_in_and_not_told_is_told_by_the_next_look() -> No
 async def test_a_start_that_never_began_gives_its_place_back() -> None:
     control_plane = ControlPlane(shared=True)
     await control_plane.store.key_values.put(
-        KIND, "tests/test", b'{"limit": 1, "running": ["gone"]}', over=0, at=control_plane.clock.now()
+        GROUP_KIND, "tests/test", b'{"limit": 1, "running": ["gone"]}', over=0, at=control_plane.clock.now()
     )
     await control_plane.start(limited(), "x1")
     assert await control_plane.status("x1") == "paused"

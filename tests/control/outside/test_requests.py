@@ -8,7 +8,7 @@ import pytest
 
 from noetl.base.errors import BackendError
 from noetl.control.background import presence
-from noetl.control.outside import requests, requests_to_driver
+from noetl.control.outside import requests
 from noetl.control.outside.requests import attend, take
 from noetl.engine.commands import CancelTimer, DeliverSignal
 from noetl.events.orders import ReportResult
@@ -37,12 +37,10 @@ async def test_what_an_execution_is_told_by_another_process_is_recorded_and_answ
     await control_plane.start(SIGNAL)
     command = DeliverSignal(at=0.0, signal_id="s1", name="stop")
 
-    verdict, text = await answer(
-        control_plane, requests_to_driver.action_of(command), requests_to_driver.encoded_command(command)
-    )
+    verdict, text = await answer(control_plane, requests.action_of(command), requests.encoded_command(command))
 
     assert verdict is ReportResult.ACCEPTED
-    assert requests_to_driver.decoded_result(text).verdict is ReportResult.ACCEPTED
+    assert requests.decoded_result(text).verdict is ReportResult.ACCEPTED
     [heard] = [event for event in await control_plane.store.events("x1") if event.event_type == "signal.received"]
     assert heard.ts == control_plane.clock.now(), "the moment is that of who records it"
 
@@ -52,10 +50,10 @@ async def test_why_something_was_not_done_is_told() -> None:
     await control_plane.start(TIMER)
     command = CancelTimer(at=0.0, timer_id="siesta", actor="ann")
 
-    _, text = await answer(control_plane, "cancel_timer", requests_to_driver.encoded_command(command))
+    _, text = await answer(control_plane, "cancel_timer", requests.encoded_command(command))
 
-    assert requests_to_driver.decoded_result(text).verdict is ReportResult.NOT_FOUND
-    assert requests_to_driver.decoded_result(text).detail == 'no timer "siesta" is running in this execution'
+    assert requests.decoded_result(text).verdict is ReportResult.NOT_FOUND
+    assert requests.decoded_result(text).detail == 'no timer "siesta" is running in this execution'
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,8 @@ from noetl.base.clock import ManualClock
 from noetl.base.errors import RefusedError
 from noetl.control.assembly import assemble
 from noetl.control.schedule import schedules as module
-from noetl.control.schedule.cron import newest_time, times
 from noetl.control.schedule.schedule_store import ScheduleStore
-from noetl.control.schedule.schedules import Schedules, execution_id_of, jitter
+from noetl.control.schedule.schedules import Schedules, execution_id_of, jitter, newest_time, times
 from noetl.events.executions import ExecutionRequested
 from noetl.events.schedules import Backfill, Schedule
 from noetl.net.net import content_hash, to_json

@@ -24,9 +24,9 @@ from noetl.operations.tokens import Wanted
 from noetl.server import guarded_router
 from noetl.server.access.access import Access, Rates, RequestRate
 from noetl.server.access.roles import RULES, AccessRule
-from noetl.server.access.route_guard import guard
 from noetl.server.app import build
 from noetl.server.configuration import ServerSettings
+from noetl.server.guarded_router import guard
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import make_services
 from noetl.store.memory import MemoryStore

@@ -23,7 +23,7 @@ from noetl.base.addresses.guard import AddressGuard
 from noetl.base.addresses.policy import CLOSED
 from noetl.control.triggers.turns import MOST_TRIES
 from noetl.events.outcomes import Outcome
-from noetl.tools.amqp import connections, transport
+from noetl.tools.amqp import connections
 from noetl.tools.amqp.tool import OPERATIONS, AmqpTool
 from noetl.tools.kinds.brokers import AMQP
 from noetl.tools.trigger_source import TriggerPoll
@@ -39,7 +39,7 @@ pytestmark = [pytest.mark.timeout(900)]  # the first run fetches RabbitMQ, which
 
 @pytest_asyncio.fixture
 async def tool(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[AmqpTool]:
-    monkeypatch.setattr(transport, "_CONNECT_S", 300)  # a busy machine is no broken broker
+    monkeypatch.setattr(connections, "_CONNECT_S", 300)  # a busy machine is no broken broker
     tool = AmqpTool()
     yield tool
     await tool.close()
@@ -388,7 +388,7 @@ class TestHostileAnswers:
     async def test_an_answer_that_is_none_is_an_error(
         self, tool: AmqpTool, answers: tuple[bytes, ...], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(transport, "_CONNECT_S", 5)
+        monkeypatch.setattr(connections, "_CONNECT_S", 5)
         async with self.broker(*answers) as port:
             error = await error_of(tool, "count", queue="x", auth=auth(port=port))
 

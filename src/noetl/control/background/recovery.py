@@ -43,7 +43,7 @@ class Recovery:
             worn_out = await self._claims.seek()
             self._decisions.effects.notify_workers()
             # Suspect orders are not among the ready ones, so nobody else would wake a worker for them.
-            self._decisions.effects.notify_workers(self._claims.suspects.counts)
+            self._decisions.effects.notify_workers(self._claims.poison_orders.counts)
             return worn_out
 
         return await self._group_commit.run(sought)

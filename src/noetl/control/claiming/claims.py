@@ -13,12 +13,11 @@ from functools import partial
 from noetl.base.clock import Clock
 from noetl.base.errors import BackendError, UnreadableError
 from noetl.control.claiming.leases import GIVEN_BACK, OrderLeases
-from noetl.control.claiming.order_needs import needs_of
+from noetl.control.claiming.order_needs import ANY, WorkerAbilities, needs_of
 from noetl.control.claiming.orders import order_for
 from noetl.control.claiming.poison_orders import PoisonOrders
 from noetl.control.claiming.pools import EVERY, PoolLimit, Pools
 from noetl.control.claiming.ready_orders import Needs, Ready
-from noetl.control.claiming.worker_abilities import ANY, WorkerAbilities
 from noetl.control.commit.batch import CommitBatch
 from noetl.control.commit.decisions import Decisions, ready_of
 from noetl.control.commit.group_commit import DecideAgainError
@@ -59,7 +58,7 @@ class Claims:
         self._able = ability_of or (lambda _: ANY)
         # So that the first worker that finds nothing makes us look at once.
         self._sought_at = float("-inf")
-        self.suspects = PoisonOrders(decisions, store, clock)
+        self.poison_orders = PoisonOrders(decisions, store, clock)
 
     async def claim(self, turn: Turn, batch: CommitBatch) -> list[Order]:
         if self._policy.has_many_workers:
@@ -98,7 +97,7 @@ class Claims:
         if not self._pools_of(turn, ability) and self._clock.now() - self._sought_at >= AT_MOST_EVERY_S:
             await self.seek()
         # Before the ordinary claim: a worker that runs a suspect order gets nothing else (see poison_orders.py).
-        if (offer := await self.suspects.offer(turn, partial(self._may_take, ability, closed))) is not None:
+        if (offer := await self.poison_orders.offer(turn, partial(self._may_take, ability, closed))) is not None:
             return claimed if offer.order is None else claimed + await self._claim_alone(offer.order, turn, batch)
         # Asked again, since `seek` may have found orders of further pools.
         if not (pools := self._pools_of(turn, ability) - closed):
@@ -148,7 +147,7 @@ class Claims:
             # Dropped, not put back: the sweep finds it again when its quarantine is over.
             if self._decisions.quarantine.holds(ready.execution_id):
                 continue
-            if not self.suspects.divert(ready):
+            if not self.poison_orders.divert(ready):
                 found.append(ready)
                 gate.count_claimed(ready.pool)
         return found
@@ -195,7 +194,7 @@ class Claims:
     def _leave(self, ready: Ready, needs: Needs) -> None:
         """It is for a worker that runs what it needs; it stays ready until there is one."""
         self._decisions.ready.learn(ready.order_id, needs)
-        if not self.suspects.divert(ready):
+        if not self.poison_orders.divert(ready):
             self._decisions.ready.add(ready)
 
     def _take(self, ready: Ready, turn: Turn, batch: CommitBatch, claimed: list[Order]) -> ReportResult:
@@ -231,7 +230,7 @@ class Claims:
             is_lost = order.state is OrderState.LEASED and order.lease_until != GIVEN_BACK
             if is_lost and order.lease_epoch >= MOST_LEASES:
                 worn_out.append(order)
-            elif not self.suspects.divert(found):
+            elif not self.poison_orders.divert(found):
                 ready.add(found)
         return worn_out
 

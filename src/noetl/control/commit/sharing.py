@@ -83,7 +83,7 @@ class SharingPolicy(Protocol):
 
     @property
     def has_many_workers(self) -> bool:
-        """Whether claims go through pools, abilities and suspects, since workers differ."""
+        """Whether claims go through pools, abilities and poison orders, since workers differ."""
 
     @property
     def queues_callers(self) -> bool:

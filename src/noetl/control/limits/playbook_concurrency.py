@@ -19,10 +19,8 @@ import msgspec
 from noetl.base.clock import Clock
 from noetl.base.errors import BackendError, NoetlError, Outage, TemplateError, log_failure
 from noetl.control.commit.group_commit import GroupCommit
-from noetl.control.limits.limit_groups import HELD as HELD
-from noetl.control.limits.limit_groups import KIND as KIND
-from noetl.control.limits.limit_groups import LimitGroup, dropped, held_back, place_of
-from noetl.control.limits.playbook_limits import PlaybookLimits
+from noetl.control.limits.playbook_limits import GROUP_KIND, LimitGroup, PlaybookLimits, dropped, held_back, place_of
+from noetl.control.limits.playbook_limits import HELD as HELD
 from noetl.control.nested.starts import Start
 from noetl.engine.commands import CancelExecution, ResumeExecution
 from noetl.events.outcomes import Error
@@ -175,7 +173,7 @@ class PlaybookConcurrency:
         """Look at every group in which somebody waits."""
         beyond: str | None = None
         while True:
-            page = await self._store.key_values.list(KIND, limit=_PAGE, beyond=beyond)
+            page = await self._store.key_values.list(GROUP_KIND, limit=_PAGE, beyond=beyond)
             for thing in page:
                 group = msgspec.json.decode(thing.body, type=LimitGroup)
                 if group.waiting or group.released:
@@ -214,7 +212,7 @@ class PlaybookConcurrency:
     async def look_at(self, path: str) -> None:
         """The limit of a playbook has been changed: let in whoever may."""
         beyond: str | None = None
-        while page := await self._store.key_values.list(KIND, prefix=path, limit=_PAGE, beyond=beyond):
+        while page := await self._store.key_values.list(GROUP_KIND, prefix=path, limit=_PAGE, beyond=beyond):
             for thing in page:
                 if msgspec.json.decode(thing.body, type=LimitGroup).path == path:
                     await self._advance_safely(thing.name)
@@ -239,7 +237,7 @@ class PlaybookConcurrency:
     async def _group(self, name: str, fresh: LimitGroup | None) -> tuple[KeyValue | None, LimitGroup]:
         """A group without those of it that have ended. Its limit is that of whoever starts one now, who gives a `fresh`
         one."""
-        thing = await self._store.key_values.get(KIND, name)
+        thing = await self._store.key_values.get(GROUP_KIND, name)
         group = msgspec.json.decode(thing.body, type=LimitGroup) if thing is not None else fresh or LimitGroup(limit=1)
         own = fresh or group
         # An execution enters the group before its first commit. For a while its missing row means "not yet", not
@@ -263,10 +261,10 @@ class PlaybookConcurrency:
         body, over = msgspec.json.encode(group), thing.version if thing is not None else 0
         if thing is not None and not group.running and not group.waiting:
             # Keys may come from the payload, one group each: empty ones must not pile up.
-            return await self._store.key_values.delete(KIND, name, version=over)
+            return await self._store.key_values.delete(GROUP_KIND, name, version=over)
         if thing is not None and thing.body == body:
             return True
-        return await self._store.key_values.put(KIND, name, body, over=over, at=self._clock.now()) is not None
+        return await self._store.key_values.put(GROUP_KIND, name, body, over=over, at=self._clock.now()) is not None
 
     async def _groups_with_waiting(self) -> list[str]:
         """The groups in which somebody who began here waits."""
@@ -274,7 +272,7 @@ class PlaybookConcurrency:
 
     async def _waits(self, execution_id: str, name: str) -> bool:
         """Whether an execution that began here is held still."""
-        thing = await self._store.key_values.get(KIND, name)
+        thing = await self._store.key_values.get(GROUP_KIND, name)
         if thing is None:
             return False
         group = msgspec.json.decode(thing.body, type=LimitGroup)

@@ -12,8 +12,7 @@ import msgspec
 
 from noetl.base.errors import NoRerunError
 from noetl.engine.approvals import APPROVAL_EVENTS, ApprovedInputs, Consent, approvals_in, reused_approvals
-from noetl.engine.kept_results import kept_iterations
-from noetl.engine.rerun_state import rerun_state, why_not
+from noetl.engine.rerun_state import kept_iterations, rerun_state, why_not
 from noetl.events.envelope import Event
 from noetl.events.executions import ExecutionRequested
 from noetl.events.loops import IterationFailed

@@ -18,12 +18,12 @@ from noetl.base.clock import Clock
 from noetl.base.errors import InvalidError, NoetlError, RefusedError, SettledError, log_failure
 from noetl.base.ids import uuid7
 from noetl.control.outside.report_results import TakesCommands, check, request_result
-from noetl.control.outside.subscriptions import Subscriptions
 from noetl.engine.commands import CancelTimer, Command, DeliverMessage, DeliverSignal, InjectEvent
 from noetl.events.orders import ReportResult
 from noetl.events.waits import MAX_NAME
+from noetl.net.net import Net, from_json
 from noetl.store.contract import ConflictError, Store
-from noetl.store.waits import MAX_KEYS, MESSAGE, MessageRow, WaitRow, parts_of
+from noetl.store.waits import MAX_KEYS, MESSAGE, SIGNAL, MessageRow, WaitRow, parts_of
 
 MESSAGE_TTL_S = 86_400.0  # message_ttl (MSG-03)
 # A sender without a receiver would otherwise fill the database.
@@ -241,3 +241,43 @@ def _body(message: MessageRow) -> bytes:
 def _check_name(name: str, what: str) -> None:
     if not name or len(name) > MAX_NAME:
         raise InvalidError(f"the name of a {what} is text of 1 to {MAX_NAME} characters")
+
+
+# The audience of a broadcast: executions in which somebody waits for it by name, or listens to what comes (MSG-05).
+# Who listens is known from the playbook alone, so of many open executions only those are told that could hear it.
+_PAGE = 1_000
+_OPEN = ("running", "paused")
+
+
+class Subscriptions:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        # By net: whether a step of it listens to events follows from the playbook alone.
+        self._listens: dict[str, bool] = {}
+
+    async def of_signal(self, name: str) -> list[str]:
+        """The executions that wait for this signal, the oldest wait first, then those that listen."""
+        waiting = [wait.execution_id for wait in await self._store.waits.waiting(SIGNAL, name)]
+        return list(dict.fromkeys([*waiting, *await self._listening()]))
+
+    async def _listening(self) -> list[str]:
+        found: list[str] = []
+        for status in _OPEN:
+            beyond: str | None = None
+            while True:
+                page = await self._store.executions(limit=_PAGE, status=status, beyond=beyond)
+                found += [row.execution_id for row in page if await self._is_listening(row.net_hash)]
+                if len(page) < _PAGE:
+                    break
+                beyond = page[-1].execution_id
+        return found
+
+    async def _is_listening(self, net_hash: str) -> bool:
+        if net_hash not in self._listens:
+            self._listens[net_hash] = listens(from_json(await self._store.net(net_hash)))
+        return self._listens[net_hash]
+
+
+def listens(net: Net) -> bool:
+    """Whether a step of it may hear events that it does not wait for by name."""
+    return any(step.handlers is not None or (step.case is not None and step.case.on_event) for step in net.transitions)

@@ -11,10 +11,18 @@ import msgspec
 from noetl.base.clock import Clock
 from noetl.base.errors import BackendError, Outage, RefusedError
 from noetl.control.executions import Control, Executions
-from noetl.control.outside import requests_to_driver
 from noetl.control.outside.messages import MessageQueue
 from noetl.control.outside.report_results import RequestResult, request_result
-from noetl.engine.commands import CancelExecution, PauseExecution, ResumeExecution
+from noetl.engine.commands import (
+    ActOnTask,
+    CancelExecution,
+    CancelTimer,
+    ChangeLimit,
+    DeliverSignal,
+    InjectEvent,
+    PauseExecution,
+    ResumeExecution,
+)
 from noetl.events.orders import ReportResult
 from noetl.store.requests import RequestRow, Requests
 
@@ -72,20 +80,63 @@ async def take(executions: Executions, requests: Requests, request: RequestRow, 
     """Record what is asked for, then answer. A crash in between asks again, which changes nothing. What cannot be done
     is an answer too."""
     try:
-        command = requests_to_driver.read(request, at=clock.now())
+        command = asked_command(request, at=clock.now())
         if command is None:
             control = command_for(request.action, at=clock.now(), reason=request.reason)
             verdict = await executions.control(request.execution_id, control)
             said, text = verdict, verdict.value
         else:
             heard = request_result(await executions.submit(request.execution_id, command))
-            said, text = heard.verdict, requests_to_driver.answer(heard)
+            said, text = heard.verdict, encoded_result(heard)
     except (RefusedError, msgspec.DecodeError) as problem:
         said = ReportResult.REFUSED
         text = (
-            requests_to_driver.answer(RequestResult(verdict=said, detail=str(problem)))
-            if requests_to_driver.knows(request)
-            else said.value
+            encoded_result(RequestResult(verdict=said, detail=str(problem))) if carries_command(request) else said.value
         )
     await requests.answer(request.request_id, text, at=clock.now())
     return said
+
+
+# DriverCommand an execution something from another process: as a request that whoever drives it takes (design.md §2).
+# The action names the command; the command itself, without its moment, is what the request carries.
+DriverCommand = DeliverSignal | InjectEvent | CancelTimer | ChangeLimit | ActOnTask
+
+_TYPES: dict[str, type[DriverCommand]] = {
+    "signal": DeliverSignal,
+    "event": InjectEvent,
+    "cancel_timer": CancelTimer,
+    "limit": ChangeLimit,
+    "task": ActOnTask,
+}
+_ACTIONS = {of: action for action, of in _TYPES.items()}
+
+
+def action_of(command: DriverCommand) -> str:
+    return _ACTIONS[type(command)]
+
+
+def encoded_command(command: DriverCommand) -> str:
+    return msgspec.json.encode(command).decode()
+
+
+def carries_command(request: RequestRow) -> bool:
+    """Whether a request carries a command of its own."""
+    return request.action in _TYPES
+
+
+def asked_command(request: RequestRow, *, at: float) -> DriverCommand | None:
+    """The command that a request asks for, as of now; None when it asks for something else."""
+    of = _TYPES.get(request.action)
+    if of is None:
+        return None
+    # The moment is that of whoever decides: timers and deadlines are compared with one clock. The column `reason` holds
+    # the command here; for pause, resume and cancel it is text.
+    return msgspec.structs.replace(msgspec.json.decode(request.reason or "", type=of), at=at)
+
+
+def encoded_result(told: RequestResult) -> str:
+    return msgspec.json.encode(told).decode()
+
+
+def decoded_result(text: str) -> RequestResult:
+    return msgspec.json.decode(text, type=RequestResult)

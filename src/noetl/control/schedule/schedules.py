@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+import math
+from collections.abc import Awaitable, Callable, Iterator
+from datetime import datetime
 from itertools import islice
 from typing import Any, Protocol
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import msgspec
+from cronsim import CronSim
 
 from noetl.base.clock import Clock
 from noetl.base.errors import NoetlError, Outage, log_failure
 from noetl.base.ids import derived
-from noetl.control.schedule.cron import as_written, newest_time, times
 from noetl.control.schedule.schedule_store import BACKFILL, SCHEDULE, ScheduleStore, backfill_of, schedule_of
 from noetl.events.schedules import Backfill, Missed, Overlap, Schedule
 from noetl.net.net import Net
@@ -208,3 +211,31 @@ def jitter(schedule: Schedule, moment: float) -> float:
     # Derived instead of random: every server must compute the same moment.
     share: float = int(derived("jitter", schedule.path, int(moment))[:8], 16) / 0x1_0000_0000
     return share * schedule.jitter_s
+
+
+# Cron: the moments of a schedule in its zone, as seconds since the epoch (TMR-01).
+# Around a change of the clocks it does what Debian's cron does: a time of day that is skipped comes right after the
+# gap, one that there is twice comes once.
+def times(cron: str, timezone: str, *, after: float, until: float = math.inf) -> Iterator[float]:
+    """The moments later than `after`, up to `until`, in order. They may end by themselves: some never come, and there
+    are none before 1970."""
+    for moment in CronSim(cron, datetime.fromtimestamp(max(0, int(after)), ZoneInfo(timezone))):
+        found = moment.timestamp()
+        if found > until:
+            return
+        if found > after:
+            yield found
+
+
+def newest_time(cron: str, timezone: str, *, after: float, until: float) -> float | None:
+    """The last moment up to `until` that is later than `after`, however many there are between them."""
+    start = datetime.fromtimestamp(int(until) + 1, ZoneInfo(timezone))
+    for moment in CronSim(cron, start, reverse=True):
+        if moment.timestamp() <= until:
+            return moment.timestamp() if moment.timestamp() > after else None
+    return None
+
+
+def as_written(moment: float, timezone: str) -> str:
+    """A moment as the people of the zone write it, with its offset."""
+    return datetime.fromtimestamp(moment, ZoneInfo(timezone)).isoformat()

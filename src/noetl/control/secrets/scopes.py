@@ -16,8 +16,7 @@ from noetl.base.source import is_template
 from noetl.engine.execution import Execution, StepLease, StepRun
 from noetl.engine.loops.orders import iterations_of
 from noetl.engine.loops.state import Range
-from noetl.engine.pipeline.iteration_args import once_and_each, with_iteration_args
-from noetl.engine.pipeline.outer_iterations import enclosing, side_run_surroundings
+from noetl.engine.pipeline.iteration_args import enclosing, once_and_each, side_run_surroundings, with_iteration_args
 from noetl.engine.pipeline.pipeline_scope import Iteration, Load, PipelineScope
 from noetl.engine.pipeline.preparation import inside
 from noetl.engine.pipeline.scopes import task_scope

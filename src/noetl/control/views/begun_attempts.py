@@ -17,8 +17,7 @@ from noetl.base.redaction import MASK
 from noetl.control.claiming.orders import order_for
 from noetl.engine.evolve import evolve
 from noetl.engine.execution import Execution
-from noetl.engine.pipeline.iteration_args import with_iteration_args
-from noetl.engine.pipeline.outer_iterations import enclosing, iteration_of, side_run_surroundings
+from noetl.engine.pipeline.iteration_args import enclosing, iteration_of, side_run_surroundings, with_iteration_args
 from noetl.engine.pipeline.patches import written
 from noetl.engine.pipeline.pipeline_scope import KeychainView, MaterialView, PipelineScope
 from noetl.engine.pipeline.preparation import Prepared, inside, prepare, takes_sql
@@ -38,9 +37,9 @@ from noetl.events.tokens import TokenClaimed
 from noetl.net.names import known_names
 from noetl.net.task import Task
 from noetl.tools.registry import Registry
+from noetl.worker.order_context import part_of
 from noetl.worker.order_run import order_scope
 from noetl.worker.secret_recovery import looked_up_names
-from noetl.worker.side_runs import part_of
 
 
 class BegunAttempt(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Patches: writing keys and dotted paths into plain data (SCOPE-04).
+"""Patches: reading and writing dotted paths of plain data (SCOPE-04).
 
 Only mappings along a written path are copied, so whoever holds the old value keeps an unchanged one.
 """
@@ -52,3 +52,15 @@ def overlaid(defaults: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, 
         old = merged.get(key)
         merged[key] = overlaid(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
     return merged
+
+
+def at_path(value: Any, path: str) -> Any:
+    """The value at a dotted path such as `paging.items.0.id`; None where there is none."""
+    for part in path.split("."):
+        if isinstance(value, Mapping):
+            value = value.get(part)
+        elif isinstance(value, list) and part.isdigit() and int(part) < len(value):
+            value = value[int(part)]
+        else:
+            return None
+    return value

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
-from noetl.engine.pipeline.dotted_paths import at_path
-from noetl.engine.pipeline.limits import MAX_PAYLOAD_BYTES, Keep, fits
-from noetl.engine.pipeline.payloads import stored_apart
+from noetl.engine.pipeline.patches import at_path
+from noetl.engine.pipeline.payloads import MAX_PAYLOAD_BYTES, Keep, fits, stored_apart
 from noetl.engine.pipeline.pipeline_scope import Load
 from noetl.events.outcomes import TaskResult
 from noetl.net.net import StepResult

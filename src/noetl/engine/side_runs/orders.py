@@ -1,15 +1,19 @@
-"""What a worker needs to run a side run: which tasks of the step, and what their templates read (WRK-04)."""
+"""Orders of side runs: how one is claimed, and what a worker needs to run it (WRK-04)."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
+from noetl.engine.commands import ClaimOrder
+from noetl.engine.decision import CloseOrder, Decision, Draft, LeaseOrder
 from noetl.engine.execution import Execution, StepRun
-from noetl.engine.side_runs.claims import is_once
 from noetl.engine.side_runs.state import SideRunKind
 from noetl.events.cases import OwnEvent
-from noetl.events.compensation import CompensationRegistered, Surrounding
-from noetl.events.orders import Outer, SideRunOrder
+from noetl.events.compensation import CompensationRegistered, CompensationUnknown, Surrounding
+from noetl.events.orders import Outer, ReportResult, SideRunOrder
+from noetl.events.side_runs import OrderClaimed
 
 
 def side_run_of(execution: Execution, run: StepRun) -> dict[str, Any]:
@@ -61,3 +65,32 @@ def event_names(event: OwnEvent) -> dict[str, Any]:
 
 def _outer(around: tuple[Surrounding, ...]) -> tuple[Outer, ...]:
     return tuple(Outer(iterator=one.iterator, index=one.index, item=one.item) for one in around)
+
+
+# Claiming a side run: like any order, but that no token moves, and that what must not be repeated is not (SAGA-03).
+def claim_side_run(execution: Execution, run: StepRun, command: ClaimOrder) -> Decision:
+    """Give it to a worker under a new epoch. Whoever held it before is gone."""
+    epoch = run.lease.lease_epoch + 1
+    draft = Draft(execution, command.at, run.event_id)
+    if run.in_task and is_once(execution, run):
+        return _unknown(draft, run)
+    claimed = OrderClaimed(order_id=command.order_id, worker_id=command.worker_id, lease_epoch=epoch)
+    draft.add(claimed, run=run)
+    draft.add_effect(LeaseOrder(command.order_id, run.step_run_id, command.worker_id, epoch, pool=run.lease.pool))
+    return draft.decision()
+
+
+def is_once(execution: Execution, run: StepRun) -> bool:
+    """Whether what had begun of it is never begun again."""
+    registration = execution.side_work.saga.under_way if execution.side_work.saga is not None else None
+    is_compensation = run.side_run is not None and run.side_run.kind is SideRunKind.COMPENSATION
+    return is_compensation and registration is not None and not registration.idempotent
+
+
+def _unknown(draft: Draft, run: StepRun) -> Decision:
+    assert run.side_run is not None
+    assert run.lease.order_id is not None
+    reason = "its worker was lost while it ran, and it is not idempotent"
+    draft.add(CompensationUnknown(registration_id=run.side_run.of, reason=reason), run=run)
+    draft.add_effect(CloseOrder(run.lease.order_id, run.step_run_id, run.lease.lease_epoch))
+    return msgspec.structs.replace(draft.decision(), verdict=ReportResult.FENCED)

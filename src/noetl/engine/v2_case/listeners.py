@@ -20,7 +20,7 @@ from noetl.engine.v2_case.names import step_result
 from noetl.engine.v2_case.position import CaseSite
 from noetl.engine.v2_case.recording import add_case
 from noetl.engine.v2_case.walk import CaseWalk
-from noetl.engine.waits.wait_end import close_waits
+from noetl.engine.withdrawal import close_waits
 from noetl.events.case_runs import CaseHeard
 from noetl.events.cases import OwnEvent
 from noetl.events.outcomes import TaskResult

@@ -9,8 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from noetl.engine.ctx_patches import patch_ctx
-from noetl.engine.decision import Draft
+from noetl.engine.decision import Draft, patch_ctx
 from noetl.engine.execution import Execution, StepRun
 from noetl.events.case_runs import CaseHeard, CaseStarted
 from noetl.events.tasks import TaskProcessed

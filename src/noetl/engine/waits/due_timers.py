@@ -8,14 +8,13 @@ from noetl.base.ids import derived
 from noetl.engine.decision import ChangeTask, Decision, Draft
 from noetl.engine.due_times import DueTime, Entry, late_key
 from noetl.engine.execution import Execution, StepRun
-from noetl.engine.lifetimes import expiry_of
-from noetl.engine.pipeline.lifetimes import expired
+from noetl.engine.lifetimes import expired, expiry_of, timed_out
 from noetl.engine.plan import Plan
-from noetl.engine.timeouts import expire, stop
+from noetl.engine.side_runs.endings import stop_handlers
 from noetl.engine.token_creation import release
 from noetl.engine.waits.human_tasks import changed
 from noetl.engine.waits.state import OpenHumanTask, Wait, WaitKind
-from noetl.engine.waits.wait_end import close_waits
+from noetl.engine.withdrawal import close_orders, close_waits
 from noetl.events.executions import PlaybookLate
 from noetl.events.outcomes import Error
 from noetl.events.steps import StepFailed
@@ -25,6 +24,7 @@ from noetl.events.waits import (
     MessageReceived,
     MessageTimeout,
     SignalReceived,
+    StepTimeout,
     TaskCompleted,
     TimerCancelled,
     TimerFired,
@@ -111,3 +111,27 @@ def _outlived(execution: Execution, run: StepRun, at: float) -> Decision:
     stop(draft, execution, run)
     draft.add(StepFailed(error=expired(expiry[0])), run=run, on_behalf=True, parent_id=run.event_id)
     return draft.decision()
+
+
+# Timeouts: the `timeout` block of a step, whatever the step is doing when it runs out (TMR-05).
+def expire(plan: Plan, execution: Execution, run: StepRun, at: float) -> Decision:
+    """`ignore` only tells; `fail` fails the step; `alternative` stops it and its token goes another way."""
+    timeout = plan.step(run.step).timeout
+    assert timeout is not None, "only a step with a timeout times out"
+    draft = Draft(execution, at, derived(run.step_run_id, "timeout"))
+    if timeout.on_timeout != "ignore":
+        stop(draft, execution, run)
+    told = StepTimeout(action=timeout.on_timeout, alternative=timeout.alternative)
+    event = draft.add(told, run=run, parent_id=run.event_id)
+    if timeout.on_timeout == "fail":
+        draft.add(StepFailed(error=timed_out(run.step)), run=run, on_behalf=True, parent_id=event.event_id)
+    return draft.decision()
+
+
+def stop(draft: Draft, execution: Execution, run: StepRun) -> None:
+    """Nobody works or waits for this step run any more: its orders and its waits are closed."""
+    if run.ended is None:
+        close_orders(draft, run)
+    close_waits(draft, execution, run)
+    if execution.side_work.step_runs:
+        stop_handlers(draft, execution, run.step_run_id)

@@ -19,12 +19,11 @@ from noetl.events.outcomes import Error
 from noetl.events.payloads import Payload
 from noetl.events.projection import side_runs
 from noetl.events.projection.views import Awaited, Failure, Held, PipelineView, StepRunView, Undoable
-from noetl.events.routing import NextSelected
 from noetl.events.side_runs import OrderClaimed, StepInterrupted
 from noetl.events.steps import StepDone, StepFailed, StepScheduled, StepStarted
 from noetl.events.tasks import TaskProcessed, TaskStarted
 from noetl.events.taxonomy import TAXONOMY, WAITS
-from noetl.events.tokens import TokenConsumed, TokenCreated, TokenDropped
+from noetl.events.tokens import NextSelected, TokenConsumed, TokenCreated, TokenDropped
 from noetl.events.waits import (
     HumanCreated,
     MessageAwaited,

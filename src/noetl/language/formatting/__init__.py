@@ -1,4 +1,4 @@
 """Formatting: the same playbook in one layout, every comment kept.
 
-Read first: `formatter.py`, `order.py`; `noetl.language.layout` takes the text apart and writes it.
+Read first: `formatter.py`; `noetl.language.layout` takes the text apart and writes it.
 """

@@ -22,7 +22,7 @@ from noetl.language.reading.rule_lists import admit_when, read_admit, read_condi
 from noetl.language.reading.shared_checks import ReadContext, check_keys, opening
 from noetl.language.reading.spellings.model import Rewriting
 from noetl.language.reading.spellings.respelling import respelled
-from noetl.language.reading.spellings.root_words import with_listed_steps
+from noetl.language.reading.spellings.roots import with_listed_steps
 from noetl.language.reading.steps import ELSEWHERE, read_common
 from noetl.language.reading.tasks import read_task, read_tool
 from noetl.language.reading.waits.blocks import BLOCKS, read_wait_blocks

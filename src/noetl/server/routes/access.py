@@ -22,9 +22,8 @@ from noetl.server.access.access import Access, access_of
 from noetl.server.access.audit_writer import ACTOR, address_of
 from noetl.server.access.callers import COOKIE, WHOLE_S, BrowserSession, csrf_of
 from noetl.server.access.hosts import network_of
-from noetl.server.access.route_guard import passed
 from noetl.server.bodies import read
-from noetl.server.guarded_router import GuardedRouter, Json, shows
+from noetl.server.guarded_router import GuardedRouter, Json, passed, shows
 from noetl.server.problem_details import ProblemDetails, too_busy, unknown
 from noetl.store.audit import AuditChainCheck, walked
 

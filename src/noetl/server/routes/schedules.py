@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 from fastapi import Query, Request, Response
 
-from noetl.control.schedule.cron import as_written, times
+from noetl.control.schedule.schedules import as_written, times
 from noetl.language.reading.trigger import cron_reason
 from noetl.operations.api_shapes import Backfilled, ScheduleList, ScheduleView
 from noetl.operations.schedules import ScheduleOperations

@@ -15,7 +15,7 @@ from starlette.responses import FileResponse
 from noetl.base.errors import ToolError
 from noetl.events.references import PARQUET, Reference
 from noetl.operations.api_shapes import TablePage
-from noetl.operations.table_pages import opened_tables, table_page
+from noetl.operations.value_pages import opened_tables, table_page
 from noetl.server.bodies import require, too_large
 from noetl.server.guarded_router import GuardedRouter, Json, shows
 from noetl.server.problem_details import ProblemDetails, unknown

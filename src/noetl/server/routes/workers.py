@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import msgspec
 from fastapi import Request, Response
 
+from noetl.control.claiming.order_needs import WorkerAbilities, labels_text
 from noetl.control.claiming.pools import Pool, PoolRate
-from noetl.control.claiming.worker_abilities import WorkerAbilities, labels_text
 from noetl.server.bodies import read
 from noetl.server.guarded_router import GuardedRouter, Json, shows
 from noetl.server.problem_details import ProblemDetails, unknown

@@ -1,11 +1,15 @@
-"""Waits and messages in PostgreSQL. What a commit does to them is in `commits`."""
+"""Waits, messages, human tasks and requests of processes, in PostgreSQL. What a commit does to them is in `commits`."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from typing import Any
 
+from noetl.store.human_tasks import TaskRow, TaskState
 from noetl.store.postgres.database import Database
-from noetl.store.row_codecs import kept_of, message_of, message_values, wait_of
+from noetl.store.postgres.queries import QUERIES
+from noetl.store.requests import RequestRow
+from noetl.store.row_codecs import kept_of, message_of, message_values, task_of, wait_of
 from noetl.store.waits import KeptRow, MessageRow, Place, WaitRow
 
 
@@ -53,3 +57,55 @@ class PostgresWaits:
 
     async def discard(self, *, before: float) -> int:
         return await self._db.assign("discard_messages", before)
+
+
+class PostgresTasks:
+    """Human tasks."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    async def get(self, task_id: str) -> TaskRow | None:
+        body = await self._db.value("select_task", task_id)
+        return task_of(body) if body is not None else None
+
+    async def list(
+        self,
+        *,
+        states: Collection[TaskState] = (),
+        role: str | None = None,
+        user: str | None = None,
+        for_anybody: bool = False,
+        execution_id: str | None = None,
+        limit: int = 100,
+        beyond: str | None = None,
+    ) -> list[TaskRow]:
+        wanted = [state.value for state in states] or None
+        rows = await self._db.rows("select_tasks", wanted, role, user, execution_id, beyond, limit, for_anybody)
+        return [task_of(row[0]) for row in rows]
+
+
+class PostgresRequests:
+    """Requests to the process that drives an execution."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    async def ask(self, execution_id: str, action: str, *, reason: str | None, at: float) -> int:
+        values = (execution_id, action, reason, at)
+        number: int = await self._db.write(lambda connection: connection.fetchval(QUERIES["insert_request"], *values))
+        return number
+
+    async def pending(self) -> list[RequestRow]:
+        return [_row(row) for row in await self._db.rows("select_pending_requests")]
+
+    async def get(self, request_id: int) -> RequestRow | None:
+        row = await self._db.row("select_request", request_id)
+        return _row(row) if row else None
+
+    async def answer(self, request_id: int, answer: str, *, at: float) -> None:
+        await self._db.assign("answer_request", answer, at, request_id)
+
+
+def _row(row: Sequence[Any]) -> RequestRow:
+    return RequestRow(**dict(zip(RequestRow.__struct_fields__, row, strict=True)))

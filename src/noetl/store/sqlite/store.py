@@ -37,19 +37,16 @@ from noetl.store.row_codecs import (
     task_values,
     wait_values,
 )
-from noetl.store.sqlite.audit import SqliteAudit
+from noetl.store.sqlite.administration import SqliteAudit, SqliteCredentials
 from noetl.store.sqlite.catalog import SqliteCatalog
-from noetl.store.sqlite.credentials import SqliteCredentials
 from noetl.store.sqlite.history import SqliteHistory, damage_as_unreadable, file_identity, reading_connection
-from noetl.store.sqlite.human_tasks import SqliteTasks
 from noetl.store.sqlite.key_values import SqliteKeyValues
 from noetl.store.sqlite.migration import is_up_to_date, known_migrations, migrate, refuse_others
 from noetl.store.sqlite.notices import SqliteNotices
 from noetl.store.sqlite.packing import pack
 from noetl.store.sqlite.queries import QUERIES
-from noetl.store.sqlite.requests import SqliteRequests
 from noetl.store.sqlite.transaction import transaction
-from noetl.store.sqlite.waits import SqliteWaits, write_waits
+from noetl.store.sqlite.waits import SqliteRequests, SqliteTasks, SqliteWaits, write_waits
 from noetl.store.waits import Waits
 
 # How long a commit waits for the write lock of another process. A commit takes milliseconds; packing holds it longest.

@@ -1,14 +1,17 @@
-"""Waits and messages in the store's SQLite file."""
+"""Waits, messages, human tasks, and requests of other processes, in the store's SQLite file."""
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
+from typing import Any
 
 from noetl.store.contract import Commit, TakenError
-from noetl.store.row_codecs import kept_of, message_of, message_values, wait_of, wait_values
+from noetl.store.human_tasks import TaskRow, TaskState
+from noetl.store.requests import RequestRow
+from noetl.store.row_codecs import kept_of, message_of, message_values, task_of, wait_of, wait_values
 from noetl.store.sqlite.queries import QUERIES
 from noetl.store.waits import KeptRow, MessageRow, Place, WaitRow
 
@@ -86,3 +89,70 @@ def write_waits(db: sqlite3.Connection, commit: Commit) -> None:
         # message.
         if db.execute(QUERIES["take_message"], (commit.execution.execution_id, message_id)).rowcount != 1:
             raise TakenError(f"message {message_id} was delivered to another wait, or removed")
+
+
+class SqliteTasks:
+    """Human tasks. `explained` turns what SQLite cannot do into our own error."""
+
+    def __init__(self, connection: sqlite3.Connection, explained: Callable[[], AbstractContextManager[None]]) -> None:
+        self._db = connection
+        self._explained = explained
+
+    async def get(self, task_id: str) -> TaskRow | None:
+        with self._explained():
+            row = self._db.execute(QUERIES["select_task"], (task_id,)).fetchone()
+        return task_of(row[0]) if row else None
+
+    async def list(
+        self,
+        *,
+        states: Collection[TaskState] = (),
+        role: str | None = None,
+        user: str | None = None,
+        for_anybody: bool = False,
+        execution_id: str | None = None,
+        limit: int = 100,
+        beyond: str | None = None,
+    ) -> list[TaskRow]:
+        values = {
+            "states": json.dumps(list(states)) if states else None,
+            "role": role,
+            "user": user,
+            "for_anybody": for_anybody,
+            "execution_id": execution_id,
+            "limit": limit,
+            "beyond": beyond,
+        }
+        with self._explained():
+            return [task_of(body) for (body,) in self._db.execute(QUERIES["select_tasks"], values)]
+
+
+class SqliteRequests:
+    """Requests to the process that drives an execution. `explained` turns what SQLite cannot do into our own error."""
+
+    def __init__(self, connection: sqlite3.Connection, explained: Callable[[], AbstractContextManager[None]]) -> None:
+        self._db = connection
+        self._explained = explained
+
+    async def ask(self, execution_id: str, action: str, *, reason: str | None, at: float) -> int:
+        with self._explained():
+            done = self._db.execute(QUERIES["insert_request"], (execution_id, action, reason, at))
+        assert done.lastrowid is not None
+        return done.lastrowid
+
+    async def pending(self) -> list[RequestRow]:
+        with self._explained():
+            return [_row(row) for row in self._db.execute(QUERIES["select_pending_requests"])]
+
+    async def get(self, request_id: int) -> RequestRow | None:
+        with self._explained():
+            row = self._db.execute(QUERIES["select_request"], (request_id,)).fetchone()
+        return _row(row) if row else None
+
+    async def answer(self, request_id: int, answer: str, *, at: float) -> None:
+        with self._explained():
+            self._db.execute(QUERIES["answer_request"], (answer, at, request_id))
+
+
+def _row(row: Sequence[Any]) -> RequestRow:
+    return RequestRow(**dict(zip(RequestRow.__struct_fields__, row, strict=True)))

@@ -13,7 +13,7 @@ from typing import Any
 
 from noetl.base.errors import TemplateError
 from noetl.templates.budget import Evaluation
-from noetl.templates.filters import lists, numbers, selection, text
+from noetl.templates.filters import lists, numbers, text
 from noetl.templates.output import extent, leave
 from noetl.templates.undefined import Missing, unknown
 
@@ -96,17 +96,17 @@ FILTERS: dict[str, Filter] = {
     "length": lists.length,
     "list": lists.listed,
     "lower": text.lower,
-    "map": selection.mapper(find),
+    "map": lists.mapper(find),
     "max": lists.largest,
     "min": lists.smallest,
-    "reject": selection.chooser(wanted=False, by_attribute=False),
-    "rejectattr": selection.chooser(wanted=False, by_attribute=True),
+    "reject": lists.chooser(wanted=False, by_attribute=False),
+    "rejectattr": lists.chooser(wanted=False, by_attribute=True),
     "replace": text.replace,
     "reverse": lists.reverse,
     "round": numbers.rounded,
     "safe": safe,
-    "select": selection.chooser(wanted=True, by_attribute=False),
-    "selectattr": selection.chooser(wanted=True, by_attribute=True),
+    "select": lists.chooser(wanted=True, by_attribute=False),
+    "selectattr": lists.chooser(wanted=True, by_attribute=True),
     "slice": lists.sliced,
     "sort": lists.sort,
     "sql": text.sql,

@@ -8,9 +8,8 @@ from typing import Any
 import msgspec
 
 from noetl.base.errors import ToolError
-from noetl.tools.archive.packing import packed
+from noetl.tools.archive.packing import listed, packed, unpacked
 from noetl.tools.archive.request import ArchiveAnswer, ArchiveRequest
-from noetl.tools.archive.unpacking import listed, unpacked
 from noetl.tools.child_pipes import serve_calls
 
 _MEMORY_BYTES = 1 << 30

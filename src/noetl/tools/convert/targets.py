@@ -55,11 +55,11 @@ def _written(connection: Any, table: Table, target: TableFile, path: Path, reque
     names = [column.name for column in table.columns]
     match target.format:
         case "excel":
-            from noetl.tools.convert.excel_writing import write_sheet
+            from noetl.tools.convert.excel_sheets import write_sheet
 
             return write_sheet(path, target, names, _rows(connection, table, _for_cells, request))
         case "xml":
-            from noetl.tools.convert.xml_writing import write_xml
+            from noetl.tools.convert.xml_records import write_xml
 
             return write_xml(path, target, names, _rows(connection, table, _for_elements, request))
         case _:

@@ -1,4 +1,4 @@
-"""Parameters for DuckDB: plain values, each meaning what it would mean written as a constant.
+"""Parameters for DuckDB, and rows inserted with them: plain values, each meaning what it would mean as a constant.
 
 DuckDB gives a parameter the type of its value. A number with a point is a DECIMAL there, not a DOUBLE; and text in an
 `IN (…)` takes the type it is compared with, while a list of texts does not.
@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 
 from noetl.templates.sql.lists import ALL_OF, ANY_OF
-from noetl.templates.sql.statements import Parameter, Part, Statement, numbering
+from noetl.templates.sql.statements import Bound, Parameter, Part, Statement, numbering
+from noetl.tools.sql.requests import Insertion, conflict_clause, quoted_name
 
 MAX_DIGITS = 38  # of a DECIMAL
 MAX_ITEMS = 10_000  # of an IN that is written out
@@ -71,3 +72,27 @@ def _plain(value: Any) -> Any:
     """Mappings go as JSON text, which every JSON column takes; lists as lists."""
     nested = isinstance(value, dict) or (isinstance(value, list) and any(isinstance(item, dict) for item in value))
     return msgspec.json.encode(value).decode() if nested else value
+
+
+# Insertion: rows into a table of DuckDB, as statements with parameters.
+ROWS_AT_ONCE = 200
+
+
+def insertion_statements(insertion: Insertion) -> Bound:
+    return Bound(tuple(_statements(insertion)))
+
+
+def _statements(insertion: Insertion) -> Iterator[Statement]:
+    for group in insertion.groups:
+        columns = sorted(group[0])
+        names = ", ".join(map(quoted_name, columns))
+        for start in range(0, len(group), ROWS_AT_ONCE):
+            parts: list[Part] = [f"INSERT INTO {insertion.table} ({names}) VALUES "]  # noqa: S608  names are quoted
+            for index, row in enumerate(group[start : start + ROWS_AT_ONCE]):
+                parts.append(", (" if index else "(")
+                for number, name in enumerate(columns):
+                    parts += [", "] if number else []
+                    parts.append(Parameter(row[name]))
+                parts.append(")")
+            parts.append(conflict_clause(insertion, columns))
+            yield Statement(tuple(parts), "INSERT")

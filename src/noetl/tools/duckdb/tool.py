@@ -23,14 +23,12 @@ from noetl.tools.child_pool import ChildPool
 from noetl.tools.child_process import Program
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.duckdb.attachments import Attachment
-from noetl.tools.duckdb.insertion import insertion_statements
-from noetl.tools.duckdb.parameters import written
+from noetl.tools.duckdb.parameters import insertion_statements, written
 from noetl.tools.files import allowed_path
 from noetl.tools.postgres.targets import libpq_address, target_of
 from noetl.tools.python.limits import size_bytes
 from noetl.tools.sql.answers import SqlAnswer, check_rows, reference_to, result_of
-from noetl.tools.sql.requests import Insertion, request, with_script
-from noetl.tools.sql.transactions import keeps_transactions
+from noetl.tools.sql.requests import Insertion, keeps_transactions, request, with_script
 from noetl.tools.tables.files import DUCKDB, TableFiles
 from noetl.tools.tables.stored import fetched_tables, store_table, table_folder, wants_table
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from hashlib import sha256
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote, urlencode
 
 import httpx2
 import msgspec
 
 from noetl.tools.http.bad_request import Wrong
-from noetl.tools.http.bodies import body_of, query_of
 from noetl.tools.http.credentials import Attached, basic
 from noetl.tools.http.headers import Line, has, lines_of, value_of
 from noetl.tools.http.problems import clipped, public_url
-from noetl.tools.http.queries import encoded, joined
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
 SCHEMES = ("http", "https")
@@ -137,3 +135,105 @@ def _user_agent() -> str:
         return f"noetl/{version('noetl-engine')}"
     except PackageNotFoundError:
         return "noetl"
+
+
+# Bodies: the ways an author may write one, as bytes and their media type (TOOL-02, design.md §5).
+# Queries: values by name as `a=1&b=2`, for query strings and for forms.
+def encoded(written: Any, what: str) -> str:
+    """`written` as a query string. A list repeats its name, null leaves it out, a mapping is sent as JSON."""
+    if not isinstance(written, Mapping):
+        raise Wrong(f"{what} must be a mapping of names to values, not {type(written).__name__}")
+    pairs = [(str(name), text) for name, value in written.items() for text in _texts(value)]
+    return urlencode(pairs, quote_via=quote, errors="surrogatepass")
+
+
+def _texts(value: Any) -> Iterator[str]:
+    for one in value if isinstance(value, list) else [value]:
+        match one:
+            case None:
+                continue
+            case bool():
+                yield "true" if one else "false"
+            case dict() | list():
+                yield msgspec.json.encode(one).decode()
+            case _:
+                yield str(one)
+
+
+def joined(query: str, more: str) -> str:
+    return f"{query}&{more}" if query and more else query or more
+
+
+JSON = "application/json"
+FORM = "application/x-www-form-urlencoded"
+TEXT = "text/plain; charset=utf-8"
+
+_SPELLINGS = ("json", "body", "form", "data")
+_QUERY_AND_BODY = frozenset({"query", "body"})
+
+
+class RequestBody(msgspec.Struct, frozen=True):
+    """What is sent. `media_type` is used unless the author's headers say another."""
+
+    content: bytes | None = None
+    media_type: str | None = None
+
+
+def body_of(inputs: Mapping[str, Any], content_type: str) -> RequestBody:
+    """The body of a task's inputs; `content_type` is the author's header, if there is one."""
+    given = {spelling: inputs[spelling] for spelling in _SPELLINGS if inputs.get(spelling) is not None}
+    if query_of(given.get("data")) is not None:
+        given["data"] = given["data"].get("body")
+    given = {spelling: value for spelling, value in given.items() if value is not None}
+    if len(given) > 1:
+        raise Wrong(f"it has several bodies ({', '.join(given)}): keep one of them")
+    for spelling, value in given.items():
+        match spelling:
+            case "json":
+                return _json(value)
+            case "form":
+                return RequestBody(encoded(value, "form").encode(), FORM)
+            case _:
+                return _any(value, content_type)
+    return RequestBody()
+
+
+def query_of(data: Any) -> Mapping[str, Any] | None:
+    """The query of `data: {query, body}`; None when `data` is the body itself.
+
+    A `query` that is text is a body: a GraphQL document is sent so.
+    """
+    if not isinstance(data, Mapping) or not data or not data.keys() <= _QUERY_AND_BODY:
+        return None
+    query = data.get("query")
+    if query is None:
+        return {}
+    return query if isinstance(query, Mapping) else None
+
+
+def _any(value: Any, content_type: str) -> RequestBody:
+    """Text is sent as it is, anything else as JSON, or as a form where the author's header says so."""
+    if isinstance(value, str):
+        content = value.encode("utf-8", "surrogatepass")
+        return RequestBody(content, JSON if _is_json(content) else TEXT)
+    if isinstance(value, Mapping) and content_type.lower().startswith(FORM):
+        return RequestBody(encoded(value, "the body").encode(), FORM)
+    return _json(value)
+
+
+def _json(value: Any) -> RequestBody:
+    try:
+        return RequestBody(msgspec.json.encode(value), JSON)
+    except (TypeError, ValueError, RecursionError) as problem:
+        raise Wrong(f"its body cannot be written as JSON: {problem}") from None
+
+
+def _is_json(content: bytes) -> bool:
+    """Whether text is a JSON document (`{{ … | tojson }}`): servers refuse one that is called plain text."""
+    if content.lstrip()[:1] not in (b"{", b"["):
+        return False
+    try:
+        msgspec.json.decode(content)
+    except (ValueError, RecursionError):
+        return False
+    return True

@@ -15,8 +15,8 @@ from noetl.base.addresses.guard import AddressGuard, BlockedError, UnresolvedErr
 from noetl.base.addresses.policy import literal
 from noetl.base.errors import ToolError
 from noetl.tools.postgres.failures import of_connecting, pg_error
+from noetl.tools.postgres.parameters import CODECS
 from noetl.tools.postgres.targets import PostgresTarget
-from noetl.tools.postgres.values import CODECS
 
 _TLS = ("require", "verify-ca", "verify-full")
 

@@ -13,9 +13,8 @@ import asyncpg  # type: ignore[import-untyped]
 from noetl.base.errors import ToolError
 from noetl.templates.sql.statements import Bound, Statement
 from noetl.tools.postgres.failures import pg_error
-from noetl.tools.postgres.parameters import Typed, shares_templates
+from noetl.tools.postgres.parameters import Typed, row_of, shares_templates
 from noetl.tools.postgres.table_rows import copy_rows, load_rows
-from noetl.tools.postgres.values import row_of
 from noetl.tools.sql.answers import Allowance, SqlAnswer
 from noetl.tools.tables.files import TypedColumn
 from noetl.tools.tables.loads import RowLoad

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import sqlalchemy
+from sqlalchemy.engine import Dialect
 from sqlalchemy.exc import DBAPIError, NoSuchModuleError, OperationalError, SQLAlchemyError
 
 from noetl.base.addresses.policy import AddressPolicy
@@ -18,10 +20,10 @@ from noetl.tools.child_pipes import serve_calls
 from noetl.tools.guarded_sockets import GuardedSockets
 from noetl.tools.sql.answers import Allowance, SqlAnswer, check_rows
 from noetl.tools.sql.connection import Connection
+from noetl.tools.sql.dialects import dialect_named
 from noetl.tools.sql.engines import engine_of
-from noetl.tools.sql.insertions import ROWS_AT_ONCE, insertions
 from noetl.tools.sql.plain_values import plain
-from noetl.tools.sql.rendering import rendered
+from noetl.tools.sql.rendering import placeholder, rendered, row_arguments
 from noetl.tools.sql.row_file import RowFile
 
 BATCH_ROWS = 500
@@ -173,3 +175,55 @@ def _code(cause: BaseException) -> str | None:
 def _message(cause: BaseException) -> str:
     told = cause.args[1] if len(cause.args) > 1 and isinstance(cause.args[0], int) else cause
     return _TELLING.sub(" ", str(told)).strip()[:_LONGEST] or type(cause).__name__
+
+
+# Insertions, in the child: rows into a table, in the words of each dialect. Names are quoted where they need it.
+ROWS_AT_ONCE = 1_000
+
+
+def insertions(insertion: dict[str, Any], dialect: Dialect) -> Iterator[tuple[str, list[Any]]]:
+    """Statements with the rows that each of them is run for."""
+    quote = dialect.identifier_preparer.quote
+    table = ".".join(quote(name.strip('"')) for name in insertion["table"].split("."))
+    for group in insertion["groups"]:
+        columns = sorted(group[0])
+        text = _statement(table, columns, insertion["key"], dialect)
+        rows = [row_arguments([row[name] for name in columns], dialect) for row in group]
+        for start in range(0, len(rows), ROWS_AT_ONCE):
+            yield text, rows[start : start + ROWS_AT_ONCE]
+
+
+def _statement(table: str, columns: list[str], key: list[str], dialect: Dialect) -> str:
+    quote = dialect.identifier_preparer.quote
+    names = [quote(name) for name in columns]
+    keys = [quote(name) for name in key]
+    signs = [placeholder(number, dialect) for number in range(1, len(columns) + 1)]
+    insert = f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join(signs)})"  # noqa: S608  names are quoted
+    if not keys:
+        return insert
+    rest = [name for name in names if name not in keys]
+    known = dialect_named(dialect.name)
+    match known.upsert if known is not None else "merge":
+        case "conflict":
+            update = ", ".join(f"{name} = excluded.{name}" for name in rest)
+            return f"{insert} ON CONFLICT ({', '.join(keys)}) DO " + (f"UPDATE SET {update}" if rest else "NOTHING")
+        case "duplicate":
+            update = ", ".join(f"{name} = VALUES({name})" for name in rest or keys)
+            return f"{insert} ON DUPLICATE KEY UPDATE {update}"
+        case "none":
+            raise ToolError(
+                "sql.input", f"{dialect.name} has no upsert: leave mode out, or write the statement yourself"
+            )
+        case _:
+            return _merge(table, names, keys, rest, signs, dialect)
+
+
+def _merge(table: str, names: list[str], keys: list[str], rest: list[str], signs: list[str], dialect: Dialect) -> str:
+    given = ", ".join(f"{sign} AS {name}" for sign, name in zip(signs, names, strict=True))
+    source = f"SELECT {given}" + (" FROM dual" if dialect.name == "oracle" else "")  # noqa: S608  signs and quoted names
+    same = " AND ".join(f"t.{name} = s.{name}" for name in keys)
+    update = ", ".join(f"{name} = s.{name}" for name in rest)
+    matched = f" WHEN MATCHED THEN UPDATE SET {update}" if rest else ""
+    inserted = f"INSERT ({', '.join(names)}) VALUES ({', '.join(f's.{name}' for name in names)})"  # noqa: S608
+    end = ";" if dialect.name == "mssql" else ""
+    return f"MERGE INTO {table} t USING ({source}) s ON ({same}){matched} WHEN NOT MATCHED THEN {inserted}{end}"

@@ -5,6 +5,7 @@ Authored SQL arrives bound (`templates.sql`); plain text is SQL as it stands, su
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -108,3 +109,15 @@ def conflict_clause(insertion: Insertion, columns: list[str]) -> str:
 def quoted_name(name: str) -> str:
     """A column by its exact name."""
     return '"' + name.replace('"', '""') + '"'
+
+
+# Transactions that SQL keeps itself: then the tool begins none of its own.
+_CONTROL = re.compile(
+    r"\s*(?:BEGIN|START\s+TRANSACTION|COMMIT|END|ABORT|ROLLBACK(?!\s+(?:(?:WORK|TRANSACTION)\s+)?TO\b))\b",
+    re.IGNORECASE,
+)
+
+
+def keeps_transactions(bound: Bound) -> bool:
+    """Whether the SQL begins or ends transactions itself."""
+    return any(_CONTROL.match(statement.text) for statement in bound.statements)

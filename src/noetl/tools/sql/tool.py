@@ -23,8 +23,7 @@ from noetl.tools.sql.connection import Connection
 from noetl.tools.sql.connection_fields import connection_of
 from noetl.tools.sql.dialects import DIALECTS, SqlDialect
 from noetl.tools.sql.new_rows import new_rows
-from noetl.tools.sql.requests import Insertion, request, with_script
-from noetl.tools.sql.transactions import keeps_transactions
+from noetl.tools.sql.requests import Insertion, keeps_transactions, request, with_script
 from noetl.tools.tables.files import TableFiles, TypedColumn
 from noetl.tools.tables.loads import RowLoad
 from noetl.tools.tables.stored import store_table, table_folder, wants_table

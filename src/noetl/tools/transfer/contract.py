@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import msgspec
 
 from noetl.base.errors import ToolError
-from noetl.engine.pipeline.dotted_paths import at_path
+from noetl.engine.pipeline.patches import at_path
 
 Rows = list[dict[str, Any]]
 

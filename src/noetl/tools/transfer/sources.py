@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from noetl.base.errors import ToolError
-from noetl.engine.pipeline.dotted_paths import at_path
+from noetl.engine.pipeline.patches import at_path
 from noetl.templates.sql.binding import read
 from noetl.templates.sql.placeholders import column, names_in, with_params
 from noetl.templates.sql.statements import Bound, Parameter, Part, Statement

@@ -92,7 +92,7 @@ class SqlTarget:
     def _insertion(self, rows: Rows) -> Iterator[Statement]:
         insertion = self._checked(rows)
         if self._end.kind == "duckdb":
-            from noetl.tools.duckdb.insertion import insertion_statements
+            from noetl.tools.duckdb.parameters import insertion_statements
 
             yield from insertion_statements(insertion).statements
         else:

@@ -1,4 +1,5 @@
-"""Ways out of a step in other words: `next` as a name or a list, `parallel` for `inclusive`, `cond` for `when`."""
+"""Ways out of a step in other words: `next` as a name or a list, `parallel` for `inclusive`, `cond` for `when`;
+arcs with `to` for `step`, `with` for `args`, `else`, or the event that an arc is for as `on`."""
 
 from __future__ import annotations
 
@@ -13,7 +14,16 @@ from noetl.language.reading.spellings.model import (
     Where,
     renames,
 )
-from noetl.language.reading.spellings.trees import made_list, made_mapping, made_text, moved_into, with_value
+from noetl.language.reading.spellings.trees import (
+    made_list,
+    made_mapping,
+    made_text,
+    moved_into,
+    with_items,
+    with_key,
+    with_value,
+    without_keys,
+)
 
 CONDITIONS = ("cond", "condition", "if")
 _INCLUSIVE_WORDS = ("parallel", "all", "fork")
@@ -87,7 +97,145 @@ def _inclusive_option(node: Mapping, key: str, shown: str, rewriting: Rewriting)
     return with_value(node, "spec", with_value(spec, key, made_text("inclusive", mode)))
 
 
+_WORDS = {
+    **dict.fromkeys(("to", "goto", "target"), "step"),
+    **dict.fromkeys(("with", "inputs", "payload", "data"), "args"),
+}
+
+
+def _name_keys(node: Mapping, rewriting: Rewriting) -> Mapping:
+    held = node.get("else")
+    if len(node) == 1 and (isinstance(held, Scalar) or (isinstance(held, Mapping) and "step" in held)):
+        rewriting.note(node.keys["else"], "an arc with else", "an arc without when")
+        return held if isinstance(held, Mapping) else made_mapping([("step", held)], held)
+    words = {key: new for key, new in _WORDS.items() if new == "step" or isinstance(node.get(key), Mapping)}
+    return renames("an arc", words)(node, rewriting)
+
+
+def _list_arcs(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """`arcs` as one arc, or as names."""
+    arcs = node.get("arcs")
+    if isinstance(arcs, Mapping) and "step" in arcs:
+        rewriting.note(node.keys["arcs"], "arcs as one arc", "a list of arcs")
+        return with_value(node, "arcs", made_list([arcs], arcs))
+    if not isinstance(arcs, Sequence):
+        return node
+    return with_value(node, "arcs", with_items(arcs, [_named_arc(one, rewriting) for one in arcs]))
+
+
+def _named_arc(node: Node, rewriting: Rewriting) -> Node:
+    if not isinstance(node, Scalar) or not isinstance(node.value, str):
+        return node
+    rewriting.note(node, "an arc as a name", f"{{step: {node.value}}}")
+    return made_mapping([("step", node)], node)
+
+
+def _gather_arcs(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """`arcs` or `transitions` on a step, and `on_success`, `on_failure`, `on_error` with the step to go to."""
+    for key in ("arcs", "transitions"):
+        if "next" not in node and isinstance(node.get(key), Sequence | Mapping):
+            rewriting.note(node.keys[key], f'"{key}" of a step', "next")
+            node = with_key(node, key, "next")
+    told = [(key, target) for key in _EVENTS if _is_step(target := node.get(key), rewriting)]
+    after = node.get("next")
+    listed = list(after) if isinstance(after, Sequence) else [] if after is None else None
+    if not told or listed is None:
+        return node
+    arcs = []
+    for key, target in told:
+        rewriting.note(node.keys[key], f'"{key}" of a step', "an arc with when")
+        event = "loop.done" if key == "on_success" and "loop" in node else _EVENTS[key]
+        when = made_text(f"{{{{ event.name == '{event}' }}}}", node.keys[key])
+        if isinstance(target, Scalar):
+            arcs.append(made_mapping([("step", target), ("when", when)], target))
+    at = node.keys[told[0][0]]
+    rest = without_keys(node, *(key for key, _ in told))
+    return with_value(rest, "next", made_list([*arcs, *listed], at), at)
+
+
+def _is_step(node: Node | None, rewriting: Rewriting) -> bool:
+    return isinstance(node, Scalar) and node.value in rewriting.step_names
+
+
+def _name_event(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """`on: step.failed`, or a list of events."""
+    events = node.get("on")
+    names = [events] if isinstance(events, Scalar) else list(events) if isinstance(events, Sequence) else []
+    words = [one.value for one in names if isinstance(one, Scalar) and isinstance(one.value, str)]
+    if not words or len(words) != len(names) or "when" in node:
+        return node
+    rewriting.note(node.keys["on"], '"on" of an arc', "when: {{ event.name == … }}")
+    text = f"event.name == '{words[0]}'" if len(words) == 1 else f"event.name in {words}"
+    return with_value(with_key(node, "on", "when"), "when", made_text(f"{{{{ {text} }}}}", names[0]))
+
+
+_EVENTS = {"on_success": "step.done", "on_failure": "step.failed", "on_error": "step.failed"}
+_PRIORITIES = {"lowest": -20, "low": -10, "normal": 0, "medium": 0, "high": 10, "highest": 20, "critical": 20}
+
+
+def _number_priority(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """`priority: high` of a router's policy, or of an arc."""
+    spec = node.get("spec")
+    policy = spec.get("policy") if isinstance(spec, Mapping) else None
+    for holder in (spec, policy):
+        word = holder.get("priority") if isinstance(holder, Mapping) else None
+        if not isinstance(word, Scalar) or not isinstance(word.value, str) or word.value.lower() not in _PRIORITIES:
+            continue
+        number = _PRIORITIES[word.value.lower()]
+        rewriting.note(word, f"priority: {word.value}", f"priority: {number}")
+        if isinstance(holder, Mapping) and isinstance(spec, Mapping):
+            changed = with_value(holder, "priority", made_text(number, word))
+            spec = changed if holder is spec else with_value(spec, "policy", changed)
+    return with_value(node, "spec", spec) if spec is not None else node
+
+
 SPELLINGS = (
+    Spelling(
+        id="next-arcs-shape",
+        where=Where.ROUTER,
+        older="`arcs: [name]`, `arcs: {step: name}`",
+        canonical="`arcs: [{step: name}]`",
+        dialects=(V10,),
+        rewrite=_list_arcs,
+    ),
+    Spelling(
+        id="step-arcs",
+        where=Where.STEP,
+        older="`arcs` or `transitions` of a step; `on_success`, `on_failure`, `on_error` with a step's name",
+        canonical="`next: {arcs: [{step, when}]}`",
+        dialects=(V2_EVAL, V10),
+        rewrite=_gather_arcs,
+    ),
+    Spelling(
+        id="arc-words",
+        where=Where.ARC,
+        older="`to`, `goto`, `target` of an arc; `with`, `payload`, `data`; `{else: name}`",
+        canonical="`step`, `args`; an arc without `when`",
+        dialects=EVERYWHERE,
+        rewrite=_name_keys,
+    ),
+    Spelling(
+        id="arc-on",
+        where=Where.ARC,
+        older="`on: step.failed` of an arc",
+        canonical="`when: \"{{ event.name == 'step.failed' }}\"`",
+        dialects=(V10, V2_EVAL),
+        rewrite=_name_event,
+    ),
+    *(
+        Spelling(
+            id=f"{name}-priority",
+            where=where,
+            older=f"`priority: high` of {what}",
+            canonical="`priority: 10`",
+            dialects=dialects,
+            rewrite=_number_priority,
+        )
+        for name, where, what, dialects in (
+            ("next", Where.ROUTER, "a router's policy", (V10,)),
+            ("arc", Where.ARC, "an arc", (V10, V2_EVAL)),
+        )
+    ),
     Spelling(
         id="next-list",
         where=Where.STEP,

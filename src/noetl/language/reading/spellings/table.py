@@ -3,35 +3,28 @@
 from __future__ import annotations
 
 from noetl.language.reading.spellings import (
-    arc_words,
     dependencies,
     eval_entries,
     input_output,
-    loop_done,
     loops,
-    older_steps,
     options,
     policy_shapes,
     retries,
     retry_words,
-    root_words,
     roots,
     routing,
     rules,
     steps,
     task_shapes,
-    task_writes,
 )
 from noetl.language.reading.spellings.model import Spelling, Where
 from noetl.language.v2_case import port as v2_case
 
 # The order is that of the rewriting: shapes come before the words within them.
 SPELLINGS: tuple[Spelling, ...] = (
-    *root_words.SPELLINGS,
     *roots.SPELLINGS,
     *dependencies.SPELLINGS,
-    *older_steps.SPELLINGS,  # before the words of tasks and loops, which it makes
-    *task_shapes.SPELLINGS,
+    *task_shapes.SPELLINGS,  # before the words of tasks and loops, which it makes
     *policy_shapes.SPELLINGS,
     *steps.SPELLINGS,
     *v2_case.retry_spellings(),
@@ -39,13 +32,10 @@ SPELLINGS: tuple[Spelling, ...] = (
     *retries.SPELLINGS,
     *eval_entries.SPELLINGS,
     *input_output.SPELLINGS,  # after retries: what a task sets goes behind its rules for errors
-    *task_writes.SPELLINGS,
     *loops.SPELLINGS,
-    *arc_words.SPELLINGS,  # before routing, which makes a router of what they gather
     *routing.SPELLINGS,
     *rules.SPELLINGS,
     *v2_case.rule_spellings(),
-    *loop_done.SPELLINGS,
     *options.SPELLINGS,
 )
 

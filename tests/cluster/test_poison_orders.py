@@ -1,4 +1,4 @@
-"""A worker dies with several orders in it, and another one: each of these orders is a suspect then, and has a worker to
+"""A worker dies with several orders in it, and another one: each of these orders may be the cause, and has a worker to
 itself until it has ended or killed that one too (reliability.md §3.3).
 
 Leases are long, so that none is lost but by a death; the server's clock is set ahead then, past all of them.

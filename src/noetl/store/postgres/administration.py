@@ -1,4 +1,4 @@
-"""The audit log in PostgreSQL; triggers refuse whatever is not a row behind the last one."""
+"""What administrators keep in PostgreSQL: sealed credentials, and the audit log."""
 
 from __future__ import annotations
 
@@ -6,11 +6,42 @@ from collections.abc import Sequence
 from typing import Any
 
 import asyncpg  # type: ignore[import-untyped]
+import msgspec
 
+from noetl.events.credentials import SealedCredential
 from noetl.store.audit import ORIGIN, PAGE, AuditEntry, AuditRow, chained
 from noetl.store.postgres.database import Database
 from noetl.store.postgres.queries import QUERIES
 
+
+class PostgresCredentials:
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    async def get(self, name: str) -> SealedCredential | None:
+        row = await self._db.row("select_credential", name)
+        return _credential(row) if row else None
+
+    async def list(self) -> list[SealedCredential]:
+        return [_credential(row) for row in await self._db.rows("select_credentials")]
+
+    async def put(self, row: SealedCredential, *, over: SealedCredential | None) -> bool:
+        values = msgspec.structs.astuple(row)
+        if over is None:
+            return await self._db.change("insert_credential", *values) == 1
+        if over.name != row.name:
+            return False
+        return await self._db.change("replace_credential", *values, over.version, over.key_id) == 1
+
+    async def delete(self, name: str) -> bool:
+        return await self._db.change("delete_credential", name) == 1
+
+
+def _credential(row: Sequence[Any]) -> SealedCredential:
+    return SealedCredential(**dict(zip(SealedCredential.__struct_fields__, row, strict=True)))
+
+
+# The audit log in PostgreSQL; triggers refuse whatever is not a row behind the last one.
 _COLUMNS = ("seq", "at", "actor", "action", "object", "address", "outcome", "prev_hash", "hash")
 
 
