@@ -1,7 +1,7 @@
 """Names that were given up for plainer ones: fails where one of them is still in use (docs/glossary.md), and where two
 public classes have the same name.
 
-Looks at module names, classes, functions, routes, event names and the texts of the UI.
+Looks at module names, those of tests included, classes, functions, routes, event names and the texts of the UI.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-SOURCE, SCREENS = ROOT / "src" / "noetl", ROOT / "ui" / "src"
+SOURCE, SCREENS, TESTS = ROOT / "src" / "noetl", ROOT / "ui" / "src", ROOT / "tests"
 
 # old name -> the plain one. Modules, by the package that had them; a name that is a plain word elsewhere stays
 # allowed there.
@@ -73,6 +73,8 @@ FUNCTIONS = {
     "thing", "things", "whose", "forged",
 }  # fmt: skip
 WORDS = re.compile(r"errand|mailroom|carriage", re.I)
+# Folders of tests that are about a package under another name.
+TESTED = {"contracts": "store", "cluster": "control"}
 
 
 def uses() -> Iterator[str]:
@@ -90,6 +92,11 @@ def uses() -> Iterator[str]:
                     yield f"{place}:{node.lineno}: {node.name} has an old word"
                 elif not isinstance(node, ast.ClassDef) and node.name.strip("_") in FUNCTIONS:
                     yield f"{place}:{node.lineno}: {node.name} needs a name that says what it returns or does"
+    for path in sorted(TESTS.rglob("test_*.py")):
+        place = path.relative_to(TESTS)
+        plain = MODULES.get(TESTED.get(place.parts[0], place.parts[0]), {}).get(path.stem.removeprefix("test_"))
+        if plain:
+            yield f"tests/{place}: the module should be called test_{plain}"
     for path in sorted([*SCREENS.rglob("*.svelte"), *SCREENS.rglob("*.ts")]):
         for number, line in enumerate(path.read_text().splitlines(), 1):
             if WORDS.search(line):

@@ -113,8 +113,8 @@ def test_equal_values_are_sealed_differently() -> None:
 
 
 async def test_rotation_moves_every_row_and_old_values_still_open() -> None:
-    cabinet, old, new = MemoryCredentials(), os.urandom(32), os.urandom(32)
-    vault = Vault(cabinet, MasterKeys([old]), ManualClock())
+    credentials, old, new = MemoryCredentials(), os.urandom(32), os.urandom(32)
+    vault = Vault(credentials, MasterKeys([old]), ManualClock())
     for number in range(5):
         await vault.set(f"c{number}", f"value {number}", kind="text")
     both = vault.under(MasterKeys([old, new]))
@@ -139,8 +139,8 @@ async def test_an_interrupted_rotation_goes_on_where_it_stopped() -> None:
                     raise BackendError("the disk is full")
             return await super().put(row, over=over)
 
-    cabinet, old, new = Breaks(), os.urandom(32), os.urandom(32)
-    vault = Vault(cabinet, MasterKeys([old]), ManualClock())
+    credentials, old, new = Breaks(), os.urandom(32), os.urandom(32)
+    vault = Vault(credentials, MasterKeys([old]), ManualClock())
     for number in range(5):
         await vault.set(f"c{number}", f"value {number}", kind="text")
     both = vault.under(MasterKeys([old, new]))
@@ -149,7 +149,7 @@ async def test_an_interrupted_rotation_goes_on_where_it_stopped() -> None:
     assert await both.fields("c0") == ("text", {"value": "value 0"})
     assert await both.fields("c4") == ("text", {"value": "value 4"})
 
-    cabinet.left = 99
+    credentials.left = 99
     assert await both.rotate() == 3
 
 
@@ -162,10 +162,10 @@ async def test_a_credential_set_while_it_is_rotated_is_not_lost() -> None:
                 await self.vault.set("t", "newer value", kind="text")
             return await super().put(row, over=over)
 
-    cabinet, old, new = Races(), os.urandom(32), os.urandom(32)
-    cabinet.vault = Vault(cabinet, MasterKeys([old]), ManualClock())
-    await cabinet.vault.set("t", "first value", kind="text")
-    both = cabinet.vault.under(MasterKeys([old, new]))
+    credentials, old, new = Races(), os.urandom(32), os.urandom(32)
+    credentials.vault = Vault(credentials, MasterKeys([old]), ManualClock())
+    await credentials.vault.set("t", "first value", kind="text")
+    both = credentials.vault.under(MasterKeys([old, new]))
 
     await both.rotate()
 

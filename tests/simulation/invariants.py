@@ -65,10 +65,10 @@ def no_lease_was_lost(log: list[Event]) -> None:
     assert not lost_leases(log), "an order was claimed again though its worker was there all the time"
 
 
-def replays_alike(log: list[Event], conductors: Collection[Executions]) -> None:
+def replays_alike(log: list[Event], control_planes: Collection[Executions]) -> None:
     """P6: what a server has in memory is what its log says."""
     first = log[0]
-    for executions in conductors:
+    for executions in control_planes:
         if not executions.drives(first.execution_id):
             continue
         loaded = executions._loaded[first.execution_id].execution

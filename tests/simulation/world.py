@@ -279,11 +279,11 @@ class World:
         await self._until(self._is_over, DONE_S)
         self.hold(lambda: None)
         await invariants.all_is_done(self.store, self.accepted)
-        conductors = [server.executions for server in self._servers if not server.node.is_dead]
+        control_planes = [server.executions for server in self._servers if not server.node.is_dead]
         for execution_id in self.accepted:
             log = self.store._events[execution_id]
             invariants.log_is_sound(log, ended=True)
-            invariants.replays_alike(log, conductors)
+            invariants.replays_alike(log, control_planes)
 
     async def _until(self, look: Callable[[], bool], most_s: float) -> None:
         end = self.loop.time() + most_s
@@ -407,9 +407,9 @@ class World:
             await asyncio.sleep(0.2)
 
 
-async def _started(conductor: Executions, net: Net, execution_id: str) -> bool:
+async def _started(executions: Executions, net: Net, execution_id: str) -> bool:
     try:
-        await conductor.start(net, execution_id=execution_id, trace_id="t", payload={})
+        await executions.start(net, execution_id=execution_id, trace_id="t", payload={})
     except TakenError:
         return True  # an earlier try was stored, and its answer lost
     except (RefusedError, NoetlError):

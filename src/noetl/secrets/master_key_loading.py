@@ -17,10 +17,10 @@ from noetl.secrets.token_requests import TokenRequests
 from noetl.secrets.vault import MAX_BYTES, CredentialStore, Vault
 
 
-def open_keychain(cabinet: CredentialStore, clock: Clock, *, resolvers: Resolvers | None = None) -> Keychain:
+def open_keychain(credentials: CredentialStore, clock: Clock, *, resolvers: Resolvers | None = None) -> Keychain:
     """The keychain of an embedded run: the author sits at the terminal, so every variable but our own and every file
     they can read is open to them. The master key is read when a credential is first opened, not before."""
-    return Keychain(open_sources(Vault(cabinet, _LaterKeys(os.environ), clock), clock), resolvers)
+    return Keychain(open_sources(Vault(credentials, _LaterKeys(os.environ), clock), clock), resolvers)
 
 
 def open_sources(vault: Vault, clock: Clock) -> Sources:

@@ -36,12 +36,12 @@ class Credential(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Vault:
-    def __init__(self, cabinet: CredentialStore, keys: MasterKeys, clock: Clock) -> None:
-        self._cabinet, self._keys, self._clock = cabinet, keys, clock
+    def __init__(self, credentials: CredentialStore, keys: MasterKeys, clock: Clock) -> None:
+        self._credentials, self._keys, self._clock = credentials, keys, clock
 
     def under(self, keys: MasterKeys) -> Vault:
         """The same credentials, with other master keys."""
-        return Vault(self._cabinet, keys, self._clock)
+        return Vault(self._credentials, keys, self._clock)
 
     async def set(self, name: str, given: str | Fields, *, kind: str) -> Credential:
         """Store a credential, or a new version of one."""
@@ -51,17 +51,17 @@ class Vault:
         if len(value) > MAX_BYTES:
             raise RefusedError(f"a credential has at most {MAX_BYTES} bytes, this has {len(value)}")
         for _ in range(_TRIES):
-            old = await self._cabinet.get(name)
+            old = await self._credentials.get(name)
             row = seal(name, kind, old.version + 1 if old else 1, value, self._keys, now=self._clock.now())
             if old is not None:
                 row = msgspec.structs.replace(row, created_at=old.created_at)
-            if await self._cabinet.put(row, over=old):
+            if await self._credentials.put(row, over=old):
                 return _credential(row)
         raise BackendError(f'credential "{name}" is being changed by others all the time')
 
     async def fields(self, name: str, *, version: int | None = None) -> tuple[str, Fields] | None:
         """Type and value, for resolvers; None when there is no such credential. Only the newest version is kept."""
-        row = await self._cabinet.get(name)
+        row = await self._credentials.get(name)
         if row is None:
             return None
         if version is not None and version != row.version:
@@ -70,7 +70,7 @@ class Vault:
         return row.type, value
 
     async def knows(self, name: str) -> bool:
-        return await self._cabinet.get(name) is not None
+        return await self._credentials.get(name) is not None
 
     def sealed_texts(self, owner: str, texts: Sequence[str]) -> SealedCredential | None:
         """Texts that belong to `owner`, sealed as credentials are; None where there is no master key to do so."""
@@ -87,27 +87,27 @@ class Vault:
         return msgspec.json.decode(opened(sealed, self._keys), type=list[str])
 
     async def list(self) -> list[Credential]:
-        return [_credential(row) for row in await self._cabinet.list()]
+        return [_credential(row) for row in await self._credentials.list()]
 
     async def delete(self, name: str) -> bool:
-        return await self._cabinet.delete(name)
+        return await self._credentials.delete(name)
 
     async def is_rotated(self) -> bool:
         """Whether everything is under the newest master key."""
-        rows = await self._cabinet.list()
+        rows = await self._credentials.list()
         return all(row.key_id == self._keys.newest_id for row in rows)
 
     async def rotate(self) -> int:
         """Put every credential under the newest master key, one by one, and say how many were moved. Safe to stop
         at any point and to run again: a row opens with the key it names."""
         moved = 0
-        for row in await self._cabinet.list():
+        for row in await self._credentials.list():
             current: SealedCredential | None = row
             while current is not None and current.key_id != self._keys.newest_id:
-                if await self._cabinet.put(rewrapped(current, self._keys), over=current):
+                if await self._credentials.put(rewrapped(current, self._keys), over=current):
                     moved += 1
                     break
-                current = await self._cabinet.get(row.name)  # set anew meanwhile, or deleted
+                current = await self._credentials.get(row.name)  # set anew meanwhile, or deleted
         return moved
 
 

@@ -24,7 +24,7 @@ def written(file: Path, path: str, *, result: int = 1) -> Path:
     return file
 
 
-class Shelf:
+class StoredNets:
     def __init__(self) -> None:
         self.store = MemoryStore()
         self.library = StoreLibrary(self.store, ManualClock(), compiled=compiled, runnable=lambda net: None)
@@ -52,7 +52,7 @@ class Shelf:
     ],
 )
 async def test_a_file_beside_the_caller_is_found_by_its_path(tmp_path: Path, file: str, path: str) -> None:
-    key_values = Shelf()
+    key_values = StoredNets()
     caller = await key_values.register(written(tmp_path / "jobs" / "parent.yaml", "jobs/parent"))
     written(tmp_path / file, path, result=7)
 
@@ -63,7 +63,7 @@ async def test_a_file_beside_the_caller_is_found_by_its_path(tmp_path: Path, fil
 
 
 async def test_the_file_as_it_is_now_comes_before_what_was_registered(tmp_path: Path) -> None:
-    key_values = Shelf()
+    key_values = StoredNets()
     caller = await key_values.register(written(tmp_path / "parent.yaml", "jobs/parent"))
     await key_values.register(written(tmp_path / "child.yaml", "jobs/child", result=1))
     written(tmp_path / "child.yaml", "jobs/child", result=2)
@@ -74,7 +74,7 @@ async def test_the_file_as_it_is_now_comes_before_what_was_registered(tmp_path: 
 
 
 async def test_a_caller_that_came_from_no_file_asks_the_catalogue_alone(tmp_path: Path) -> None:
-    key_values = Shelf()
+    key_values = StoredNets()
     caller = await key_values.register(written(tmp_path / "parent.yaml", "jobs/parent"), known=False)
     child = written(tmp_path / "child.yaml", "jobs/child")
 
@@ -85,7 +85,7 @@ async def test_a_caller_that_came_from_no_file_asks_the_catalogue_alone(tmp_path
 
 
 async def test_a_file_with_errors_is_named_and_nothing_else_is_taken_for_it(tmp_path: Path) -> None:
-    key_values = Shelf()
+    key_values = StoredNets()
     caller = await key_values.register(written(tmp_path / "parent.yaml", "jobs/parent"))
     await key_values.register(written(tmp_path / "elsewhere" / "old.yaml", "jobs/child"), known=False)
     (tmp_path / "jobs").mkdir()
@@ -96,7 +96,7 @@ async def test_a_file_with_errors_is_named_and_nothing_else_is_taken_for_it(tmp_
 
 
 async def test_the_caller_itself_is_found_in_the_catalogue(tmp_path: Path) -> None:
-    key_values = Shelf()
+    key_values = StoredNets()
     caller = await key_values.register(written(tmp_path / "parent.yaml", "jobs/parent", result=5))
 
     assert await key_values.find("jobs/parent", caller) == 5
