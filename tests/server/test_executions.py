@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
+from noetl.events.envelope import Event
 from noetl.operations.identity import Role
+from noetl.store.contract import SingleRow
+from noetl.store.memory import MemoryStore
 from tests.engine_script import playbook
 from tests.server.held_executions import HELD, until_status
 from tests.server.talking import talking
@@ -50,6 +53,45 @@ async def test_a_start_goes_past_the_router_of_the_framework() -> None:
 
         assert await _calls_of_the_router(talk.start()) == 0
         assert await _calls_of_the_router(talk.get("/api/executions")) > 0
+
+
+class _NotedReads(MemoryStore):
+    """A store that notes what it is asked for by type: what is rare, or not there, costs it all of a history."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[SingleRow] = []
+
+    async def events(self, execution_id: str, *, after: int = 0, only: SingleRow | None = None) -> list[Event]:
+        if only is not None and only.types:
+            self.asked.append(only)
+        return await super().events(execution_id, after=after, only=only)
+
+
+async def test_a_look_at_an_execution_that_runs_does_not_search_its_history() -> None:
+    """A loop of 5,000 items that somebody looks at every moment held up everybody else on the server (P8)."""
+    store = _NotedReads()
+    async with talking(store=store, workers=0) as talk:
+        await talk.register(HELD)
+        begun = await talk.start()
+        store.asked.clear()
+
+        told = await talk.get(f"/api/executions/{begun['execution_id']}")
+
+    assert (told["status"], told["error"]) == ("running", None)
+    assert store.asked == []
+
+
+async def test_the_result_of_a_step_is_found_with_its_newest_event() -> None:
+    store = _NotedReads()
+    async with talking(store=store) as talk:
+        execution_id = await talk.ran()
+        store.asked.clear()
+
+        told = await talk.get(f"/api/executions/{execution_id}/result")
+
+    assert told["result"] == 1
+    assert {only.limit for only in store.asked} == {1}
 
 
 @pytest.mark.req("DIA-07")

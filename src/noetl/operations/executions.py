@@ -37,9 +37,12 @@ def execution_view(row: ExecutionRow) -> ExecutionView:
     return ExecutionView(**row.readable())
 
 
-async def end_error(records: Records, execution_id: str) -> Error | None:
+async def end_error(records: Records, row: ExecutionRow) -> Error | None:
     """The error that an execution ended with; none while it runs, or when it completed."""
-    end = await newest_event(records, execution_id, PlaybookProcessed.event_type)
+    if row.finished_at is None:
+        # Not looked for: to find that there is none would read all of its history, and people look at what runs.
+        return None
+    end = await newest_event(records, row.execution_id, PlaybookProcessed.event_type)
     return end.payload.error if end is not None and isinstance(end.payload, PlaybookProcessed) else None
 
 

@@ -73,10 +73,14 @@ async def execution_ending(history: History, values: StoredValues, row: Executio
 
 async def step_ending(history: History, values: StoredValues, row: ExecutionRow, step: str) -> RecordedEnding:
     """How a step last ended; of one that did not run here, what the execution was given of it (CLI-04)."""
-    only = SingleRow(types=TELLING, step=step, limit=ENOUGH, newest=True)
-    stored = await history.events(row.execution_id, only=only)
-    events = [msgspec.structs.replace(one, payload=await whole_payload(one.payload, values)) for one in stored]
-    ended = ended_in(events, step)
+    ended = None
+    # The newest alone tells how most steps ended. To look for more reads all of the history where there are no more.
+    for limit in (1, ENOUGH):
+        if ended is None:
+            only = SingleRow(types=TELLING, step=step, limit=limit, newest=True)
+            stored = await history.events(row.execution_id, only=only)
+            events = [msgspec.structs.replace(one, payload=await whole_payload(one.payload, values)) for one in stored]
+            ended = ended_in(events, step)
     if ended is None and (request := await newest_event(history, row.execution_id, ExecutionRequested.event_type)):
         ended = carried_in(request, step)
     if ended is None:

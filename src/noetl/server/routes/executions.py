@@ -53,7 +53,7 @@ async def detailed(services: Services, row: ExecutionRow) -> ExecutionDetail:
     )  # the request, and what was made of it
     request = await services.read_back(first[0].payload) if first else None
     assert request is None or isinstance(request, ExecutionRequested)
-    error = await end_error(services.store, row.execution_id)
+    error = await end_error(services.store, row)
     evaluated = next((event.payload for event in first if isinstance(event.payload, RequestEvaluated)), None)
     version = await version_of(services, row)
     carried = request.carried if request is not None else None

@@ -148,7 +148,7 @@ async def run_history(services: Services, path: str, limit: int) -> RunHistory:
 
 async def _run(services: Services, row: ExecutionRow, version: int | None) -> PlaybookRun:
     runs = await step_runs(services, row.execution_id)
-    error = await end_error(services.store, row.execution_id) if row.status in _FAILED else None
+    error = await end_error(services.store, row) if row.status in _FAILED else None
     return PlaybookRun(
         **row.readable(),
         version=version,

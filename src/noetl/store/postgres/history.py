@@ -22,7 +22,8 @@ from noetl.store.postgres.key_values import PostgresKeyValues
 from noetl.store.postgres.migration import applied, known_migrations, migrate
 from noetl.store.row_codecs import event_of, execution_of, order_of
 
-_PAGE = 100  # batches that are read at once where only some events are asked for
+# Batches that are read at once where only some events are asked for: first, and later.
+_FIRST_PAGE, _PAGE = 4, 100
 
 
 class PostgresHistory:
@@ -75,16 +76,19 @@ class PostgresHistory:
             return [event for row in rows for event in batch_events(execution_id, row, after=after, only=only)]
         pages: list[list[Event]] = []
         number, place = 0, None if only.newest else after
+        # Whoever asks for one event mostly finds it in the first batch, and a batch of a loop has hundreds to decode.
+        size = min(only.limit, _FIRST_PAGE)
         while number < only.limit:
             if only.newest:
-                rows = await self._db.rows("select_newest_batches", execution_id, after, place, _PAGE)
+                rows = await self._db.rows("select_newest_batches", execution_id, after, place, size)
             else:
-                rows = await self._db.rows("select_batches", execution_id, place, _PAGE)
+                rows = await self._db.rows("select_batches", execution_id, place, size)
             batches = [batch_events(execution_id, row, after=after, only=only) for row in rows]
             pages += batches
             number += sum(map(len, batches))
-            if len(rows) < _PAGE:
+            if len(rows) < size:
                 break
+            size = min(4 * size, _PAGE)
             first_seq, last_seq = rows[-1][:2]
             place = first_seq if only.newest else last_seq
         return picked(pages, only)
