@@ -37,6 +37,7 @@ def register(draft: Draft, execution: Execution, run: StepRun, step: Transition,
     """The step run has succeeded: note how it is undone, with `ctx` as the step left it. Iterations of a loop have done
     so one by one."""
     ended = run.ended
+    # What failed has nothing to undo that its author declared: compensation is about finished steps.
     if ended is None or ended.error is not None or ended.name in _NOT_DONE or step.loop is not None:
         return
     if step.compensation is not None or run.children:
@@ -73,8 +74,10 @@ def _note(
 ) -> None:
     """The step's own compensation, which stands in for those of the playbooks it called; else theirs."""
     path = parts.get("path", ())
+    # Not both: the author of the step knows what its playbooks did, and undoing it twice is worse than once.
     compensation = step.compensation
     if compensation is not None:
+        # Derived, and the name of the event as well: the same step run that is decided again registers once.
         registration_id = derived("registration", run.step_run_id, *path)
         read = _read(execution, ctx, compensation.tasks)
         own = CompensationRegistered(
@@ -129,6 +132,8 @@ def _texts(value: Any) -> Iterator[str]:
 def to_undo(execution: Execution, draft: Draft) -> tuple[str, ...]:
     """Everything registered and not yet asked for, the last one first."""
     known = [*execution.side_work.saga.registered] if execution.side_work.saga is not None else []
+    # A step whose own arc asks for compensation is registered in this very decision, so that the state does not have
+    # it yet.
     known += [one.payload.registration_id for one in draft.events if isinstance(one.payload, CompensationRegistered)]
     return tuple(reversed(known))
 
@@ -138,6 +143,7 @@ def request(draft: Draft, execution: Execution, cause: str, **about: Any) -> boo
     todo = to_undo(execution, draft)
     if todo:
         draft.add(CompensationRequested(cause=cause, registrations=todo), **about)
+    # What an earlier request has begun has to end before the execution may.
     return bool(todo) or (execution.side_work.saga is not None and execution.side_work.saga.is_busy)
 
 
@@ -146,6 +152,8 @@ def compensate(execution: Execution, at: float) -> Decision:
     saga = execution.side_work.saga
     assert saga is not None
     registration = next(iter(saga.todo.values()))
+    # One after another: the next is handed out when this one has ended, since what was done last may rest on what was
+    # done before.
     run_id = derived("compensation", execution.execution_id, registration.registration_id)
     draft = Draft(execution, at, run_id)
     order_id = order_id_of(run_id)
@@ -160,9 +168,11 @@ def before_the_end(plan: Plan, execution: Execution, at: float) -> Decision | No
     saga = execution.side_work.saga
     if execution.side_work.step_runs or (saga is not None and saga.is_busy):
         return Decision()  # somebody is at it, or it is paused
+    # A cancellation has said itself whether to compensate; `auto_compensate` is about failures.
     if execution.lifecycle.cancelled is not None:
         return end_jobs(plan, execution, at)
     if not plan.net.executor.auto_compensate or execution.lifecycle.error is None:
         return None
+    # None where nothing is registered: then the execution ends in the same decision.
     draft = Draft(execution, at, derived("auto", execution.execution_id, execution.seq))
     return draft.decision() if request(draft, execution, "auto", parent_id=execution.last_event_id) else None

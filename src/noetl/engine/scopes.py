@@ -57,6 +57,7 @@ _ALIASES = {  # design.md §5: names of the boundary event that playbooks in the
 _EXIT = frozenset({"step.exit"})  # of whatever else ends a step: its waits, its timeout, a handler
 
 
+# Playbooks compare the name with `==`, as any text, so the aliases have to be in the comparison.
 class EventName(str):
     """An event's name that also equals its aliases."""
 
@@ -87,6 +88,7 @@ def event_of(boundary: Boundary | None, load: Load) -> dict[str, Any] | None:
 
 
 def _data(boundary: Boundary, error: dict[str, Any] | None, load: Load) -> Any:
+    # Waits and handlers bring data of their own; UNSET and not None, which a message may bring.
     if boundary.data is not msgspec.UNSET:
         return boundary.data
     if error is not None:
@@ -103,6 +105,7 @@ def loop_data(done: LoopDone, load: Load) -> Any:
         data["ref"] = msgspec.to_builtins(done.ref)
     else:
         data["results"] = data["result"] = done.results
+    # Only nested loops have paths: which iteration of which level each result belongs to.
     if done.paths is not None or done.paths_ref is not None:
         stored = TaskResult(ref=done.paths_ref)
         data["paths"] = _Payload(stored, load) if done.paths_ref else done.paths
@@ -205,6 +208,7 @@ def arc_scope(
 
 def wait_scope(plan: Plan, execution: Execution, run: StepRun) -> Scope:
     """What wait blocks read: as admission does, and the results of the step's own tasks."""
+    # The blocks are rendered by the server after the pipeline, so that they may read what its tasks gave.
     names = admission_names(plan, execution, execution.tokens[run.token_id])
     names.update(args=run.args, token={"args": run.args, **token_of(execution, run)})
     tasks = Views(run.position.results, plan.load)

@@ -67,6 +67,8 @@ async def matching(
             yield row
         if len(rows) < page:
             return
+        # By the last id and not by an offset: new executions arrive at the front meanwhile, and an offset would show
+        # some twice.
         beyond = rows[-1].execution_id
 
 
@@ -157,6 +159,7 @@ async def _chosen(services: Services, asked: BulkRequest) -> tuple[list[Executio
     if asked.filter is None:
         if len(asked.execution_ids) > MOST:
             raise ProblemDetails(422, f"execution_ids: at most {MOST} at a time")
+        # Each once, in the order they were named; ids that nobody knows are left out, as they may have been deleted.
         found = [await services.store.execution(one) for one in dict.fromkeys(asked.execution_ids)]
         return [row for row in found if row is not None], False
     if asked.filter == Filter() and not asked.dry_run:  # a field that was forgotten must not stop everybody's work

@@ -81,6 +81,7 @@ class CommitListeners(msgspec.Struct, frozen=True, kw_only=True):
         def watch(events: Sequence[Event]) -> None:
             self.meters.count_events(events)
             log_ends(events)
+            # The end of an execution is the last event of its commit, so that one look is enough.
             if any(isinstance(event.payload, PlaybookProcessed) for event in events[-1:]):
                 tools.release(events[-1].execution_id)  # what a worker in this process kept for it
 
@@ -127,6 +128,7 @@ def services_of(request: HTTPConnection) -> Services:
 
 def tools_of(settings: ServerSettings) -> Registry:
     """The tools of a worker in this process. Private addresses are open where its author sits there (design.md §7)."""
+    # Only at its author's own machine is the folder that the server was started in open to tasks.
     folders = settings.data_folders or ((str(Path.cwd()),) if settings.local else ())
     stand_ins = settings.provider_stand_ins
     permissions = Permissions(
@@ -187,6 +189,7 @@ def make_services(
 ) -> Services:
     """Services over an open store."""
     tools, dispatch, meters = tools or tools_of(settings), dispatch or MemoryWakeups(), Meters()
+    # Everything below uses the measured store, so that no call of it is missing in the metrics.
     measured = cast(Store, MeasuredStore(store, meters))
     secret_release = SecretRelease(lambda: open_server_keychain(store.credentials, clock, settings))
     roster = _roster(measured, clock)

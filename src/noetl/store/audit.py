@@ -77,6 +77,7 @@ def row_values(row: AuditRow) -> tuple[object, ...]:
 
 
 def _hash_of(seq: int, prev_hash: str, entry: AuditEntry) -> str:
+    # As JSON list: with plain joining, text could move from one field to the next without changing the hash.
     parts = (seq, prev_hash, *(getattr(entry, name) for name in AuditEntry.__struct_fields__))
     return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
 
@@ -90,11 +91,13 @@ async def walked(audit: Audit, *, looking_for: str | None = None) -> AuditChainC
             if why := _flaw(row, seq, prev_hash):
                 return AuditChainCheck(rows=seq, last_hash=prev_hash, broken_at=row.seq, why=why, holds=holds)
             seq, prev_hash = row.seq, row.hash
+            # Counted before the break only: a hash behind a row that was changed proves nothing.
             holds = holds or row.hash == looking_for
     return AuditChainCheck(rows=seq, last_hash=prev_hash, holds=holds)
 
 
 def _flaw(row: AuditRow, seq: int, prev_hash: str) -> str | None:
+    # Numbers first: a removed row would break the chain too, and "missing" is the better answer.
     if row.seq != seq + 1:
         lost = f"row {seq + 1} is" if row.seq == seq + 2 else f"rows {seq + 1} to {row.seq - 1} are"
         return f"{lost} missing"

@@ -52,6 +52,7 @@ def event_of(execution_id: str, row: Sequence[Any]) -> Event:
 
 def payload_bodies(commit: Commit) -> Iterable[bytes]:
     """The payloads of its events as JSON text."""
+    # The batch has encoded them already, to know which are too large for an event.
     return commit.bodies or (encode_payload(event.payload) for event in commit.events)
 
 

@@ -66,6 +66,7 @@ class TaskSecrets:
 
     async def renew(self, name: str) -> None:
         await self._run.place.safe.renew(name)
+        # One event for each task run, however often a tool asks: a loop that renews must not fill the log.
         if name not in self._told:
             self._told.add(name)
             self._run.tell_refreshed(name)
@@ -185,6 +186,7 @@ class TaskContext:
 
     def remark(self, make: Callable[..., Remark], **told: Any) -> None:
         """Tell something of it besides its start and its outcome."""
+        # Masked like a result: a remark may repeat what a server answered.
         self.place.journal.add(self.place.writer.masked(make(task=self.task.name, **told, **self._whereabouts())))
 
     def tell_refreshed(self, name: str) -> None:

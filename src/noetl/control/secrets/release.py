@@ -82,6 +82,7 @@ class SecretRelease:
 
     async def answer(self, ask: Ask, plan: Plan, execution: Execution, past: Past) -> tuple[KeychainEntry, Material]:
         """What is asked for, and how it is looked up. ToolError `keychain.unresolved` says why not."""
+        # A worker that lost its lease may be anybody by now, and gets no secret.
         if _holder(ask, execution) is None:
             raise SecretRefusedError(UNRESOLVED, f'"{ask.name}" is not given out: the order is no longer held')
         if not await self._is_named(ask, plan, execution, past):
@@ -103,6 +104,8 @@ class SecretRelease:
             return False
         naming = self._naming(plan, run.step)
         declared = {entry.name for entry in plan.net.keychain}
+        # `ctx` as it was at the claim: by now another branch may have written another name into it, which this order
+        # was never given.
         events = await past.until_claim(ask) if reads_ctx(naming, execution.ctx) else []
 
         def is_granted(load: Load) -> bool:
@@ -111,6 +114,8 @@ class SecretRelease:
             scopes = SecretScopes(plan, execution, *held, ctx_of(events, load), load)
             return Grants(naming, declared, scopes.read).allow(ask.name, ask.kind, ask.lookup)
 
+        # `read` calls it again after each stored value that had to be brought, so it must not keep anything between
+        # calls.
         return await past.read(is_granted)
 
     async def material(self, name: str) -> Material:

@@ -80,6 +80,8 @@ class LiveOutput:
         """A task run under a lease that is held; what it printed under an earlier one is forgotten. None for one that
         is over, or another execution's."""
         known = self._runs.get(chunk.task_run_id)
+        # Lines travel beside reports and may come after the end; kept, they would stay for ever, as no end comes
+        # again.
         if chunk.task_run_id in self._over or (known is not None and known.of.execution_id != chunk.execution_id):
             return None
         self._forget(chunk.task_run_id)
@@ -93,6 +95,7 @@ class LiveOutput:
             self.number += 1
             run.add(OutputLine(self.number, at, chunk.stream, text))
         self._cost += run.size - before
+        # The run that has been silent for longest is dropped first.
         self._runs.move_to_end(chunk.task_run_id)
         while len(self._runs) > MAX_RUNS or (self._cost > MAX_TOTAL and len(self._runs) > 1):
             self._forget(next(iter(self._runs)))
@@ -130,6 +133,7 @@ class LiveOutput:
 
 def lines_after(run: LiveTaskRun, number: int) -> list[OutputLine]:
     """Those that came after a number, the oldest first."""
+    # From the end: a reader polls, and most of the thousand lines are older than its number.
     newest_first = reversed(run.lines)
     found = 0
     for line in newest_first:

@@ -41,6 +41,7 @@ class LevelScope:
 
     def inside(self, iterator: str, item: Any, index: int, more: Mapping[str, Any] | None = None) -> LevelScope:
         iteration = {**(more or {}), iterator: item, "index": index, "parent": self._namespaces.get("iter")}
+        # The iterator is readable by its bare name as well, those of outer levels included.
         bare = {**(self._bare or {}), iterator: item}
         names, loop = {**self._namespaces, "iter": iteration}, loop_of(iteration, iterator)
         return LevelScope(names, self._steps, bare, loop, known=self._known)
@@ -71,6 +72,7 @@ def open_level(plan: Plan, step: Transition, path: Path, around: LevelScope, now
     items = collection(render(level.items, scope, now=now), f'loop.in of step "{step.name}"')
     in_flight = _in_flight(plan, level, scope, now)
     lanes = _lanes(level, items, around, now) if level.partition is not None else None
+    # A large collection would travel with the event wherever it is read; so it is stored once and named.
     kept_items, items_ref = value_or_reference(plan, items)
     kept_lanes, lanes_ref = value_or_reference(plan, lanes) if lanes is not None else (None, None)
     return LoopStarted(
@@ -80,6 +82,7 @@ def open_level(plan: Plan, step: Transition, path: Path, around: LevelScope, now
         items_ref=items_ref,
         parallel=level.parallel,
         in_flight=in_flight,
+        # Sequential iterations stay with one worker unless told otherwise: spreading them only costs claims.
         local=not (level.parallel if level.distributed is None else level.distributed),
         nested=level.inner is not None,
         best_effort=step.best_effort,
@@ -119,6 +122,7 @@ def _in_flight(plan: Plan, level: Loop, scope: Scope, now: float) -> int:
 def _count(written: Authored, scope: Scope, now: float, what: str) -> int:
     value = render(written, scope, now=now)
     try:
+        # True is 1 in Python, and nobody means that as a count.
         number = int(value) if not isinstance(value, bool) else 0
     except (TypeError, ValueError):
         number = 0
@@ -133,6 +137,7 @@ def _lanes(level: Loop, items: list[Any], around: LevelScope, now: float) -> lis
     lanes: dict[bytes, list[int]] = {}
     for index, item in enumerate(items):
         key = render(level.partition, around.inside(level.iterator, item, index).scope, now=now)
+        # By JSON text, since keys may be lists or mappings, and since 1 and "1" must not share a lane.
         lanes.setdefault(msgspec.json.encode(key), []).append(index)
     return list(lanes.values())
 

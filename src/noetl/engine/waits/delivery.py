@@ -20,6 +20,7 @@ from noetl.events.legacy_names import is_system_name
 from noetl.events.orders import ReportResult
 from noetl.events.waits import MessageReceived, SignalReceived, TimerCancelled, TimerFired, correlated
 
+# Names of the system that may be put in all the same. They are recorded as `Emitted`, so they end no wait.
 _INJECTABLE = frozenset({MessageReceived.event_type, SignalReceived.event_type, TimerFired.event_type})
 
 
@@ -27,6 +28,8 @@ def deliver_message(execution: Execution, command: DeliverMessage) -> Decision:
     """To the one wait it was sent to, once (MSG-01, MSG-02)."""
     if refused := _over(execution):
         return refused
+    # Before the wait is looked at: the sender of a repeated message is told that it arrived, also when its wait is
+    # over.
     if command.message_id in execution.open_waits.known_keys:
         return Decision(verdict=ReportResult.DUPLICATE)
     wait = execution.open_waits.waits.get(command.wait_id)
@@ -69,6 +72,7 @@ def deliver_signal(execution: Execution, command: DeliverSignal) -> Decision:
         if wait.kind is WaitKind.SIGNAL and wait.name == command.name
     ]
     for ordinal, wait in enumerate(waiting):
+        # One event for each wait, and the signal counts once: `again` marks those after the first for handlers.
         own = msgspec.structs.replace(received, wait_id=wait.wait_id, again=ordinal > 0)
         end_wait(draft, execution, wait, own)
     if not waiting:
@@ -80,6 +84,7 @@ def inject(execution: Execution, command: InjectEvent) -> Decision:
     """Under a name that is not the system's own (MSG-06)."""
     if refused := _over(execution):
         return refused
+    # Whoever could put in `step.done` could forge the course of an execution.
     if not command.name or (is_system_name(command.name) and command.name not in _INJECTABLE):
         allowed = ", ".join(sorted(_INJECTABLE))
         detail = f'"{command.name}" is a name of the system itself; use a name of your own, or one of {allowed}'
@@ -100,6 +105,7 @@ def cancel_timer(execution: Execution, command: CancelTimer) -> Decision:
     if not timers:
         detail = f'no timer "{command.timer_id}" is running in this execution'
         return Decision(verdict=ReportResult.NOT_FOUND, detail=detail)
+    # Loops and parallel arcs may run a step several times. Cancelling all of them, or any one, would be a guess.
     if len(timers) > 1:
         ids = ", ".join(wait.wait_id for wait in timers)
         detail = f'{len(timers)} timers are called "{command.timer_id}": name one of {ids}'
@@ -114,6 +120,7 @@ def cancel_timer(execution: Execution, command: CancelTimer) -> Decision:
 
 
 def _timers(execution: Execution, timer_id: str) -> list[Wait]:
+    # People have the name from the playbook; screens and the API have the id of the wait.
     wait = execution.open_waits.waits.get(timer_id)
     if wait is not None and wait.kind is WaitKind.TIMER:
         return [wait]

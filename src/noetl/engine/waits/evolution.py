@@ -54,10 +54,13 @@ def follow(execution: Execution, event: Event, payload: Waiting) -> None:
             _end_wait(execution, event, payload)
         case MessageTimeout():
             execution.open_waits.due_times.cancel(DueTime.WAIT, payload.wait_id)
+            # `fail` is followed by `step.failed`; with any other action the wait stays open, without a limit now.
+            # Only an escalation ends it.
             if payload.action == "escalate":
                 _end_wait(execution, event, payload)
         case SignalReceived():
             execution.open_waits.known_keys[payload.signal_id] = None
+            # Without a wait it was only told to listeners: nobody waited for it by name.
             if payload.wait_id is not None:
                 _end_wait(execution, event, payload)
         case HumanClaimed() | HumanReleased() | HumanCommented() | HumanOverdue() | HumanEscalated() | TaskCompleted():
@@ -82,6 +85,7 @@ def close_all(execution: Execution, run: StepRun, at: float) -> None:
         if kind is WaitKind.HUMAN:
             execution.open_waits.due_times.cancel(DueTime.DUE, wait_id)
             execution.open_waits.due_times.cancel(DueTime.ESCALATE, wait_id)
+            # A completed task stays as it was completed: closing the waits of its step is what its own end does, too.
             if (task := execution.open_waits.human_tasks[wait_id]).is_open:
                 execution.open_waits.human_tasks[wait_id] = withdrawn(task, at)
     run.step_waits.open.clear()
@@ -103,15 +107,19 @@ def _open(
     execution: Execution, event: Event, payload: TimerScheduled | MessageAwaited | SignalAwaited | HumanCreated
 ) -> None:
     run, wait = _run(execution, event), _wait(event, payload)
+    # A step may open several waits (a message with a timer beside it). With the first one the worker has done its
+    # part, so that the order is given up once.
     if not run.step_waits.armed:
         run.step_waits.armed = True
         run.lease.order_id, run.lease.worker_id, run.lease.lease_epoch = None, None, 0  # nobody is at work for it
         execution.agenda.pop(run.step_run_id, None)
+        # Events came while the worker was still at it; they are judged now, before anything is waited for.
         if run.case.heard:
             execution.agenda[run.step_run_id] = Due.HEAR
         watch_lifetime(execution, run)
     execution.open_waits.waits[wait.wait_id] = wait
     run.step_waits.open[wait.kind] = wait.wait_id
+    # A human task has two moments of its own, due and escalation, instead of one end.
     if not isinstance(payload, HumanCreated):
         if wait.due_at is not None:
             execution.open_waits.due_times.set(DueTime.WAIT, wait.wait_id, wait.due_at)
@@ -157,6 +165,7 @@ def _wait(event: Event, payload: TimerScheduled | MessageAwaited | SignalAwaited
 
 def _withdrawn(execution: Execution, event: Event, payload: TimerCancelled) -> None:
     """Told before its step run is gone, or after the wait that came first has closed it."""
+    # Both orders occur, so a wait that is gone already is no error.
     if execution.open_waits.waits.pop(payload.wait_id, None) is not None:
         del _run(execution, event).step_waits.open[WaitKind.TIMER]
         execution.open_waits.due_times.cancel(DueTime.WAIT, payload.wait_id)
@@ -202,12 +211,14 @@ def _end_wait(execution: Execution, event: Event, payload: Waiting) -> None:
     """One wait has ended, and with it the others of its step."""
     run, data, (given, instead) = _run(execution, event), event_data(payload), given_by(payload)
     close_all(execution, run, event.ts)
+    # A plain step: its pipeline is done, and the end of the wait is the event its arcs are judged by.
     if run.ended is not None:
         result = result_with(run.ended.result or TaskResult(), given, instead)
         run.ended = Boundary(name=event.event_type, step=run.step, event_id=event.event_id, result=result, data=data)
         execution.outputs.results[run.step] = result
         execution.agenda[run.step_run_id] = Due.ROUTE
         return
+    # A case run goes on: its rules are told of the end of the wait as of any event of their own step.
     case = run.position.case
     result_of = case.result_of if case is not None else None
     own = OwnEvent(

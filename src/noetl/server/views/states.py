@@ -52,6 +52,7 @@ async def state_of(services: Services, row: ExecutionRow, at: int | None = None)
         raise ProblemDetails(422, f"at: there are events 1 to {row.last_seq}, not {at}")
     events = await services.store.events(row.execution_id, only=SingleRow(limit=at) if at is not None else None)
     told = await whole_events(services, row, events)
+    # In a thread: replaying a long log takes seconds, in which the server would answer nobody.
     return await asyncio.to_thread(replayed, row.execution_id, row.trace_id, told)
 
 
@@ -73,6 +74,8 @@ async def _live(services: Services, row: ExecutionRow) -> Execution | None:
     """As memory has it, where it is driven here and nobody has moved it elsewhere."""
     if not services.control.executions.drives(row.execution_id):
         return None
+    # Only a state without events that are decided and not stored yet: people must not see what a failed commit takes
+    # back.
     hot = await services.control.executions.execution(row.execution_id)
     return hot.execution if hot.committed == row.last_seq == hot.execution.seq else None
 
@@ -147,6 +150,7 @@ class StateHistories:
         kept = self._kept.setdefault(row.execution_id, _Kept())
         self._kept.move_to_end(row.execution_id)
         async with kept.reading:
+            # Only the events since the last look are read: whoever watches an execution asks again with each event.
             if kept.history.seq < row.last_seq:
                 try:
                     await self._read(row.execution_id, kept.history)
