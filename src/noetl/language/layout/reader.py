@@ -95,6 +95,7 @@ def read_layout(text: str) -> DocumentLayout:
 class _Reader:
     def __init__(self, text: str) -> None:
         self._bare_end = 0 if text.endswith("\n") else len(text)
+        # With a line feed at the end, every line is alike; a block scalar there has to know that this one is ours.
         self._text = text + "\n" if self._bare_end else text
         self._pieces = scan(self._text)
         self._next = 0
@@ -111,6 +112,7 @@ class _Reader:
         root = self._owner = layout.root
         root.before, self._pending = self._pending, []
         root.value = self._value(root)
+        # What follows the value has no meaning, and may still have comments above it.
         while self._next < len(self._pieces):
             self._peek()
             self._take()
@@ -146,6 +148,8 @@ class _Reader:
         if piece.is_a(yaml.BlockSequenceStartToken):
             self._take()
             return self._collection(piece.column, yaml.BlockEntryToken, self._item)
+        # YAML lets the dashes of a list stand in the column of its key, and gives no token for the begin or the end
+        # of it then.
         if piece.is_a(yaml.BlockEntryToken) and entry.key is not None:
             return self._unindented_items()
         if piece.is_a(yaml.ScalarToken, yaml.AliasToken, yaml.FlowMappingStartToken, yaml.FlowSequenceStartToken):
@@ -170,6 +174,7 @@ class _Reader:
         inside = self._pieces[first : self._next]
         raw = self._text[inside[0].start : inside[-1].end]
         comments = [comment for piece in inside for comment in _comments(piece)]
+        # Over several lines its author has chosen a layout; on one line only the spacing is made uniform.
         text = raw if "\n" in raw else flow_text(inside)
         return Leaf(text, max(entry.column, 0), is_flow=True, comments=comments)
 
@@ -185,6 +190,7 @@ class _Reader:
         while self._peek().is_a(opener):
             entries.append(read())
         tail = self._claim(column)
+        # Explicit keys ("? key") come as other tokens. Refused, since guessing would move a comment or lose one.
         if not self._peek().is_a(yaml.BlockEndToken):
             raise UnformattableError("a key that is not written before its value")
         self._take()
@@ -253,6 +259,7 @@ class _Reader:
         if self._owner is None:
             self._pending.append(comment)
             return
+        # An entry has one line, and so one place for a comment at its end.
         if self._owner.trailing is not None:
             self._owner.before.append(self._owner.trailing)
         self._owner.trailing = comment

@@ -32,6 +32,7 @@ class Shortcuts:
         if step not in self._known:
             passed: list[int] = []
             at = step
+            # A circle of steps with a single way each would be followed for ever; the token is left at its beginning.
             while (following := self._only_way(at)) is not None and following not in passed and following != step:
                 passed.append(at)
                 at = following
@@ -87,6 +88,7 @@ class StateSearch:
         start = TokenGroup((MarkedToken(first),))
         self._parents[start] = None
         on_path = {start}
+        # A stack of our own instead of recursion: paths may be as long as the budget has states.
         path: list[tuple[TokenGroup, Iterator[SearchStep]]] = [(start, self._steps(start, on_path))]
         while path:
             marking, steps = path[-1]
@@ -110,6 +112,7 @@ class StateSearch:
         if self.states > self._budget:
             raise OutOfBudget
         left = list(tokens(marking))
+        # Nothing left is no deadlock: the execution ends.
         if left and all(token.waits for token in left):
             joins = tuple(sorted({token.step for token in left}))
             fault = Fault("W_DEADLOCK", joins)
@@ -120,6 +123,7 @@ class StateSearch:
         moves: list[Move] = []
         at = self._parents[marking]
         while at is not None:
+            # Parents and not whole paths are kept: a path for each marking would cost the square of their number.
             moves[:0] = at[1]
             at = self._parents[at[0]]
         return tuple(moves)
@@ -127,9 +131,12 @@ class StateSearch:
     def _steps(self, marking: TokenGroup, on_path: set[TokenGroup]) -> Iterator[SearchStep]:
         """The moves to try: those of one quiet token when there is one and it makes no circle, else all."""
         running = list(dict.fromkeys(token for token in tokens(marking) if not token.waits))
+        # The stubborn set: the moves of a quiet token commute with those of all others, so that one order of
+        # them shows every fault.
         quiet = next((token for token in running if token.step not in self._loud), None)
         if quiet is not None:
             alone = list(self._moves(marking, next(_places(marking, quiet))))
+            # A circle of quiet moves would put off those of the others for ever; then all are tried.
             if not any(step.marking in on_path for step in alone):
                 yield from alone
                 return
@@ -178,6 +185,7 @@ class StateSearch:
     ) -> SearchStep:
         token = _item(marking, at)
         assert isinstance(token, MarkedToken)
+        # In two steps: what the arcs cancel is withdrawn after the token has left, and before the new ones are there.
         after = _replaced(marking, at, [_HERE], token.step if ended else NOBODY)
         cancelled = frozenset(step for way in ways for step in way.cancels)
         if cancelled:  # those that were there before; a new token may go to the very step that was cleared
@@ -191,6 +199,7 @@ class StateSearch:
 
 def _loud_steps(graph: Graph) -> frozenset[int]:
     """Steps whose tokens may be withdrawn, or whose moves withdraw others, stop all, or race to a blocking join."""
+    # Such a join may withdraw a token wherever it stands, so that none is quiet.
     if any(step.join is not None and step.join.rest == "cancel" for step in graph.steps):
         return frozenset(range(len(graph.steps)))
     racing = {s.index for s in graph.steps if s.join is not None and s.join.rest == "block"}
@@ -203,6 +212,7 @@ def _loud_steps(graph: Graph) -> frozenset[int]:
 
 def _chosen(firing: Firing) -> Iterator[tuple[StepEnding, ...]]:
     """The sets of arcs that can fire together; the empty one where the token may end."""
+    # Two to the power of their number: given up, and said so, instead of searching a part.
     if len(firing.optional) > _OPTIONAL:
         raise OutOfBudget
     for size in range(len(firing.optional) + 1):

@@ -75,8 +75,8 @@ StepReader = Callable[[ReadContext, Mapping, Scalar], StepSyntax]
 TaskReader = Callable[[ReadContext, Node, Scalar | None], TaskSyntax | None]
 
 # What people write at the root about the playbook itself; metadata keeps any key (DOC-05).
-_ABOUT = ("version", "description", "author", "owner", "labels", "tags", "annotations")
-_ELSEWHERE = {key: f"move it to metadata.{key}" for key in _ABOUT}
+ABOUT = ("version", "description", "author", "owner", "labels", "tags", "annotations")
+_ELSEWHERE = {key: f"move it to metadata.{key}" for key in ABOUT}
 _ELSEWHERE["steps"] = "write workflow, as noetl migrate does"  # under noetl.io/v10
 
 

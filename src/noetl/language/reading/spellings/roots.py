@@ -5,6 +5,7 @@ from __future__ import annotations
 from noetl.base.diagnostics import Findings
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
 from noetl.language.reading.playbook import Dialect
+from noetl.language.reading.root import ABOUT
 from noetl.language.reading.spellings.model import EVERYWHERE, Rewriting, Spelling, Where, renames
 from noetl.language.reading.spellings.trees import (
     made_list,
@@ -85,10 +86,6 @@ def _name_static_fields(node: Mapping, rewriting: Rewriting) -> Mapping:
     return renames("a static keychain entry", {"map": "value"})(node, rewriting)
 
 
-# What people write at the root about the playbook itself.
-_ABOUT = ("version", "description", "author", "owner", "labels", "tags", "annotations")
-
-
 def _name_sections(node: Mapping, rewriting: Rewriting) -> Mapping:
     kind = node.get("kind")
     if isinstance(kind, Scalar) and isinstance(kind.value, str) and kind.value in ("playbook", "PlayBook", "PLAYBOOK"):
@@ -131,7 +128,7 @@ def _named(word: str, key: Scalar, entry: Mapping) -> Mapping:
 def _move_about(node: Mapping, rewriting: Rewriting) -> Mapping:
     """What a playbook says about itself, beside its name or its metadata."""
     metadata = node.get("metadata")
-    for key in _ABOUT:
+    for key in ABOUT:
         if key in node and not (isinstance(metadata, Mapping) and key in metadata):
             rewriting.note(node.keys[key], f'"{key}" at the root', f"metadata.{key}")
             node = moved_into(node, "metadata", key, key)
