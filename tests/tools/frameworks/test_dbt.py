@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from noetl.tools.dbt.tool import DbtTool
 from noetl.tools.interpreters import named_interpreter
 from noetl.tools.registry import Registry, is_installed
 from tests.servers.data_frameworks import frameworks_python
-from tests.servers.postgres import pg_auth  # noqa: F401  a fixture
+from tests.servers.postgres import pg_auth, server  # noqa: F401  a fixture
 from tests.servers.proxy import Proxy
 from tests.tools.sql_tasks import outcome_of
 
@@ -99,20 +101,53 @@ async def test_a_project_that_cannot_be_read_and_a_profile_that_is_none_are_erro
     assert "nothing_like_this" in unknown.message
 
 
+@pytest.fixture
+def line(pg_auth: dict[str, Any]) -> Iterator[Proxy]:  # noqa: F811
+    with Proxy(f"{pg_auth['host']}/.s.PGSQL.5432") as line:
+        yield line
+
+
+@pytest.fixture
+def warehouse(pg_auth: dict[str, Any], line: Proxy) -> dict[str, Any]:  # noqa: F811
+    fields = {"adapter": "postgres", "schema": "public", "password": "a password of nobody", "port": line.port}
+    return {**fields, "host": "127.0.0.1", "user": pg_auth["user"], "dbname": pg_auth["database"]}
+
+
 @pytest.mark.deep
 @pytest.mark.usefixtures("real")
-async def test_a_credential_is_tried_without_a_project(pg_auth: dict[str, Any]) -> None:  # noqa: F811
-    with Proxy(f"{pg_auth['host']}/.s.PGSQL.5432") as line:
-        fields = {"adapter": "postgres", "schema": "public", "password": "a password of nobody", "port": line.port}
-        fields |= {"host": "127.0.0.1", "user": pg_auth["user"], "dbname": pg_auth["database"]}
+async def test_a_credential_is_tried_without_a_project(warehouse: dict[str, Any]) -> None:
+    assert await checked("warehouse", "dbt", warehouse, {}, Registry()) == "connected to postgres"
 
-        reached = await checked("warehouse", "dbt", fields, {}, Registry())
-        with pytest.raises(RefusedError) as refused:
-            await checked("warehouse", "dbt", {**fields, "user": "nobody_like_this"}, {}, Registry())
 
-    assert reached == "connected to postgres"
+@pytest.mark.usefixtures("real")
+async def test_a_wrong_credential_is_told_in_the_words_of_the_database(warehouse: dict[str, Any]) -> None:
+    fields = {**warehouse, "user": "nobody_like_this"}
+    with pytest.raises(RefusedError) as refused:
+        await checked("warehouse", "dbt", fields, {}, Registry())
+
     assert 'role "nobody_like_this" does not exist' in str(refused.value)
     assert str(fields["password"]) not in str(refused.value)
+
+
+@pytest.mark.deep
+@pytest.mark.usefixtures("real")
+async def test_a_connection_that_is_lost_in_the_middle_is_worth_another_try(
+    project: Path, warehouse: dict[str, Any], line: Proxy
+) -> None:
+    (project / "models/slow.sql").write_text("{{ config(materialized='table') }} select 1 as a, pg_sleep(30)::text")
+    asleep = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND wait_event = 'PgSleep'"
+    task = asyncio.ensure_future(built(project, auth=warehouse, select=["slow"], op="run"))
+    while server().ask(asleep) == "0":
+        assert not task.done(), task.result()
+        await asyncio.sleep(0.1)
+    with line.down():
+        failed = error(await task)
+    (project / "models/slow.sql").write_text("{{ config(materialized='table') }} select 1 as a")
+    again = await built(project, auth=warehouse, select=["slow"], op="run")
+
+    assert (failed.kind, failed.retryable) == ("dbt.failed", True), failed
+    assert str(warehouse["password"]) not in str(failed)
+    assert again.error is None, again.error
 
 
 @pytest.mark.parametrize(

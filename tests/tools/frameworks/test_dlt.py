@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from noetl.tools.credential_check import checked
 from noetl.tools.dlt.tool import DltTool
 from noetl.tools.registry import Registry
 from tests.servers.data_frameworks import frameworks_python
-from tests.servers.postgres import pg_auth  # noqa: F401  a fixture
+from tests.servers.postgres import pg_auth, server  # noqa: F401  a fixture
 from tests.servers.proxy import Proxy
 from tests.tools.sql_tasks import outcome_of
 
@@ -84,25 +86,66 @@ async def test_what_a_resource_raises_is_the_error(folder: Path) -> None:
     failed = error(await loaded(folder, script="shop.py", resource="broken"))
     missing = error(await loaded(folder, script="shop.py", resource="nothing"))
 
-    assert (failed.kind, failed.code) == ("dlt.error", "ConnectionError")
+    assert (failed.kind, failed.code, failed.retryable) == ("dlt.error", "ConnectionError", True)
+    assert not missing.retryable
     assert "the source hung up" in failed.message
     assert 'has no "nothing"' in missing.message
 
 
+@pytest.fixture
+def line(pg_auth: dict[str, Any]) -> Iterator[Proxy]:  # noqa: F811
+    with Proxy(f"{pg_auth['host']}/.s.PGSQL.5432") as line:
+        yield line
+
+
+@pytest.fixture
+def warehouse(pg_auth: dict[str, Any], line: Proxy) -> dict[str, Any]:  # noqa: F811
+    place = {"host": "127.0.0.1", "port": line.port, "database": pg_auth["database"]}
+    return {"username": pg_auth["user"], "password": "a password of nobody", **place}
+
+
 @pytest.mark.deep
 @pytest.mark.usefixtures("real")
-async def test_a_credential_is_tried_and_nothing_is_loaded(pg_auth: dict[str, Any]) -> None:  # noqa: F811
-    with Proxy(f"{pg_auth['host']}/.s.PGSQL.5432") as line:
-        fields = {"destination": "postgres", "password": "a password of nobody", "port": line.port}
-        fields |= {"host": "127.0.0.1", "username": pg_auth["user"], "database": pg_auth["database"]}
+async def test_a_credential_is_tried_and_nothing_is_loaded(warehouse: dict[str, Any]) -> None:
+    fields = {"destination": "postgres", **warehouse}
 
-        reached = await checked("warehouse", "dlt", fields, {}, Registry())
-        with pytest.raises(RefusedError) as refused:
-            await checked("warehouse", "dlt", {**fields, "username": "nobody_like_this"}, {}, Registry())
+    assert await checked("warehouse", "dlt", fields, {}, Registry()) == "connected to postgres"
 
-    assert reached == "connected to postgres"
+
+@pytest.mark.usefixtures("real")
+async def test_a_wrong_credential_is_told_in_the_words_of_the_database(warehouse: dict[str, Any]) -> None:
+    fields = {"destination": "postgres", **warehouse, "username": "nobody_like_this"}
+    with pytest.raises(RefusedError) as refused:
+        await checked("warehouse", "dlt", fields, {}, Registry())
+
     assert 'role "nobody_like_this" does not exist' in str(refused.value)
     assert str(fields["password"]) not in str(refused.value)
+
+
+@pytest.mark.deep
+@pytest.mark.usefixtures("real")
+async def test_a_connection_that_is_lost_in_the_middle_is_worth_another_try(
+    folder: Path, warehouse: dict[str, Any], line: Proxy
+) -> None:
+    """The second attempt replaces what the first has left, and every row is there once."""
+    rows = [{"id": number, "word": "x" * 500} for number in range(4_000)]
+    wanted = {"destination": "postgres", "auth": warehouse, "data": rows, "table": "people", "dataset": "lost"}
+    wanted["write_disposition"] = "replace"
+    line.rate = 200_000  # bytes in a second: the rows are on their way for ten
+    task = asyncio.ensure_future(loaded(folder, **wanted))
+    while line.carried < 600_000:
+        assert not task.done(), task.result()
+        await asyncio.sleep(0.05)
+    with line.down():
+        failed = error(await task)
+    line.rate = None
+    again = await loaded(folder, **wanted)
+
+    assert (failed.kind, failed.retryable) == ("dlt.error", True), failed
+    assert str(warehouse["password"]) not in str(failed)
+    assert again.error is None, again.error
+    count = "SELECT count(*), count(DISTINCT id) FROM lost.people"
+    assert server().ask(count, warehouse["database"]) == "4000|4000"
 
 
 @pytest.mark.parametrize(("fields", "said"), [({"host": "db"}, '"destination"'), ({"url": "x.csv"}, '"destination"')])

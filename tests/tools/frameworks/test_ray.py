@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from noetl.tools.credential_check import checked
 from noetl.tools.registry import Registry
 from tests.servers.data_frameworks import ray_cluster, ray_python
 from tests.servers.ports import free_port
+from tests.servers.proxy import Proxy
 from tests.tools.sql_tasks import outcome_of
 
 pytestmark = [pytest.mark.timeout(900)]
@@ -49,10 +52,8 @@ async def test_code_runs_on_the_cluster_and_what_it_gives_or_raises_comes_back(m
     assert (raised.kind, raised.code, raised.message) == ("ray.failed", "ValueError", "ValueError: not today")
 
 
-@pytest.mark.deep
 async def test_a_cluster_that_is_not_there_is_worth_another_try(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_INTERPRETERS", f"ray={ray_python()}")
-
     nowhere = f"ray://127.0.0.1:{free_port()}"
 
     failed = error(await ran("result = 1", nowhere))
@@ -60,6 +61,29 @@ async def test_a_cluster_that_is_not_there_is_worth_another_try(monkeypatch: pyt
         await checked("cluster", "ray", {"url": nowhere}, {}, Registry())
 
     assert (failed.kind, failed.code, failed.retryable) == ("ray.error", "connection", True)
+
+
+@pytest.mark.deep
+async def test_a_connection_that_is_lost_in_the_middle_is_worth_another_try(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NOETL_INTERPRETERS", f"ray={ray_python()}")
+    begun, over = tmp_path / "begun", tmp_path / "over"
+    code = (
+        "import pathlib, time\ndef main(begun, over):\n    pathlib.Path(begun).touch()\n"
+        "    while not pathlib.Path(over).exists():\n        time.sleep(0.05)"
+    )
+    with Proxy("127.0.0.1", ray_cluster().port) as line:
+        args = {"begun": str(begun), "over": str(over)}
+        task = asyncio.ensure_future(ran(code, f"ray://127.0.0.1:{line.port}", args=args))
+        while not begun.exists():
+            assert not task.done(), task.result()
+            await asyncio.sleep(0.05)
+        with line.down():
+            failed = error(await task)
+    over.touch()
+
+    assert (failed.kind, failed.code, failed.retryable) == ("ray.error", "lost", True)
 
 
 async def test_an_address_that_the_policy_closes_is_not_reached() -> None:

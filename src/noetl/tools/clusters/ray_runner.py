@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import sys
 import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 _LOGS_S = 1.0  # what a task prints comes by another way than its result, and later
 
@@ -38,6 +40,7 @@ def _answered(request: dict[str, Any]) -> dict[str, Any]:
     except ImportError as problem:
         return {"error": {"kind": "missing", "message": f"this interpreter has no ray: {problem}"}}
     try:
+        _knock(request)
         ray.init(request["address"], log_to_driver=True, logging_level="ERROR")
     except (ConnectionError, OSError, TimeoutError) as problem:
         message = f"the cluster was not reached: {problem}"
@@ -49,6 +52,12 @@ def _answered(request: dict[str, Any]) -> dict[str, Any]:
     finally:
         time.sleep(_LOGS_S)
         ray.shutdown()
+
+
+def _knock(request: dict[str, Any]) -> None:
+    """Raise OSError where nobody listens: Ray itself asks three times, for a minute, before it says so."""
+    place = urlsplit(request["address"])
+    socket.create_connection((str(place.hostname), int(place.port or 0)), timeout=request["connect_s"]).close()
 
 
 def _result(ray: Any, request: dict[str, Any]) -> dict[str, Any]:

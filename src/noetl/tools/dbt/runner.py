@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 _FAILED = ("error", "fail", "runtime error", "partial success")
+# What drivers say of a connection that broke: dbt tells of a failed node as text alone.
+_LOST = ("server closed the connection", "connection to server", "Connection refused", "Lost connection", "SSL SYSCALL")
 
 
 def _invoked(request: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -32,7 +34,8 @@ def _invoked(request: dict[str, Any], folder: Path) -> dict[str, Any]:
     if failed:
         first = failed[0]
         message = f"{first['unique_id']} ({first['status']}): {first['message']}"
-        return {"error": {"kind": "failed", "message": message, "code": first["status"], "nodes": nodes}}
+        told = {"kind": "failed", "message": message, "code": first["status"], "nodes": nodes}
+        return {"error": {**told, "retryable": any(sign in message for sign in _LOST)}}
     if done.exception is not None:
         return {"error": {"message": str(done.exception), "code": type(done.exception).__name__}}
     if not done.success:

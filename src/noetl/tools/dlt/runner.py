@@ -70,7 +70,19 @@ def _failure(problem: BaseException) -> dict[str, Any]:
     while cause.__cause__ is not None:
         cause = cause.__cause__
     said = str(cause) if cause is problem else f"{type(cause).__name__}: {cause}"
-    return {"message": f"{code}: {said}", "code": type(cause).__name__}
+    return {"message": f"{code}: {said}", "code": type(cause).__name__, "retryable": _is_lost_line(cause)}
+
+
+def _is_lost_line(cause: BaseException) -> bool:
+    """Whether a connection broke or was not to be had. Drivers of databases call that OperationalError, and a refused
+    login too: of that the server itself has told, as FATAL, where PostgreSQL's driver gives no code for it."""
+    if isinstance(cause, ConnectionError | TimeoutError):
+        return True
+    names = {one.__name__ for one in type(cause).__mro__}
+    if not names & {"OperationalError", "InterfaceError", "ConnectionError", "Timeout"}:
+        return False
+    code = getattr(cause, "pgcode", None)
+    return code.startswith(("08", "57P")) if isinstance(code, str) else "FATAL:" not in str(cause)
 
 
 def _summary(pipeline: Any, info: Any) -> dict[str, Any]:
