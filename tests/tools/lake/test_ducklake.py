@@ -270,9 +270,11 @@ async def test_no_secret_of_fifty_is_told(tool: DucklakeTool, folder: Path, pg_a
         lake = in_postgres(tool, folder, pg_auth, host="127.0.0.1", port=line.port, user=role, password=password)
         told.append((password, await lake.outcome(asked)))
         with line.down():
-            for secret in [secrets.token_urlsafe(12) for _ in range(50)]:
-                auth = f"postgresql://u:{quote(secret)}@127.0.0.1:{line.port}/d"
-                told.append((secret, await lake.outcome("SELECT 1", auth=auth)))
+            for _ in range(5):  # ten in one password: each call loads the extensions anew, a third of a second
+                words = [secrets.token_urlsafe(12) for _ in range(10)]
+                auth = f"postgresql://u:{quote(' '.join(words))}@127.0.0.1:{line.port}/d"
+                outcome = await lake.outcome("SELECT 1", auth=auth)
+                told += [(word, outcome) for word in words]
 
     assert told[0][1].error is None, told[0][1].error
     assert all(one.error is not None for _, one in told[1:])
@@ -326,6 +328,8 @@ async def test_an_address_that_is_closed_is_not_reached(
         ({}, 'needs "catalog"'),
         ({"catalog": "postgres:host=h password=hunter22"}, 'into "auth"'),
         ({"catalog": "/etc/lake.ducklake"}, "outside the folders"),
+        ({"catalog": "s3://shop/lake.ducklake"}, "a lake at s3:// cannot be opened"),
+        ({"catalog": "a.ducklake", "data_path": "s3://shop/files"}, "a lake at s3:// cannot be opened"),
         ({"catalog": "a.ducklake", "version": 1, "as_of": "2026-01-01"}, "keep one of them"),
         ({"catalog": "a.ducklake", "version": "first"}, "not the number of a snapshot"),
         ({"catalog": "a.ducklake", "as_of": "long ago"}, "long ago"),

@@ -73,13 +73,23 @@ def _catalogue_file(written: str, context: ToolContext) -> tuple[str, Literal[""
         raise ToolError("sql.input", '"catalog" is a file: put the address of a PostgreSQL database into "auth"')
     path = rest if colon and kind in ("sqlite", "duckdb") else written
     is_sqlite = kind == "sqlite" if path is rest else PurePath(path).suffix in _SQLITE
-    return allowed_path(path, context.data_folders, kind="sql.input"), "sqlite" if is_sqlite else ""
+    return _local_path(path, context), "sqlite" if is_sqlite else ""
+
+
+def _local_path(written: str, context: ToolContext) -> str:
+    """A path below a data folder. ToolError for a URL: it would be a folder called "s3:"."""
+    scheme, mark, _ = written.partition("://")
+    if mark:
+        raise ToolError(
+            "sql.input", f"a lake at {scheme}:// cannot be opened: catalogue and files are in a data folder"
+        )
+    return allowed_path(written, context.data_folders, kind="sql.input")
 
 
 def _options(inputs: Mapping[str, Any], fields: Mapping[str, Any], context: ToolContext) -> dict[str, str | int | bool]:
     options: dict[str, str | int | bool] = {}
     if (data_path := inputs.get("data_path") or fields.get("data_path")) is not None:
-        options["DATA_PATH"] = allowed_path(str(data_path), context.data_folders, kind="sql.input") + "/"
+        options["DATA_PATH"] = _local_path(str(data_path), context) + "/"
     version, moment = inputs.get("version"), inputs.get("as_of")
     if version is not None and moment is not None:
         raise ToolError("sql.input", '"version" and "as_of" both say which snapshot: keep one of them')
