@@ -29,6 +29,7 @@ SERVER_POINTS = (
     "cancel.before",
     "cancel.after",
 )
+TRIGGER_POINTS = ("trigger.started",)
 WORKER_POINTS = (
     "worker.claimed",
     "worker.before_tool",
@@ -59,7 +60,7 @@ def pass_for(wanted: str | None, victim: str | None = None, by: str | None = Non
         return _off
     place, _, count = wanted.partition(":")
     name, _, about = place.partition("=")
-    if name not in (*SERVER_POINTS, *WORKER_POINTS, *STORE_POINTS):
+    if name not in (*SERVER_POINTS, *TRIGGER_POINTS, *WORKER_POINTS, *STORE_POINTS):
         raise ValueError(f'{VARIABLE}: there is no crash point "{name}"')
     left, how = int(count or 1), signal.Signals[f"SIG{by or 'KILL'}"]
 

@@ -13,6 +13,7 @@ from uuid import UUID
 import msgspec
 
 from noetl.base.clock import Clock
+from noetl.base.crash_points import crash_point
 from noetl.base.errors import BackendError, RefusedError, ToolError, UnfitError
 from noetl.base.ids import derived
 from noetl.control.triggers.trigger_store import TriggerStore
@@ -111,6 +112,8 @@ class TriggerTurns:
                 # A queue gives the items out again that were not started; the cursor of other sources simply stays.
                 await self._reader.settle(trigger, batch.items[: stopped.index], batch.items[stopped.index :])
                 raise
+            if batch.items:
+                crash_point("trigger.started", trigger.name)
         # After all of them are durable: a broker deletes what is acknowledged.
         await self._reader.settle(trigger, batch.items, ())
         return msgspec.structs.replace(progress, cursor=batch.cursor, is_current=is_current), bool(batch.items)
