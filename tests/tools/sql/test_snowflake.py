@@ -5,17 +5,21 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import secrets
 import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import pytest_asyncio
 
 from noetl.templates.sql.binding import bind
 from noetl.tools.sql.tool import SqlTool
-from tests.servers.snowflake import drivers_program, drivers_python, snowflake_auth
+from tests.servers.http import HttpServer, reply
+from tests.servers.proxy import Proxy
+from tests.servers.snowflake import drivers_program, drivers_python, fakesnow, snowflake_auth
 from tests.tools.sql_tasks import outcome_of
 
 pytestmark = [
@@ -69,6 +73,46 @@ async def test_a_backslash_in_quotes_is_refused_where_it_would_escape(tool: SqlT
 
     assert outcome.error is not None
     assert outcome.error.kind == "sql.fragment"
+
+
+async def test_a_line_that_is_cut_in_the_middle_is_worth_another_try(tool: SqlTool) -> None:
+    numbers = "SELECT seq4() AS n, repeat('x', 200) AS word FROM table(generator(rowcount => 5000))"
+    with Proxy("127.0.0.1", fakesnow().port) as line:
+        given = {"auth": {**snowflake_auth(), "port": line.port}, "database": "shop", "schema": "public"}
+        await rows_of(tool, **given, command="SELECT 1 AS one")
+        line.rate, before = 200_000, line.carried
+        task = asyncio.ensure_future(outcome_of(tool, {**given, "command": numbers}))
+        while line.carried < before + 50_000:
+            assert not task.done(), "it was over before its line was cut"
+            await asyncio.sleep(0.02)
+        line.rate = None
+        line.cut()
+        broken = await task
+        again = await rows_of(tool, **given, command=numbers)
+
+    assert broken.error is not None
+    assert (broken.error.kind, broken.error.retryable) == ("sql.error", True)
+    assert sorted(next(iter(row.values())) for row in again) == list(range(5_000))
+
+
+# fakesnow takes every login, so a stand-in answers here as Snowflake does.
+REFUSED = {"data": None, "code": "390100", "message": "Incorrect username or password was specified.", "success": False}
+
+
+async def test_a_wrong_password_is_told_with_the_code_of_snowflake_and_no_secret_of_fifty(tool: SqlTool) -> None:
+    async with HttpServer({"POST /session/v1/login-request": reply(json=REFUSED)}) as stand_in:
+        words = [secrets.token_urlsafe(12) for _ in range(50)]
+        port = int(stand_in.url.rpartition(":")[2])
+        # Ten in each of five passwords: each login has a connection of its own.
+        for part in range(0, 50, 10):
+            auth = {**snowflake_auth(), "port": port, "password": " ".join(words[part : part + 10])}
+            outcome = await outcome_of(tool, {"auth": auth, "command": "SELECT 1"})
+
+            assert outcome.error is not None
+            assert (outcome.error.kind, outcome.error.code, outcome.error.retryable) == ("sql.error", "28000", False)
+            assert "Incorrect username or password" in outcome.error.message
+            told = msgspec.json.encode(outcome)
+            assert [word for word in words if word.encode() in told] == []
 
 
 async def test_every_dialect_makes_the_statement_that_was_read_and_kept() -> None:

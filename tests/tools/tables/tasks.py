@@ -13,6 +13,7 @@ from noetl.events.references import Reference
 from noetl.store.results.files import MemoryResults, table_reference
 from noetl.tools.registry import Registry
 from noetl.tools.transfer.tool import TransferTool
+from noetl.worker.remote_tables import RemoteTables
 from tests.servers.postgres import server
 from tests.tools.sql_tasks import outcome_of
 
@@ -91,16 +92,24 @@ class Transfers(TableTasks):
         self.auth, self.table, self.transfer = auth, f"t_{uuid4().hex[:10]}", tools.transfer
 
     async def moved(
-        self, source: Any, target: Any, *, run: str = "", tool: Callable[[str], Any] | None = None, **inputs: Any
+        self,
+        source: Any,
+        target: Any,
+        *,
+        run: str = "",
+        tool: Callable[[str], Any] | None = None,
+        tables: RemoteTables | None = None,
+        **inputs: Any,
     ) -> Outcome:
+        """`tables` are those of a server, as a worker elsewhere has them; without it they are in this process."""
         return await outcome_of(
             self.transfer,
             {"source": source, "target": target, **inputs},
             key=f"{self.table} {run}",
             keep=self.results.put,
             load=self.results.load,
-            keep_table=self.keep,
-            fetch_table=self.fetch,
+            keep_table=self.keep if tables is None else lambda file: tables.keep(file, "exec"),
+            fetch_table=self.fetch if tables is None else tables.fetch,
             tool=tool or self.tools.tool,
             data_folders=(str(self.folder),),
         )

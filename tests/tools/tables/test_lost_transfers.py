@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
+from noetl.events.references import PARQUET
+from noetl.operations.identity import Role
 from noetl.tools.contract import ToolContext, ToolResult
+from noetl.worker.remote_tables import RemoteTables
+from tests.server.live import live
 from tests.servers.mariadb import mariadb
 from tests.servers.object_stores import google_bucket, s3_bucket
 from tests.servers.postgres import server
@@ -167,5 +172,61 @@ async def test_an_end_that_refuses_the_credential_is_told_and_nothing_moves(
     assert refused.error is not None
     assert (refused.error.kind, refused.error.retryable) == (error, False)
     assert code is None or refused.error.code == code
+    assert WRONG not in str(refused.error)
+    assert role == "target" or here.count() == ["0", "0"]
+
+
+@contextmanager
+def slowly(line: Proxy) -> Iterator[None]:
+    line.rate = RATE
+    yield
+    line.rate = None
+
+
+@pytest.mark.parametrize("role", ["source", "target"])
+async def test_a_stored_table_whose_line_is_cut_is_sent_again_and_has_each_row_once(here: Transfers, role: str) -> None:
+    """A worker elsewhere keeps tables with its server, and asks again for as long as it may."""
+    async with live() as (served, _, talk):
+        known = dict((await talk.as_role(Role.WORKER)).headers)
+        with Proxy("127.0.0.1", int(served.url.rpartition(":")[2])) as line:
+            straight = RemoteTables(served.url, known)
+            behind = RemoteTables(f"http://127.0.0.1:{line.port}", known)
+            stored = {"kind": "artifact", "format": "parquet"}
+            ends = (here.numbers(ROWS), stored)
+            if role == "source":
+                kept = await here.result(*ends, run="made", tables=straight)
+                ends = ({"kind": "artifact", "ref": kept["reference"]}, here.created())
+            with slowly(line):
+                running = asyncio.ensure_future(here.result(*ends, tables=behind))
+                while line.carried < 8_000:
+                    assert not running.done(), "it was over before its line was cut"
+                    await asyncio.sleep(0.005)
+                line.cut()
+            moved = await running
+            tries = line.connections
+        if role == "target":
+            back = {"kind": "artifact", "ref": moved["reference"]}
+            await here.result(back, here.created(), run="back", tables=straight)
+
+    assert tries > 1
+    assert moved["rows"] == ROWS
+    assert here.count() == [str(ROWS), str(ROWS)]
+
+
+@pytest.mark.parametrize("role", ["source", "target"])
+async def test_a_server_that_refuses_the_token_of_a_worker_is_told_and_nothing_moves(
+    here: Transfers, role: str
+) -> None:
+    async with live() as (served, _, _talk):
+        stranger = RemoteTables(served.url, {"authorization": f"Bearer {WRONG}"})
+        ref = {"media_type": PARQUET, "checksum": "0" * 64, "size": 1}
+        ends = (here.numbers(10), {"kind": "artifact", "format": "parquet"})
+        if role == "source":
+            ends = ({"kind": "artifact", "ref": ref}, here.created())
+        refused = await here.moved(*ends, tables=stranger)
+
+    assert refused.error is not None
+    assert (refused.error.kind, refused.error.retryable) == ("result.table", False)
+    assert "401" in refused.error.message
     assert WRONG not in str(refused.error)
     assert role == "target" or here.count() == ["0", "0"]

@@ -106,11 +106,8 @@ class FileTables:
         (rows,) = await self._files.sql(f"SELECT count(*) AS n FROM {scan(file)}")  # noqa: S608  a path of ours
         count = int(rows[0]["n"])
         while begin <= count:
-            part = self._files.new()
-            rest = f"WHERE file_row_number >= {begin} AND file_row_number < {begin + self._size}"
-            numbered = f"read_parquet({_text(file)}, file_row_number = true)"
-            query = f"SELECT * EXCLUDE (file_row_number) FROM {numbered} {rest}"  # noqa: S608
-            await self._files.sql(copy_to(part, query))
+            # One chunk is the file as it is: to write it once more would cost as much as to make it.
+            part = file if count <= self._size else await self._part(file, begin)
             begin += self._size
             then = TransferPosition({"row": min(begin, count), "of": checksum}, end=begin >= count)
             chunk = await self._files.chunk(part, then)
@@ -118,6 +115,14 @@ class FileTables:
             chunk.file.unlink(missing_ok=True)
             if then.end:
                 return
+
+    async def _part(self, file: Path, begin: int) -> Path:
+        part = self._files.new()
+        rest = f"WHERE file_row_number >= {begin} AND file_row_number < {begin + self._size}"
+        numbered = f"read_parquet({_text(file)}, file_row_number = true)"
+        query = f"SELECT * EXCLUDE (file_row_number) FROM {numbered} {rest}"  # noqa: S608
+        await self._files.sql(copy_to(part, query))
+        return part
 
     async def _fetch(self, into: Path) -> None:
         raise NotImplementedError
