@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from pathlib import Path
 
 import pytest
@@ -99,3 +100,15 @@ def test_a_file_that_is_no_authority_is_refused(tmp_path: Path, text: str | None
 
     with pytest.raises(RefusedError, match=words):
         Client("https://127.0.0.1:1", ca=file)
+
+
+async def test_a_client_of_plain_http_reads_no_authorities_and_trusts_no_certificate(files: Certificates) -> None:
+    for_plain = trusting(None, "http://127.0.0.1:1")
+
+    assert isinstance(for_plain, ssl.SSLContext)
+    assert for_plain.cert_store_stats()["x509"] == 0
+    async with live(tls_cert=str(files.cert), tls_key=str(files.key)) as (served, _, _):
+        wire = HttpConnection(served.url, {}, verify=for_plain)
+        with pytest.raises(HttpConnectionError):
+            await wire.ask("GET", "/api/health/live", timeout_s=60)
+        await wire.close()

@@ -10,11 +10,13 @@ from noetl.base.errors import RefusedError
 UNTRUSTED = "its certificate is not trusted here: name the authority that made it with --ca, or NOETL_CA"
 
 
-def trusting(ca: str | Path | None) -> ssl.SSLContext | bool:
+def trusting(ca: str | Path | None, url: str = "") -> ssl.SSLContext | bool:
     """For a client's `verify`: with `ca`, a PEM file, the authorities in it and no others; else those of this
     machine. RefusedError when it cannot be read."""
     if ca is None:
-        return True
+        # httpx reads the authorities of the machine for every client, which takes longer than most commands. Plain HTTP
+        # needs none; should a secure server be asked all the same, a context that trusts nobody refuses it.
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if url.startswith("http:") else True
     place = Path(ca).expanduser()
     try:
         return ssl.create_default_context(cafile=str(place))

@@ -281,7 +281,9 @@ def _server(server: str | None, db: str | None) -> Iterator[DoctorFinding]:
     from noetl.worker.server_clock import ServerClock
 
     try:
-        response = httpx2.get(f"{there.url}/api/health/ready", timeout=20.0, verify=trusting(there.ca), trust_env=False)
+        response = httpx2.get(
+            f"{there.url}/api/health/ready", timeout=20.0, verify=trusting(there.ca, there.url), trust_env=False
+        )
     except httpx2.TransportError as problem:
         if is_distrust(problem):
             yield DoctorFinding("server", "bad", f"{there.url}: {UNTRUSTED}", "noetl context add NAME URL --ca FILE")

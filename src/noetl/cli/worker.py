@@ -158,7 +158,9 @@ async def _served(there: ServerPlace, settings: Settings, name: str | None, labe
         nonlocal place
         place = leave(word)
 
-    station = RemoteWorker(spec, _tools(settings), say=print_line, verify=trusting(there.ca), registered=registered)
+    station = RemoteWorker(
+        spec, _tools(settings), say=print_line, verify=trusting(there.ca, spec.url), registered=registered
+    )
     _stop_on_signal(station)
     try:
         left = await station.serve()

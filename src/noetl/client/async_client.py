@@ -69,7 +69,7 @@ class AsyncClient(AsyncCalls):
             headers=headers_for(token),
             timeout=TIMEOUT_S,
             transport=transport,
-            verify=trusting(ca),
+            verify=trusting(ca, self.url),
             trust_env=False,
         )
 
