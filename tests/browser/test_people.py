@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Visitor, is_copied, is_told
+from tests.browser.audit import findings
+from tests.browser.conftest import Picture, Visitor, is_copied, is_told
 from tests.browser.serving import Site
 
 Open = Callable[[str], Page]
@@ -19,6 +21,58 @@ def test_home_counts_and_shows_what_just_began(page: Page, here: Site) -> None:
     expect(running).to_contain_text(execution_id[-8:])
     page.locator("a.tile", has_text="failed").click()
     expect(page).to_have_url(f"{here.url}/executions?status=failed")
+
+
+def test_a_schedule_has_a_calendar_of_what_ran_and_what_is_planned(open_at: Open, here: Site, picture: Picture) -> None:
+    here.ended(here.start("tests/nightly"))
+    page = open_at("/schedules")
+    page.locator("tr", has_text="tests/nightly").get_by_role("button", name="Calendar").click()
+    calendar = page.get_by_role("region", name="Calendar")
+    ran = calendar.get_by_role("cell", name="completed").first
+    expect(ran).to_be_visible()
+    picture(page, "schedule-calendar")
+    assert findings(page) == []
+    calendar.get_by_role("button", name="Month after").click()
+    expect(calendar.get_by_role("cell", name=re.compile(r"15 .*, 0[01]:30$"))).to_be_visible()  # 02:30 in Berlin
+    calendar.get_by_role("button", name="Month before").click()
+    ran.get_by_role("link").first.click()
+    expect(page).to_have_url(re.compile(r"/executions\?path=tests%2Fnightly&status=completed&since=.*&until="))
+    expect(page.locator("tbody tr").first).to_contain_text("tests/nightly")
+
+
+# What the browser would show; it shows nothing itself without windows.
+ALERTS = """
+window.Notification = class {
+  static permission = "default";
+  static asked = 0;
+  static shown = [];
+  static async requestPermission() {
+    Notification.asked += 1;
+    return (Notification.permission = "granted");
+  }
+  constructor(title, { tag }) {
+    Notification.shown.push(Object.assign(this, { title, tag }));
+  }
+  close() {}
+};
+"""
+
+
+def test_the_browser_tells_of_a_new_task_to_whoever_asked_for_that(visitor: Visitor, here: Site) -> None:
+    here.until_waiting(here.start("tests/asking", amount=1), "approve")
+    page = visitor(here.make_token("olga", "operator", "boss"))
+    page.context.add_init_script(ALERTS)
+    page.goto(f"{here.url}/tasks")
+    expect(page.get_by_role("link", name="for you")).to_be_visible()
+    assert page.evaluate("Notification.asked") == 0
+
+    page.get_by_label("Notify me of new tasks").check()
+    here.until_waiting(here.start("tests/asking", amount=77), "approve")
+    page.wait_for_function("() => Notification.shown.some((one) => one.title === 'Approve 77?')")
+    page.evaluate("Notification.shown.find((one) => one.title === 'Approve 77?').onclick()")
+
+    expect(page.get_by_role("heading", level=1)).to_have_text("Approve 77?")
+    assert page.evaluate("Notification.shown.map((one) => one.title)") == ["Approve 77?"]
 
 
 def test_the_catalogue_is_searched_and_starts_a_playbook(open_at: Open) -> None:

@@ -9,6 +9,7 @@ export const t = area("shell", {
   skipToTheContent: "Skip to the content",
   menu: "Menu",
   main: "Main",
+  aTaskWaitsForYou: "A task waits for you.",
   tasksForYou: (tasks: Value) => `Tasks, ${tasks} for you`,
   goTo: "Go to …",
   changeTheTimeZone: "Change the time zone",

@@ -4,6 +4,8 @@ export const t = area("tasks", {
   // Tasks.svelte
   tasks: "Tasks",
   theTasks: "tasks",
+  notifyMe: "Notify me of new tasks",
+  theBrowserRefuses: "This browser refuses notifications from this page; allow them in its settings for this address.",
   noTasks: "No tasks",
   tasksAppearWhenAnExecution: "Tasks appear when an execution asks a person for something.",
   task: "Task",

@@ -106,13 +106,14 @@ document.addEventListener("visibilitychange", () => void (hub && !hub.isShared &
 addEventListener("pagehide", () => hub?.tell({ kind: "unsubscribe" }));
 addEventListener("pageshow", (event) => void (event.persisted && hub && announce()));
 
-/** Ask again whenever something has changed, at most once in `seconds`; gives how to stop. */
-export function refreshOnChange(ask: () => unknown, seconds = 1): () => void {
+/** Ask again whenever something has changed, at most once in `seconds`; gives how to stop. A page that nobody sees asks
+ * only for what is wanted `whileHidden`. */
+export function refreshOnChange(ask: () => unknown, seconds = 1, whileHidden = () => false): () => void {
   let timer = 0;
   const soon = (): void => {
     timer ||= window.setTimeout(() => {
       timer = 0;
-      if (document.visibilityState === "visible") void ask();
+      if (document.visibilityState === "visible" || whileHidden()) void ask();
     }, seconds * 1000);
   };
   const onshow = (): void => void (document.visibilityState === "visible" && soon());

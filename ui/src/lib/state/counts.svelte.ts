@@ -3,6 +3,7 @@
 import { get } from "../api/client";
 import { refreshOnChange } from "../api/live.svelte";
 import type { TaskPage } from "../api/shapes";
+import { announceTasks, taskAlerts } from "./task_alerts.svelte";
 
 const MOST = 100; // counted; more are "99+"
 
@@ -12,13 +13,15 @@ export const counts = $state({ tasks: 0 });
 export function keepCounts(): () => void {
   const ask = async (): Promise<void> => {
     try {
-      counts.tasks = (await get<TaskPage>("tasks", { mine: true, limit: MOST })).tasks.length;
+      const { tasks } = await get<TaskPage>("tasks", { mine: true, limit: MOST });
+      counts.tasks = tasks.length;
+      announceTasks(tasks);
     } catch {
       // the page says already when the server is away
     }
   };
   void ask();
-  return refreshOnChange(ask, 3);
+  return refreshOnChange(ask, 3, () => taskAlerts.isOn);
 }
 
 export const counted = (number: number): string => (number >= MOST ? "99+" : String(number));
