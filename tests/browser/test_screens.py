@@ -130,6 +130,9 @@ def test_the_screen_can_be_read_in_every_light_and_width(
     page.evaluate("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
     picture(page, f"{name}-narrow")
     assert findings(page) == []
+    page.set_viewport_size({"width": WIDTH // 2, "height": HEIGHT // 2})  # as at a zoom of 200 %
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    picture(page, f"{name}-zoomed")
     page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
 
 
