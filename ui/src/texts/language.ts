@@ -4,10 +4,12 @@
 import type { t as attempts } from "./attempts";
 import type { t as audit } from "./audit";
 import type { t as data } from "./data";
+import type { t as editor } from "./editor";
 import type { t as execution } from "./execution";
 import type { t as executions } from "./executions";
 import type { t as home } from "./home";
 import type { t as messages } from "./messages";
+import type { t as net } from "./net";
 import type { t as notifications } from "./notifications";
 import type { t as playbooks } from "./playbooks";
 import type { t as run } from "./run";
@@ -26,10 +28,12 @@ export interface Catalogue {
   attempts: typeof attempts;
   audit: typeof audit;
   data: typeof data;
+  editor: typeof editor;
   execution: typeof execution;
   executions: typeof executions;
   home: typeof home;
   messages: typeof messages;
+  net: typeof net;
   notifications: typeof notifications;
   playbooks: typeof playbooks;
   run: typeof run;

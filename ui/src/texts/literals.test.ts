@@ -5,9 +5,9 @@ import { literals } from "./literals";
 
 const SOURCES = join(import.meta.dirname, "..");
 /** Not yet in the catalogue. */
-const PENDING = /^(lib\/editor|lib\/net|screens\/edit)\/|^screens\/Edit\.svelte$/;
-/** Made from the server's description of its API, commands for a terminal, or no part of the page. */
-const NO_SCREEN = /\.test\.ts$|^texts\/|^lib\/(api\/types|run\/elsewhere)\.ts$/;
+const PENDING = /^screens\/Edit\.svelte$/;
+/** Made from the server's description of its API, commands for a terminal, YAML, or no part of the page. */
+const NO_SCREEN = /\.test\.ts$|^texts\/|^lib\/(api\/types|run\/elsewhere|editor\/trigger)\.ts$/;
 
 function foundIn(name: string): string[] {
   const source = readFileSync(join(SOURCES, name), "utf-8");

@@ -24,7 +24,7 @@ const SAID = new Set("word label title text verb hint otherwise".split(" "));
 /** Two words, or one with a capital: no name of a state, a key or a class looks so. */
 const isSentence = (text: string): boolean => /\p{L}[,.:;]? +\S*\p{L}/u.test(text) || /^\s*\p{Lu}\p{Ll}+$/u.test(text);
 /** Selectors, styles and policies are no sentences. */
-const isCode = (text: string): boolean => /[[\]<>{}=#]|px|'none'|^[(.]|^[a-z]+(, [a-z]+)+$/.test(text);
+const isCode = (text: string): boolean => /[[\]<>{}=#]|px|%|'none'|^[(.]|^[a-z]+(, [a-z]+)+$/.test(text);
 
 export function literals(source: string): Found[] {
   const found: Found[] = [];
@@ -92,6 +92,12 @@ const quasis = (node: Node): string =>
     .map((one) => (one.value as { cooked: string }).cooked)
     .join(" \0 ");
 
+const COMPARES = new Set(["startsWith", "endsWith", "includes"]);
+/** `startsWith` of `text.startsWith`, `word` of `{ word: … }`. */
+const nameOf = (node: unknown): string => {
+  const { name, value, property } = node as { name?: unknown; value?: unknown; property?: unknown };
+  return property ? nameOf(property) : String(name ?? value ?? "");
+};
 const TYPES = new Set(["typeAnnotation", "returnType", "typeParameters", "typeArguments"]);
 
 function inScript(value: unknown, key: string, note: Note): void {
@@ -99,13 +105,14 @@ function inScript(value: unknown, key: string, note: Note): void {
     if (node.type.startsWith("TS") && !/^TS(As|NonNull|Satisfies)Expression$/.test(node.type)) continue;
     if (node.type === "ImportDeclaration" || node.type === "ThrowStatement") continue;
     if (node.type === "BinaryExpression" && /^[!=]==$/.test(String(node.operator))) continue;
+    if (node.type === "CallExpression" && COMPARES.has(nameOf(node.callee))) continue;
+    if (node.type === "Property" && nameOf(node.key) === "key") continue; // of the keyboard
     if (node.type === "Literal" && typeof node.value === "string") {
       const isText = isSentence(node.value) || (SAID.has(key) && LETTER.test(node.value));
       if (isText && !isCode(node.value)) note(node);
     } else if (node.type === "TemplateLiteral" && / \p{L}{2}|\p{L}{2} /u.test(quasis(node))) {
       if (!isCode(quasis(node))) note(node);
-    } else if (node.type === "Property")
-      inScript(node.value, String((node.key as Node).name ?? (node.key as Node).value), note);
+    } else if (node.type === "Property") inScript(node.value, nameOf(node.key), note);
     else
       for (const [name, part] of Object.entries(node))
         if (!TYPES.has(name) && !(node.type === "SwitchCase" && name === "test")) inScript(part, "", note);

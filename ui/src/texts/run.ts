@@ -64,6 +64,7 @@ export const t = area("run", {
   anInputIsNotJson: (message: Value) => `One of the inputs is not JSON: ${message}`,
 
   // gantt/steps.ts
+  retries: (many: number) => `, ${many} ${many === 1 ? "retry" : "retries"}`,
   queuedFor: (span: Value) => `queued ${span}`,
   ran: "ran",
   stateFor: (state: Value, span: Value) => `${state} ${span}`,

@@ -1,5 +1,6 @@
 // Findings of the checker, as the server tells them (POST /api/validate), put where they belong in the text.
 
+import { t } from "../../texts/editor";
 import type { Diagnostic as Underline } from "@codemirror/lint";
 import type { Text } from "@codemirror/state";
 import type { Found } from "../api/shapes";
@@ -46,7 +47,7 @@ export function underlines(document: Text, found: readonly Diagnostic[]): Underl
       actions: fix
         ? [
             {
-              name: `Replace with ${fix.replacement}`,
+              name: t.replaceWith(fix.replacement),
               apply: (view) =>
                 view.dispatch({
                   changes: {

@@ -1,5 +1,6 @@
 // CodeMirror, put together. Loaded only where somebody edits.
 
+import { t } from "../../texts/editor";
 import { acceptCompletion, autocompletion, closeBrackets, completionKeymap } from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
 import { yaml } from "@codemirror/lang-yaml";
@@ -46,7 +47,7 @@ function card({ word, text, values }: Documentation): HTMLElement {
   dom.className = "cm-documentation";
   const name = document.createElement("strong");
   name.textContent = word;
-  dom.append(name, text ? ` ${text}` : "", values.length ? ` One of ${values.join(", ")}.` : "");
+  dom.append(name, text ? ` ${text}` : "", values.length ? t.oneOf(values.join(", ")) : "");
   return dom;
 }
 

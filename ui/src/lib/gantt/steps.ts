@@ -22,7 +22,7 @@ export const writtenTasks = (step: StepBar, written: ReadonlySet<string>): StepB
 
 function retries(step: StepBar): string {
   const number = step.tasks.filter((task) => task.attempt > 1).length;
-  return number ? `, ${number} ${number === 1 ? "retry" : "retries"}` : "";
+  return number ? t.retries(number) : "";
 }
 
 /** The pauses before its retries, drawn over the bar of a step so that they are seen without opening it. */
