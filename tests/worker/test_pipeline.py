@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
 
 from noetl.base.errors import ToolError
+from noetl.engine.pipeline.preparation import Prepared, prepare
 from noetl.events.outcomes import Meta, Outcome
 from noetl.events.tasks import TaskProcessed
+from noetl.worker import pipeline_run
 from tests.playbook_runs import Scripted, broken, run_here
 from tests.worker.pipelines import always, pipeline, task
 
@@ -314,3 +317,25 @@ def test_the_idempotency_key_is_the_same_for_every_attempt_and_another_for_every
 
     assert len(keys) == 4
     assert keys[0] == keys[1] != keys[2] == keys[3]
+
+
+@pytest.mark.parametrize(
+    ("template", "beside"),
+    [("{%- for n in range(3) %}{{ n }}{% endfor %}", True), ("{% if true %}012{% endif %}", False)],
+)
+def test_templates_with_loops_are_evaluated_beside_the_event_loop(
+    template: str, beside: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Loops may compute for as long as their budget lets them; other orders of the worker go on meanwhile (P8)."""
+    seen: list[bool] = []
+
+    def noted(*args: Any, **more: Any) -> Prepared:
+        seen.append(threading.current_thread() is not threading.main_thread())
+        return prepare(*args, **more)
+
+    monkeypatch.setattr(pipeline_run, "prepare", noted)
+
+    ran = pipeline(task("one", args={"text": template}))
+
+    assert seen == [beside]
+    assert ran.tool.calls[0][1]["args"]["text"] == "012"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import cached_property
 from itertools import pairwise
@@ -54,6 +55,9 @@ class WorkerServices(msgspec.Struct, frozen=True, kw_only=True):
     output: OutputSender | None = None  # takes what tasks print, where somebody can look
 
 
+_LOOP = re.compile(rb"\{%[-+]?\s*for\b")
+
+
 class StepFacts:
     """What a worker asks of a step for every order of it, found once for each net."""
 
@@ -68,6 +72,7 @@ class StepFacts:
         # By the id of a task, which lives as long as the net.
         self._reads: dict[int, Reads] = {}
         self._plain: dict[int, Prepared | None] = {}
+        self._loops: dict[int, bool] = {}
 
     def keychain_reads(self, task: Task) -> Reads:
         """What the task reads of the keychain."""
@@ -75,6 +80,15 @@ class StepFacts:
         if reads is None:
             reads = self._reads[id(task)] = keychain_reads(task)
         return reads
+
+    def has_loops(self, task: Task) -> bool:
+        """Whether a template of the task has a loop: it may take a quarter of a second until its budget ends it, and
+        everybody else in this process would wait for it (P8)."""
+        found = self._loops.get(id(task))
+        if found is None:
+            written = msgspec.json.encode((task.inputs.data, task.spec.data))
+            found = self._loops[id(task)] = _LOOP.search(written) is not None
+        return found
 
     def plain_inputs(self, task: Task, tools: Registry) -> Prepared | None:
         """The inputs of a task whose author wrote no template, as they are. ToolError as from `tools`."""
