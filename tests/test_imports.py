@@ -30,8 +30,8 @@ PACKAGES = (
     "operations",
     "server",
     "client",
-    "cli",
     "testing",
+    "cli",
 )
 LEVEL = {package: level for level, package in enumerate(PACKAGES)}
 PURE = frozenset({"templates", "net", "events", "language", "engine"})

@@ -78,7 +78,6 @@ def test_version_is_that_of_the_package() -> None:
     [
         (("vaildate",), 'no command "vaildate"; did you mean "validate"?'),
         (("frobnicate",), 'no command "frobnicate"'),
-        (("test",), 'no command "test"; playbooks are tested with pytest'),
         (("compare",), 'no command "compare"; the web UI compares two executions'),
         (("check", "--frob", "x"), "No such option"),
         (("check",), "Missing argument"),

@@ -41,6 +41,7 @@ GROUPS = {
         "init": "Create a project with a playbook that runs.",
         "examples": "List and copy the playbooks that ship with NoETL.",
         "check": "Check playbooks and prove their nets.",
+        "test": "Run the tests of playbooks.",
         "fmt": "Format playbooks.",
         "graph": "Draw a playbook as text, Mermaid, DOT or SVG.",
         "migrate": "Rewrite older dialects as v10.",
@@ -116,7 +117,6 @@ MODULES = {
 ALIASES = {"validate": "check"}
 # Words of other tools, for which the nearest command would be a wrong guess.
 ELSEWHERE = {
-    "test": "playbooks are tested with pytest, which noetl init sets up: python -m pytest",
     "compare": "the web UI compares two executions: noetl dev, then Compare on one of them",
     "start": 'did you mean "run", or "server start"?',
 }

@@ -1,0 +1,153 @@
+"""`noetl test`: tests of playbooks in YAML, what they find, and how they are refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from noetl.testing.yaml_tests import read_test_file
+from tests.cli.running import call
+
+PLAYBOOK = """
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: orders, path: tests/orders }
+workload: { n: 1 }
+workflow:
+  - step: start
+    tool:
+      name: fetch
+      kind: http
+      url: "https://api.example.org/orders?n={{ workload.n }}"
+      auth: "{{ 'api' }}"
+      spec:
+        policy:
+          rules:
+            - when: "{{ outcome.status == 'error' and outcome.error.retryable }}"
+              then: { do: retry, attempts: 3, delay: 1h }
+            - when: "{{ outcome.status == 'error' }}"
+              then: { do: fail }
+            - else: { then: { do: continue, set_ctx: { rows: "{{ outcome.result.rows | length }}" } } }
+    next: { arcs: [{ step: approve }] }
+  - step: approve
+    human_task:
+      assignee: { role: boss }
+      title: ok?
+      form: [{ field: decision, type: text }]
+    next: { arcs: [{ step: count }] }
+  - step: count
+    tool: { kind: python, args: { rows: "{{ ctx.rows }}" }, code: result = rows }
+"""
+TESTS = """
+tests:
+  - name: a failure that passes is tried again
+    workload: { n: 3 }
+    credentials: { api: { type: bearer, token: not-the-real-one } }
+    tools:
+      http:
+        - error: { kind: http.status, message: "503" }
+        - result: { rows: [1, 2, 3] }
+    people: { approve: { decision: ship } }
+    expect: { result: 3, ctx: { rows: 3 }, steps: [start, approve, count], calls: { http: 2 } }
+  - name: one that stays ends it
+    credentials: { api: { type: bearer, token: not-the-real-one } }
+    tools: { http: { error: { kind: http.status, message: "404", details: { status: 404 } } } }
+    expect: { status: failed, error: http.status, calls: { http: 1 } }
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("NOETL_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "orders.yaml").write_text(PLAYBOOK)
+    return tmp_path
+
+
+def test_tests_beside_a_playbook_are_run(folder: Path) -> None:
+    (folder / "orders.test.yaml").write_text(TESTS)
+    (folder / ".venv").mkdir()
+    (folder / ".venv" / "others.test.yaml").write_text("not ours")
+
+    code, out, err = call("test")
+
+    assert (code, err) == (0, "")
+    assert out.splitlines() == [
+        "✓ orders.test.yaml: a failure that passes is tried again",
+        "✓ orders.test.yaml: one that stays ends it",
+        "2 tests: 2 passed",
+    ]
+
+
+def test_what_is_not_as_expected_is_told_all_at_once(folder: Path) -> None:
+    wrong = (
+        TESTS.replace("result: 3,", "result: 4,").replace("http: 2", "http: 1").replace("{ rows: 3 }", "{ rows: 0 }")
+    )
+    (folder / "orders.test.yaml").write_text(wrong.replace("status: failed, error: http.status", "steps: [start]"))
+
+    code, out, _ = call("test", "orders.test.yaml")
+    as_json = call("test", "-o", "json")
+
+    assert code == as_json[0] == 1
+    assert "    result: expected 4, found 3\n    ctx.rows: expected 0, found 3\n" in out
+    assert "    calls of http: expected 1, found 2\n" in out
+    assert "    status: expected completed, found failed: http.status: 404\n    steps: expected start; found \n" in out
+    assert out.endswith("2 tests: 0 passed, 2 failed\n")
+    assert [len(one["problems"]) for one in json.loads(as_json[1])] == [3, 2]
+
+
+def test_a_playbook_that_waits_for_ever_fails_its_test(folder: Path) -> None:
+    (folder / "orders.test.yaml").write_text(TESTS.replace("    people: { approve: { decision: ship } }\n", ""))
+
+    code, out, _ = call("test")
+
+    assert code == 1
+    assert "the playbook has not ended after" in out
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("tests: [{name: a, expects: {}}]", "Object contains unknown field `expects` - at `$.tests[0]`"),
+        ("tests: [{workload: {}}]", "missing required field `name` - at `$.tests[0]`"),
+        ("tests: [", "while parsing a flow node"),
+        ("{playbook: nowhere.yaml, tests: []}", 'there is no playbook nowhere.yaml; name it with "playbook: FILE"'),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_refused(folder: Path, text: str, said: str) -> None:
+    (folder / "orders.test.yaml").write_text(text)
+
+    code, _, err = call("test")
+
+    assert code == 4
+    assert said in err
+
+
+def test_a_folder_without_tests_says_where_those_in_python_are() -> None:
+    code, _, err = call("test")
+
+    assert (code, err.count("python -m pytest")) == (4, 1)
+
+
+def test_a_playbook_with_errors_fails_its_tests_with_them(folder: Path) -> None:
+    (folder / "orders.yaml").write_text(PLAYBOOK.replace("step: count }", "step: cuont }"))
+    (folder / "orders.test.yaml").write_text(TESTS)
+
+    code, out, _ = call("test")
+
+    assert code == 1
+    assert 'E_NEXT_REF: this arc leads to "cuont"' in out
+
+
+def test_the_page_shows_a_file_that_can_be_read(folder: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "testing.md").read_text()
+    (folder / "orders.test.yaml").write_text(page.partition("```text\n")[2].partition("```")[0])
+
+    shown = read_test_file(folder / "orders.test.yaml")
+
+    assert [(one.expect.status, one.expect.calls) for one in shown.tests] == [
+        ("completed", {"http": 2}),
+        ("failed", {}),
+    ]
