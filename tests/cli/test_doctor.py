@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from noetl.base.clock import SystemClock
+from noetl.base.distribution import own_version
 from noetl.cli.doctor import workers_finding
 from noetl.operations.administration_shapes import WorkerInfo
 from noetl.operations.credentials import record_key_id
@@ -138,10 +139,13 @@ def test_the_other_project_called_noetl_is_told_of(home: Path, monkeypatch: pyte
 
 
 def test_workers_that_an_upgrade_has_left_behind_are_told_with_their_versions() -> None:
-    new, old = (WorkerInfo(worker_id=one, capacity=4, version=one) for one in ("0.3.0", "0.2.0"))
+    own = own_version()
+    new, old = (WorkerInfo(worker_id=one, capacity=4, version=one) for one in (own, "0.0.9"))
 
-    same, mixed = workers_finding([new, new]), workers_finding([new, old])
+    same, mixed, behind = (workers_finding(found) for found in ([new, new], [new, old], [old]))
 
-    assert (same.state, same.found) == ("ok", "2 of them, for 8 orders at a time, of version 0.3.0")
+    assert (same.state, same.found) == ("ok", f"2 of them, for 8 orders at a time, of version {own}")
     assert (mixed.state, mixed.do) == ("warning", "restart the older ones with the newer version")
-    assert mixed.found.endswith("of 2 versions: 0.2.0, 0.3.0")
+    assert mixed.found.endswith(f"of 2 versions: 0.0.9, {own}")
+    assert (behind.state, behind.do) == ("note", "after an upgrade, restart the servers and then the workers")
+    assert behind.found.endswith(f"of version 0.0.9; this program is {own}")

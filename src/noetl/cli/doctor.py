@@ -165,7 +165,8 @@ def _store(db: str | None) -> Iterator[DoctorFinding]:
     if applied.missing:  # opening it would run them, and who looks may want a backup first
         yield DoctorFinding("store", "ok", f"{name} is of an older version")
         found = f"{len(applied.missing)} to run"
-        yield DoctorFinding("migrations", "warning", found, "noetl db backup FILE, then noetl db migrate")
+        backup = "a backup by pg_dump" if is_database(db) else "noetl db backup FILE"
+        yield DoctorFinding("migrations", "warning", found, f"{backup}, then noetl db migrate")
         return
     empty = asyncio.run(is_empty())
     took_ms = (time.perf_counter() - began) * 1000
@@ -314,7 +315,10 @@ def workers_finding(live: list[WorkerInfo]) -> DoctorFinding:
     if not live:
         return DoctorFinding("workers", "warning", found, "noetl worker start")
     versions = sorted({one.version or "unknown" for one in live})
-    if len(versions) == 1:
+    if versions == [own_version()]:
         return DoctorFinding("workers", "ok", f"{found}, of version {versions[0]}")
+    if len(versions) == 1:
+        found += f", of version {versions[0]}; this program is {own_version()}"
+        return DoctorFinding("workers", "note", found, "after an upgrade, restart the servers and then the workers")
     found += f", of {len(versions)} versions: {', '.join(versions)}"
     return DoctorFinding("workers", "warning", found, "restart the older ones with the newer version")
