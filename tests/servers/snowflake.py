@@ -36,3 +36,12 @@ def fakesnow() -> ServedProgram:
 def snowflake_auth() -> dict[str, Any]:
     where = {"host": "127.0.0.1", "port": fakesnow().port, "protocol": "http"}
     return {"dialect": "snowflake", "account": "fakesnow", "user": "fake", "password": "a secret word", **where}
+
+
+# fakesnow takes every login; a stand-in with this answer refuses one as Snowflake does.
+LOGIN_REFUSED = {
+    "data": None,
+    "code": "390100",
+    "message": "Incorrect username or password was specified.",
+    "success": False,
+}

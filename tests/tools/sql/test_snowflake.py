@@ -19,7 +19,7 @@ from noetl.templates.sql.binding import bind
 from noetl.tools.sql.tool import SqlTool
 from tests.servers.http import HttpServer, reply
 from tests.servers.proxy import Proxy
-from tests.servers.snowflake import drivers_program, drivers_python, fakesnow, snowflake_auth
+from tests.servers.snowflake import LOGIN_REFUSED, drivers_program, drivers_python, fakesnow, snowflake_auth
 from tests.tools.sql_tasks import outcome_of
 
 pytestmark = [
@@ -95,12 +95,8 @@ async def test_a_line_that_is_cut_in_the_middle_is_worth_another_try(tool: SqlTo
     assert sorted(next(iter(row.values())) for row in again) == list(range(5_000))
 
 
-# fakesnow takes every login, so a stand-in answers here as Snowflake does.
-REFUSED = {"data": None, "code": "390100", "message": "Incorrect username or password was specified.", "success": False}
-
-
 async def test_a_wrong_password_is_told_with_the_code_of_snowflake_and_no_secret_of_fifty(tool: SqlTool) -> None:
-    async with HttpServer({"POST /session/v1/login-request": reply(json=REFUSED)}) as stand_in:
+    async with HttpServer({"POST /session/v1/login-request": reply(json=LOGIN_REFUSED)}) as stand_in:
         words = [secrets.token_urlsafe(12) for _ in range(50)]
         port = int(stand_in.url.rpartition(":")[2])
         # Ten in each of five passwords: each login has a connection of its own.

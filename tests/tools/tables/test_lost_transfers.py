@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from typing import Any
 from uuid import uuid4
 
 import pytest
+import pytest_asyncio
 
 from noetl.events.references import PARQUET
 from noetl.operations.identity import Role
 from noetl.tools.contract import ToolContext, ToolResult
+from noetl.tools.sql.tool import SqlTool
 from noetl.worker.remote_tables import RemoteTables
 from tests.server.live import live
+from tests.servers.http import HttpServer, reply
 from tests.servers.mariadb import mariadb
 from tests.servers.object_stores import google_bucket, s3_bucket
 from tests.servers.postgres import server
 from tests.servers.proxy import Proxy
+from tests.servers.snowflake import LOGIN_REFUSED, drivers_program, fakesnow, snowflake_auth
+from tests.tools.sql_tasks import outcome_of
 from tests.tools.tables.tasks import Transfers
 
 pytestmark = [
@@ -47,8 +52,9 @@ def copies(inputs: Mapping[str, Any], _: ToolContext) -> bool:
 class Cutting:
     """A tool whose line is cut in the middle of its n-th call of a kind, and down until that call has ended."""
 
-    def __init__(self, tool: Any, line: Proxy, wanted: Wanted, at: int) -> None:
+    def __init__(self, tool: Any, line: Proxy, wanted: Wanted, at: int, *, stays_down: bool = True) -> None:
         self._tool, self._line, self._wanted, self._left = tool, line, wanted, at
+        self._stays_down = stays_down
 
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
         self._left -= self._wanted(inputs, context)
@@ -60,7 +66,10 @@ class Cutting:
         while self._line.carried < before + 8_000 and not running.done():
             await asyncio.sleep(0.005)
         assert not running.done(), "it was over before its line was cut"
-        with self._line.down():
+        if not self._stays_down:
+            self._line.cut()
+            self._line.rate = None
+        with self._line.down() if self._stays_down else nullcontext():
             try:
                 lost: ToolResult = await running
                 return lost
@@ -228,5 +237,72 @@ async def test_a_server_that_refuses_the_token_of_a_worker_is_told_and_nothing_m
     assert refused.error is not None
     assert (refused.error.kind, refused.error.retryable) == ("result.table", False)
     assert "401" in refused.error.message
+    assert WRONG not in str(refused.error)
+    assert role == "target" or here.count() == ["0", "0"]
+
+
+class SnowflakeDrivers(SqlTool):
+    """The kind `snowflake`, with drivers that are in an environment of their own."""
+
+    def __init__(self) -> None:
+        super().__init__(drivers_program())
+
+    async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        return await super().run({"dialect": "snowflake", **inputs}, context)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def snowflake() -> AsyncIterator[SnowflakeDrivers]:
+    tool = SnowflakeDrivers()
+    yield tool
+    await tool.close()
+
+
+async def test_a_transfer_from_snowflake_whose_line_is_cut_goes_on_and_moves_each_row_once(
+    here: Transfers, snowflake: SnowflakeDrivers
+) -> None:
+    table = f"far_{uuid4().hex[:10]}"
+    far: dict[str, Any] = {"auth": snowflake_auth(), "database": "shop", "schema": "public"}
+    command = (
+        f"CREATE TABLE {table} AS SELECT seq4() AS id, repeat('x', 60) AS name FROM table(generator(rowcount => 600))"
+    )
+    made = await outcome_of(snowflake, {**far, "command": command}, {"transaction": False})
+    assert made.error is None, made.error
+    target = here.created("id int, name text")
+    with Proxy("127.0.0.1", fakesnow().port) as line:
+        source = {"kind": "snowflake", **far, "auth": {**snowflake_auth(), "port": line.port}}
+        source |= {"query": f"SELECT * FROM {table}", "cursor": "id"}
+        # Its driver goes on asking for five minutes where nobody answers: the line comes back at once.
+        cut = Cutting(snowflake, line, reads, 2, stays_down=False)
+
+        broken = await here.moved(
+            source, target, chunk_size=250, tool=lambda kind: cut if kind == "snowflake" else here.tools.tool(kind)
+        )
+        moved = await here.moved(
+            source,
+            target,
+            chunk_size=250,
+            tool=lambda kind: snowflake if kind == "snowflake" else here.tools.tool(kind),
+        )
+
+    assert broken.error is not None, broken.result
+    assert (broken.error.kind, broken.error.retryable) == ("sql.error", True)
+    assert moved.error is None, moved.error
+    assert moved.result["rows"] == 600
+    assert here.count() == ["600", "600"]
+
+
+@pytest.mark.parametrize("role", ["source", "target"])
+async def test_a_login_that_snowflake_refuses_is_told_and_nothing_moves(
+    here: Transfers, snowflake: SnowflakeDrivers, role: str
+) -> None:
+    async with HttpServer({"POST /session/v1/login-request": reply(json=LOGIN_REFUSED)}) as stand_in:
+        port = int(stand_in.url.rpartition(":")[2])
+        far = {"kind": "snowflake", "auth": {**snowflake_auth(), "port": port, "password": WRONG}, "table": "t"}
+        ends = (far, here.created()) if role == "source" else (here.numbers(10), far)
+        refused = await here.moved(*ends, tool=lambda kind: snowflake if kind == "snowflake" else here.tools.tool(kind))
+
+    assert refused.error is not None
+    assert (refused.error.kind, refused.error.code, refused.error.retryable) == ("sql.error", "28000", False)
     assert WRONG not in str(refused.error)
     assert role == "target" or here.count() == ["0", "0"]
