@@ -75,6 +75,8 @@ class _Inputs:
             if known is None and not (key == "args" and "args" not in self._task.inputs):
                 continue
             name = known.name if known is not None else key
+            # What stands beside `kind` wins; the one under `spec` is left there, where the check of options refuses
+            # it.
             if name in self._task.inputs or name in self.inputs or spec is None:
                 continue
             message = f'"{key}" under spec is read as the input "{name}"'
@@ -91,6 +93,7 @@ class _Inputs:
             known = self._kind.input(key)
             if known is not None and known.name != key:
                 self._take_alias(key, known.name, node)
+            # Inputs before options: where a kind has an input of the name of an option, its author means the input.
             elif known is not None or key == "args" or self._kind.takes_anything:
                 self.inputs[key] = node
             elif key in self._knob_names:
@@ -126,6 +129,8 @@ class _Inputs:
             hint = f'did you mean "{meant}"?'
         else:
             hint = did_you_mean(key, allowed, f"its inputs are {names}")
+        # A key nobody knows may be a note of its author, and older documents have many. One letter away from an input
+        # it is a mistake.
         if self._closed or is_typo(key, allowed):
             message = f'"{key}" is not an input of kind {self._kind.name}'
             self._note("E_TASK_KEY", key, message, hint)
@@ -188,6 +193,7 @@ def check_input_shapes(playbook: Playbook, compilation: Compilation) -> Playbook
         inputs = dict(task.inputs)
         for known in kind.inputs if kind is not None and not task.generated else ():
             node = inputs.get(known.name)
+            # Other schemas are for pages and editors: their tools read more than these say, as a number in quotes.
             if node is None or not (known.read_strictly or "enum" in known.schema):
                 continue
             inputs[known.name] = node = _renamed(node, known.schema, compilation)
@@ -215,6 +221,7 @@ def _renamed(node: Node, schema: dict[str, Any], compilation: Compilation) -> No
 
 def _misfit(node: Node, schema: dict[str, Any]) -> Misfit | None:
     """The first place in a value that its schema does not take; None where all of it fits."""
+    # What a template gives is only known when the task runs, and null means that nothing was given.
     if isinstance(node, Scalar) and (node.value is None or (isinstance(node.value, str) and is_template(node.value))):
         return None
     if "anyOf" in schema:

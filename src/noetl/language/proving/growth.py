@@ -27,6 +27,7 @@ def growing(graph: Graph, solved: TokenOutcomes | None) -> list[Growth]:
     reached = sorted(graph.reachable(graph.entry))
     edges = {index: list(graph[index].successors) for index in reached}
     found = []
+    # Only a cycle can grow: outside of one every fork opens its group once for each token that comes.
     for part in cycles(edges):
         forks = [index for index in part if graph[index].forks]
         if not forks:
@@ -34,6 +35,7 @@ def growing(graph: Graph, solved: TokenOutcomes | None) -> list[Growth]:
         level = _Level(graph, set(part), forks)
         for fork in forks:
             around = level.return_to(fork)
+            # The dearer question last: it goes through the outcomes of the whole group.
             if around is None and solved is not None and _sends_several(graph, solved, fork):
                 around = level.return_after_joining(fork)
             if around is not None:
@@ -50,6 +52,7 @@ class _Level:
         self._inside = inside
         self._crossed: dict[int, set[int]] = {fork: set() for fork in forks}
         changed = True
+        # A fork may be inside the group of another, and where that one comes out is only known when the inner is.
         while changed:
             changed = False
             for fork in forks:
@@ -86,6 +89,7 @@ class _Level:
         edges: dict[int, list[int]] = {}
         for index in self._inside:
             singles = [t for f in self._graph[index].firings for t in _single_targets(f)]
+            # A join is no step further within the level: whoever arrives there leaves the group.
             plain = [t for t in singles if t in self._inside and self._graph[t].join is None]
             edges[index] = plain + sorted(self._crossed.get(index, ()))
         return edges
