@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 from pathlib import Path
 
-from noetl.base.errors import RefusedError
+from noetl.base.errors import RefusedError, ToolError
 
 UNTRUSTED = "its certificate is not trusted here: name the authority that made it with --ca, or NOETL_CA"
 
@@ -33,3 +33,11 @@ def is_distrust(problem: BaseException | None) -> bool:
             return True
         problem = problem.__cause__ or problem.__context__
     return False
+
+
+def tls_context(authority: str = "") -> ssl.SSLContext:
+    """Trusts the authority, a certificate in PEM, and no other; without one, those of this machine."""
+    try:
+        return ssl.create_default_context(cadata=authority or None)
+    except ssl.SSLError:
+        raise ToolError("keychain.unresolved", 'the credential\'s "ca" is no certificate in PEM') from None

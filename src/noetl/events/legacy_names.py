@@ -6,6 +6,9 @@ v2-case that compare `event.name`. A name that had no counterpart keeps its dott
 
 from __future__ import annotations
 
+from typing import Any, Literal
+
+from noetl.events.envelope import Event, readable, status_of
 from noetl.events.taxonomy import TAXONOMY
 
 _COMPLETED, _ERRORED = "ToolCompleted", "ToolErrored"
@@ -70,3 +73,14 @@ def own_aliases(name: str, *, failed: bool = False, looped: bool = False) -> fro
         return own | {f"loop.iteration.{end}", "LoopIterationCompleted"} if looped else own
     own = _OWN.get(name, frozenset())
     return own | _ITERATION_STARTED if looped and name == "step.enter" else own
+
+
+Names = Literal["dotted", "legacy"]
+
+
+def shown_event(event: Event, names: Names = "dotted") -> dict[str, Any]:
+    """An event as clients read it, under its name of today or the older one (EVT-02, EVT-05)."""
+    told = readable(event)
+    if names == "legacy":
+        told["event_type"] = told["name"] = legacy_name(event.event_type, status_of(event.payload))
+    return told

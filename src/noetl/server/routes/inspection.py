@@ -13,6 +13,7 @@ from noetl.base.clock import rfc3339
 from noetl.control.views.live_output import LiveOutput, LiveTaskRun, lines_after
 from noetl.control.views.side_run_views import SideRunView
 from noetl.control.views.token_views import TokenView
+from noetl.events.legacy_names import Names, shown_event
 from noetl.events.tasks import TaskProcessed
 from noetl.operations.api_shapes import (
     EventPage,
@@ -33,7 +34,6 @@ from noetl.server.routes.language import GRAPH_MEDIA, GraphFormat, drawing_respo
 from noetl.server.routes.results import Limit, Offset, Pointer, answered_page
 from noetl.server.services import Services, services_of
 from noetl.server.static_files import ranged
-from noetl.server.views.events import Names, shown_event
 from noetl.server.views.states import StateView, shown_state, state_of
 from noetl.server.views.timeline import Timeline, timeline_of
 from noetl.server.workers import obstacles_of

@@ -12,13 +12,13 @@ from fastapi import Query, Request, Response
 from starlette.types import Receive, Scope, Send
 
 from noetl.events.executions import PlaybookProcessed
+from noetl.events.legacy_names import Names, shown_event
 from noetl.operations.executions import execution_view
 from noetl.server.event_hub import heard_within
 from noetl.server.execution_control import execution_of
 from noetl.server.guarded_router import GuardedRouter, shows
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import Services, identity_of, services_of
-from noetl.server.views.events import Names, shown_event
 from noetl.store.contract import SingleRow
 
 router = GuardedRouter(tags=["live"])

@@ -22,8 +22,8 @@ from yarl import URL
 
 from noetl.base.addresses.guard import AddressGuard, UnresolvedError
 from noetl.base.errors import ToolError
+from noetl.base.tls_trust import tls_context
 from noetl.tools.messaging.request import Broker
-from noetl.tools.tls import tls_context
 
 HELD_S = 300.0  # a connection that nobody uses, and what it holds
 _CLOSE_S = 10.0

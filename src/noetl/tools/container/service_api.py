@@ -20,9 +20,9 @@ import msgspec
 from noetl.base.addresses.connections import GuardedBackend, connection_pool
 from noetl.base.addresses.guard import BlockedError
 from noetl.base.errors import ToolError
+from noetl.base.tls_trust import tls_context
 from noetl.tools.auth_shapes import UNRESOLVED, connection_fields
 from noetl.tools.contract import ToolContext
-from noetl.tools.tls import tls_context
 
 LARGEST_ANSWER = 8 << 20  # bytes of one answer that is not a stream
 _CONNECT_S = 30.0

@@ -12,11 +12,10 @@ import aiosmtplib
 import msgspec
 
 from noetl.base.errors import ToolError
-from noetl.base.tls_trust import is_distrust
+from noetl.base.tls_trust import is_distrust, tls_context
 from noetl.tools.auth_shapes import UNRESOLVED, connection_fields
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.email.messages import message_of
-from noetl.tools.tls import tls_context
 
 _PORTS = {"tls": 465, "starttls": 587, "none": 25}
 _DEFAULT_TIMEOUT_S = 60.0

@@ -15,9 +15,9 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPa
 from aiokafka.errors import KafkaError
 
 from noetl.base.errors import ToolError
+from noetl.base.tls_trust import tls_context
 from noetl.tools.contents import MAX_BYTES, decoded, encoded
 from noetl.tools.messaging.request import MessagingRequest
-from noetl.tools.tls import tls_context
 
 _DENIED = {29, 30, 31, 53, 58}  # topic, group, cluster, transactional id; a wrong login
 _MISSING = {3, 69}  # a topic or partition, a group

@@ -11,9 +11,9 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from noetl.base.errors import ToolError
+from noetl.base.tls_trust import tls_context
 from noetl.tools.contents import decoded
 from noetl.tools.messaging.request import MessagingRequest
-from noetl.tools.tls import tls_context
 
 T = TypeVar("T")
 _SESSION_S = 7 * 86_400  # how long the broker keeps a session that nobody opens
