@@ -149,6 +149,7 @@ ROUTES = (
     "webhooks",
     "language",
     "authoring",
+    "step_tests",
     "playbooks",
     "catalog",
     "outside",

@@ -16,6 +16,7 @@ from noetl.control.runnable import check_runnable
 from noetl.engine.approvals import ApprovedInputs, Consent
 from noetl.events.rerun_state import RerunState
 from noetl.events.traces import TraceParent
+from noetl.language.checking import Checked
 from noetl.net.net import Net, from_json
 from noetl.operations.catalog import catalog_id, registered_version
 from noetl.operations.results import execution_ending
@@ -187,24 +188,36 @@ async def begin(
         services.starting -= 1
 
 
-async def start_draft(
-    services: Services, asked: DraftRequest, *, subject: str, caller: TraceParent | None
-) -> StartedDraft:
-    """Begin an execution of a text. The catalogue stays as it is: neither the newest version of its path nor its
-    schedule is another after it. Problem 422 says what is wrong with the text."""
+async def checked_draft(services: Services, source: str) -> Checked:
+    """A text that can be run here without being registered. Problem 422 says what is wrong with it."""
     _check_load(services)
-    found = await checked(PlaybookText(source=asked.source))
+    found = await checked(PlaybookText(source=source))
     if found.net is None or found.refusals:
         raise refused(found)
     await _check_runnable(found.net, services)
+    return found
+
+
+async def start_net(
+    services: Services,
+    found: Checked,
+    net: Net,
+    payload: dict[str, Any],
+    *,
+    subject: str,
+    caller: TraceParent | None,
+    carried: RerunState | None = None,
+) -> StartedDraft:
+    """Begin an execution of a net that is in no catalogue. Neither the newest version of its path nor its schedule is
+    another after it."""
     execution_id = uuid7(services.clock.now())
     trace_id = caller.trace_id if caller is not None else execution_id.replace("-", "")
     async with services.listeners.usage.starting(execution_id, subject):
         await services.control.executions.start(
-            found.net, execution_id=execution_id, trace_id=trace_id, payload=asked.payload
+            net, execution_id=execution_id, trace_id=trace_id, payload=payload, carried=carried
         )
     shown = all_shown(found.diagnostics, found.source)
-    return StartedDraft(execution_id=execution_id, path=found.net.path, diagnostics=shown)
+    return StartedDraft(execution_id=execution_id, path=net.path, diagnostics=shown)
 
 
 async def net_of(services: Services, row: CatalogRow) -> Net:

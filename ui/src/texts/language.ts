@@ -16,6 +16,7 @@ import type { t as run } from "./run";
 import type { t as schedules } from "./schedules";
 import type { t as settings } from "./settings";
 import type { t as shell } from "./shell";
+import type { t as step_test } from "./step_test";
 import type { t as tasks } from "./tasks";
 import type { t as triggers } from "./triggers";
 import type { t as words } from "./words";
@@ -40,6 +41,7 @@ export interface Catalogue {
   schedules: typeof schedules;
   settings: typeof settings;
   shell: typeof shell;
+  step_test: typeof step_test;
   tasks: typeof tasks;
   triggers: typeof triggers;
   words: typeof words;

@@ -140,6 +140,7 @@ RULES: dict[tuple[str, str], AccessRule] = {
     ("GET", "/api/executions"): VIEWER,
     ("POST", "/api/executions"): OPERATES,
     ("POST", "/api/executions/draft"): WRITES,  # it runs a text of the caller's own
+    ("POST", "/api/executions/step-test"): WRITES,  # as a draft
     ("POST", "/api/executions/bulk"): OPERATES,
     ("GET", "/api/executions/{execution_id}"): VIEWER,
     ("GET", "/api/executions/{execution_id}/events"): VIEWER,
@@ -158,6 +159,7 @@ RULES: dict[tuple[str, str], AccessRule] = {
     ("GET", "/api/executions/{execution_id}/loops"): VIEWER,
     ("GET", "/api/executions/{execution_id}/iteration"): VIEWER,
     ("GET", "/api/executions/{execution_id}/attempts"): VIEWER,
+    ("GET", "/api/executions/{execution_id}/step-inputs"): VIEWER,
     ("GET", "/api/executions/{execution_id}/attempts/{seq}/inputs"): VIEWER,
     ("GET", "/api/executions/{execution_id}/explain"): VIEWER,
     ("GET", "/api/executions/{execution_id}/graph"): VIEWER,

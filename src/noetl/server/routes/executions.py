@@ -40,8 +40,9 @@ from noetl.server.start_requests import (
     Started,
     StartedDraft,
     StartRequest,
+    checked_draft,
     start,
-    start_draft,
+    start_net,
 )
 from noetl.server.tracing import HEADER as TRACEPARENT
 from noetl.store.contract import ExecutionRow, SingleRow
@@ -135,7 +136,9 @@ async def run_draft(request: Request) -> Response:
     """Begin an execution of a text that is not registered. The catalogue and its schedules stay as they are."""
     asked, subject = await read(request, DraftRequest), str(identity_of(request).subject)
     caller = caller_of(request.headers.get(TRACEPARENT))
-    begun = await start_draft(services_of(request), asked, subject=subject, caller=caller)
+    services, found = services_of(request), await checked_draft(services_of(request), asked.source)
+    assert found.net is not None, "a text with errors was refused"
+    begun = await start_net(services, found, found.net, asked.payload, subject=subject, caller=caller)
     request.scope[OBJECT] = f"{request.url.path}?path={begun.path}"
     return Json(begun, 201)
 

@@ -14,7 +14,9 @@ import type {
   Registered,
   RunHistory,
   Started,
+  RecordedInputs,
   StartedDraft,
+  StepTestInputs,
   StepForm,
   Template,
   Version,
@@ -35,6 +37,12 @@ export const inputsOfText = (source: string) => send<Inputs>("POST", "inputs", {
 /** Run a text as it is, once: the catalogue and the schedule stay as they are. */
 export const runDraft = (source: string, payload: unknown) =>
   send<StartedDraft>("POST", "executions/draft", { source, payload });
+/** Run one step of a text alone; results that are not given are those of `from`, an earlier execution. */
+export const testStep = (source: string, step: string, inputs: StepTestInputs, from: string | null) =>
+  send<StartedDraft>("POST", "executions/step-test", { source, step, inputs, ...(from ? { execution_id: from } : {}) });
+/** What a step read when it last ran in an execution. */
+export const getRecordedInputs = (id: string, step: string) =>
+  get<RecordedInputs>(`executions/${id}/step-inputs`, { step });
 export const register = (source: string) => send<Registered>("POST", "catalog", { source });
 export const validate = (source: string, signal?: AbortSignal) =>
   send<Outline>("POST", "validate", { source }, { signal });

@@ -10,6 +10,7 @@ import type {
   Explanation,
   IterationView,
   LimitRate,
+  LogPage,
   LoopsView,
   ProjectionView,
   Rerun,
@@ -55,6 +56,7 @@ export const getAttempts = (id: string, step: string, after = 0) =>
 /** What an attempt was given, and what differs from the one before it, or from the execution `against`. */
 export const getAttemptInputs = (id: string, seq: number, against?: string) =>
   get<AttemptInputs>(`executions/${id}/attempts/${seq}/inputs`, { against });
+export const getLogs = (id: string) => get<LogPage>(`executions/${id}/logs`);
 export const getTimeline = (id: string) => get<Timeline>(`executions/${id}/steps`);
 export const explain = (id: string) => get<Explanation>(`executions/${id}/explain`);
 export const getDrawing = async (id: string) =>

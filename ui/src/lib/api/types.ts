@@ -424,6 +424,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/executions/step-test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Run one step alone
+         * @description Begin an execution of a text in which one step runs alone. What its tools do is done; nothing follows it, and
+         *     nothing is registered.
+         */
+        post: operations["run_step_alone_api_executions_step_test_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/executions/{execution_id}": {
         parameters: {
             query?: never;
@@ -850,6 +871,26 @@ export interface paths {
          * @description Replayed from the log: marking, variables, step runs, results.
          */
         get: operations["state_api_executions__execution_id__state_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/executions/{execution_id}/step-inputs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What a step of it last read
+         * @description Variables, arguments, inputs and results as of its last entry, for a test of the step.
+         */
+        get: operations["step_inputs_api_executions__execution_id__step_inputs_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -4311,6 +4352,18 @@ export interface components {
             reason: string | null;
         };
         /**
+         * RecordedInputs
+         * @description What a step read when it last ran in an execution. `hidden` are results of steps that are too large to be shown,
+         *     or no longer kept; a test with that execution has them all the same, as far as they are kept.
+         */
+        RecordedInputs: {
+            execution_id: string;
+            /** @default [] */
+            hidden: string[];
+            inputs: components["schemas"]["StepTestInputs"];
+            step: string;
+        };
+        /**
          * Reference
          * @description `checksum` is the SHA-256 of the stored bytes and is verified on every read; `size` counts those bytes.
          */
@@ -5029,6 +5082,41 @@ export interface components {
             step: string;
             /** @default 0 */
             task: number;
+        };
+        /**
+         * StepTestInputs
+         * @description What the templates of a step read: `args` of its token, `ctx`, `workload`, and `results` of other steps by their
+         *     names.
+         */
+        StepTestInputs: {
+            /** @default {} */
+            args: Record<string, unknown>;
+            /** @default {} */
+            ctx: Record<string, unknown>;
+            /** @default {} */
+            results: Record<string, unknown>;
+            /** @default {} */
+            workload: Record<string, unknown>;
+        };
+        /**
+         * StepTestRequest
+         * @description `source` is a text that is not registered. With `execution_id`, results that `inputs` does not name are those of
+         *     that execution when it last entered the step.
+         */
+        StepTestRequest: {
+            /** @default null */
+            execution_id: string | null;
+            /**
+             * @default {
+             *       "args": {},
+             *       "ctx": {},
+             *       "results": {},
+             *       "workload": {}
+             *     }
+             */
+            inputs: components["schemas"]["StepTestInputs"];
+            source: string;
+            step: string;
         };
         /**
          * StoredMessage
@@ -6353,6 +6441,39 @@ export interface operations {
             };
         };
     };
+    run_step_alone_api_executions_step_test_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["StepTestRequest"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StartedDraft"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
     execution_api_executions__execution_id__get: {
         parameters: {
             query?: never;
@@ -7178,6 +7299,39 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["StateView"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    step_inputs_api_executions__execution_id__step_inputs_get: {
+        parameters: {
+            query: {
+                step: string;
+            };
+            header?: never;
+            path: {
+                execution_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RecordedInputs"];
                 };
             };
             /** @description Anything that went wrong. */
