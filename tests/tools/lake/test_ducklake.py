@@ -31,7 +31,11 @@ from tests.tools.sql_tasks import context, outcome_of
 from tests.tools.tables.tasks import SharedTools, TableTasks
 
 __all__ = ["lake_interpreters", "pg_auth"]
-pytestmark = [pytest.mark.timeout(900), pytest.mark.usefixtures("lake_interpreters")]
+pytestmark = [
+    pytest.mark.timeout(900),
+    pytest.mark.usefixtures("lake_interpreters"),
+    pytest.mark.asyncio(loop_scope="module"),  # one child process for all tests
+]
 STORES = ("duckdb", "sqlite", "postgres")
 
 
@@ -57,8 +61,8 @@ class Lake:
         return outcome.error
 
 
-@pytest_asyncio.fixture
-async def tool() -> AsyncIterator[DucklakeTool]:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def tool(lake_interpreters: None) -> AsyncIterator[DucklakeTool]:
     tool = DucklakeTool()
     yield tool
     await tool.close()
@@ -224,8 +228,10 @@ async def test_catalogues_and_files_that_are_spoiled_are_errors(file_lake: Lake)
 
 
 async def test_a_task_that_is_cancelled_ends_with_its_processes_and_leaves_no_rows(file_lake: Lake) -> None:
+    tool = DucklakeTool()  # of its own: the one process that it has is to be gone
+    file_lake = Lake(tool, file_lake.folder, **file_lake.where)
     await file_lake.rows("CREATE TABLE t (a BIGINT)")
-    pids = [child.pid for _, child in file_lake.tool._children._idle]
+    pids = [child.pid for _, child in tool._children._idle]
     endless = "INSERT INTO t SELECT 1; INSERT INTO t SELECT count(*) FROM range(10000000000) a, range(1000) b"
 
     outcome = await file_lake.error(endless, spec={"timeout": 2})
@@ -233,6 +239,7 @@ async def test_a_task_that_is_cancelled_ends_with_its_processes_and_leaves_no_ro
     assert outcome.kind == "timeout"
     assert not any(is_alive(pid) for pid in pids)
     assert await file_lake.rows("SELECT * FROM t") == []
+    await tool.close()
 
 
 async def test_a_line_to_the_catalogue_that_breaks_is_an_error_that_may_pass(

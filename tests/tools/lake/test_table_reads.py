@@ -27,7 +27,11 @@ from tests.tools.sql_tasks import context, outcome_of
 from tests.tools.tables.tasks import SharedTools, TableTasks
 
 __all__ = ["lake_interpreters", "pg_auth"]
-pytestmark = [pytest.mark.timeout(900), pytest.mark.usefixtures("lake_interpreters")]
+pytestmark = [
+    pytest.mark.timeout(900),
+    pytest.mark.usefixtures("lake_interpreters"),
+    pytest.mark.asyncio(loop_scope="module"),  # one child process of each kind for all tests
+]
 FORMATS = ("iceberg", "delta")
 
 
@@ -54,8 +58,8 @@ class Table:
         return outcome.error
 
 
-@pytest_asyncio.fixture
-async def tools() -> AsyncIterator[dict[str, TableReadTool]]:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def tools(lake_interpreters: None) -> AsyncIterator[dict[str, TableReadTool]]:
     made: dict[str, TableReadTool] = {"iceberg": IcebergTool(), "delta": DeltaTool()}
     yield made
     for tool in made.values():
