@@ -25,6 +25,9 @@ ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
     "--no-first-run",
+    # Tabs of one server need no process each, which would read and compile the same scripts again: thirty of them cost
+    # half of the processor time together.
+    "--process-per-site",
     "--site-per-process",  # as a whole Chromium does: a frame that runs nothing has a process of its own
 ]
 
