@@ -11,7 +11,7 @@ import click
 import pytest
 import yaml
 
-from tests.deploy.chart import CHART, GIVEN, RenderError, rendered
+from tests.deploy.chart import GIVEN, RenderError, rendered
 from tests.deploy.commands import parsed_command, refuse_unknown_variables
 
 pytest.importorskip("go_template", reason="make test installs requirements-deploy.lock")
@@ -173,13 +173,6 @@ def test_the_service_monitor_reads_the_metrics_with_a_token(tmp_path: Path) -> N
 
     assert endpoint["path"] == "/metrics"
     assert endpoint["authorization"]["credentials"] == {"name": "demo-secrets", "key": "metrics-token"}
-
-
-def test_the_chart_has_the_version_of_the_package() -> None:
-    import tomllib
-
-    project = tomllib.loads((CHART.parents[2] / "pyproject.toml").read_text())["project"]
-    assert yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"] == project["version"]
 
 
 def test_a_wrong_flag_would_be_found() -> None:
