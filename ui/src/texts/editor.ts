@@ -1,6 +1,27 @@
 import { area, type Value } from "./area";
 
 export const t = area("editor", {
+  // Edit.svelte
+  newPlaybook: "New playbook",
+  unknownDialect: "unknown dialect",
+  errors: (many: number) => `${many} ${many === 1 ? "error" : "errors"}`,
+  noErrors: "no errors",
+  warnings: (many: number) => `, ${many} ${many === 1 ? "warning" : "warnings"}`,
+  templatesButton: "Templates",
+  edit: (step: Value) => `Edit ${step}`,
+  format: "Format",
+  register: "Register",
+  start: "Start",
+  theNetIsDrawnOnce: "The net is drawn once the text has no errors.",
+  thisIsTheNetOf: "This is the net of the text before its errors.",
+  versionIsRegistered: (path: Value, version: Value) => `${path} version ${version} is registered`,
+  nothingChangedThisIsThe: "Nothing changed: this is the newest version",
+  lineNeedsAPerson: (line: Value, message: Value, wayOut: Value) =>
+    `line ${line} needs a person: ${message}. ${wayOut}`,
+  line: (line: Value, message: Value) => `line ${line}: ${message}`,
+  asV10: "As v10",
+  versionAndThisText: (version: Value) => `Version ${version} and this text`,
+
   // Compare.svelte
   close: "Close",
   takeIt: "Take it",
