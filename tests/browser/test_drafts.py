@@ -86,3 +86,26 @@ def test_a_step_of_a_large_net_is_found_and_failed_ones_follow_each_other(
     page.get_by_role("button", name="2 failed").click()
     expect(page.get_by_role("complementary", name="Step load_61")).to_be_visible()
     expect(page.locator(".step.failed", has_text="load_61")).to_be_in_viewport()
+
+
+# Goes on to the next failed step and, while that move ends, to the one after it.
+TWICE = """async (gap) => {
+  const button = [...document.querySelectorAll("button")].find((one) => one.textContent.includes("2 failed"));
+  button.click();
+  await new Promise((done) => setTimeout(done, gap));
+  button.click();
+}"""
+
+
+def test_a_step_is_in_sight_however_soon_one_goes_on_to_the_next(open_at: Open, wide_run: str) -> None:
+    page = open_at(f"/executions/{wide_run}")
+    failed = page.get_by_role("button", name="2 failed")
+    chosen = page.locator(".step.chosen")
+    failed.click()
+    expect(chosen).to_be_in_viewport()
+
+    for gap_ms in (0, 190, 200, 200, 210, 250):
+        page.evaluate(TWICE, gap_ms)
+        expect(chosen).to_be_in_viewport()
+        failed.click()
+        expect(chosen).to_be_in_viewport()
