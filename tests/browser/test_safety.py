@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.conftest import Picture, Visitor
+from tests.browser.conftest import PATIENCE_MS, Picture, Visitor
 from tests.browser.serving import Site
 
 NAUGHTY = [
@@ -99,6 +99,7 @@ def test_a_message_of_the_server_is_text_too(open_at: Callable[[str], Page]) -> 
 
 def test_the_content_policy_is_strict_and_nothing_is_inline(browser: Browser, here: Site) -> None:
     page = browser.new_page()
+    page.set_default_timeout(PATIENCE_MS)
     answer = page.goto(f"{here.url}/executions")
     assert answer is not None
     policy = answer.headers["content-security-policy"]
@@ -160,6 +161,7 @@ def test_a_shown_html_result_reaches_neither_the_page_nor_the_network(browser: B
     execution_id = here.start("tests/hostile_report", page=HOSTILE)
     assert here.ended(execution_id) == "completed"
     context = browser.new_context()
+    context.set_default_timeout(PATIENCE_MS)
     page = context.new_page()
     asked: list[str] = []
     page.add_init_script(

@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.chromium import UI
-from tests.browser.conftest import Picture
+from tests.browser.conftest import PATIENCE_MS, Picture
 from tests.browser.playbooks import BIG, long
 from tests.browser.serving import Site
 
@@ -42,6 +42,7 @@ def test_the_first_script_is_small() -> None:
 
 def test_the_page_is_there_after_few_bytes_on_a_cold_cache(browser: Browser, here: Site) -> None:
     context = browser.new_context()
+    context.set_default_timeout(PATIENCE_MS)
     page = context.new_page()
     page.goto(f"{here.url}/")
     page.get_by_label("Token").wait_for()
