@@ -45,7 +45,29 @@ workflow:
     loop: {in: "{{ range(6000) | list }}", iterator: item, spec: {mode: parallel, max_in_flight: 10}}
     tool: [{name: work, kind: noop, args: {item: "{{ iter.item }}"}}]
 """,
+    "failing": """
+workflow:
+  - {step: start, tool: {kind: noop}, next: {arcs: [{step: last}]}}
+  - {step: last, tool: {kind: noop, args: {a: "{{ 1 / 0 }}"}}}
+""",
+    "children": """
+workflow:
+  - {step: start, tool: {kind: playbook, path: bench/child}, next: {arcs: [{step: last}]}}
+  - {step: last, tool: {kind: noop}}
+""",
+    "waiting": """
+workflow:
+  - {step: start, tool: {kind: noop}, next: {arcs: [{step: last}]}}
+  - {step: last, timer: {duration: PT0.05S}}
+""",
 }
+CHILD = """apiVersion: noetl.io/v10
+kind: Playbook
+metadata: {name: child, path: bench/child}
+workflow:
+  - {step: start, tool: {kind: noop}}
+"""
+ENDS = {"failing": "failed"}  # how the executions of a shape end, where it is not "completed"
 
 
 def resident_mib(pid: int) -> float:
@@ -55,7 +77,7 @@ def resident_mib(pid: int) -> float:
     return int(found[1]) / 1024
 
 
-async def run(url: str, token: str, number: int, payload: dict[str, str], callers: int) -> None:
+async def run(url: str, token: str, number: int, payload: dict[str, str], shape: str) -> None:
     """Start so many and wait for the end of each."""
     headers = {"authorization": f"Bearer {token}"}
     numbers = iter(range(number))
@@ -70,9 +92,9 @@ async def run(url: str, token: str, number: int, payload: dict[str, str], caller
                 while told["status"] == "running":  # longer than a start waits
                     await asyncio.sleep(1)
                     told = (await client.get(f"/api/executions/{told['execution_id']}")).json()
-                assert told["status"] == "completed", told
+                assert told["status"] == ENDS.get(shape, "completed"), told
 
-        await asyncio.gather(*(call() for _ in range(callers)))
+        await asyncio.gather(*(call() for _ in range(CALLERS.get(shape, USUAL_CALLERS))))
 
 
 async def measure(shape: str, counts: list[int]) -> None:
@@ -91,14 +113,14 @@ async def measure(shape: str, counts: list[int]) -> None:
                 await asyncio.sleep(0.1)
             url = found[1]
             token = token_file.read_text().strip()
-            text = HEAD + SHAPES[shape]
             headers = {"authorization": f"Bearer {token}", "content-type": "text/yaml"}
-            httpx2.post(f"{url}/api/catalog", content=text, headers=headers, timeout=120).raise_for_status()
+            for text in (CHILD, HEAD + SHAPES[shape]):
+                httpx2.post(f"{url}/api/catalog", content=text, headers=headers, timeout=120).raise_for_status()
             payload = {"text": "x" * 20_000} if shape == "large" else {}
             print(f"{shape}: {resident_mib(process.pid):.0f} MiB at start", flush=True)
             first_mib, done = 0.0, 0
             for count in counts:
-                await run(url, token, count - done, payload, CALLERS.get(shape, USUAL_CALLERS))
+                await run(url, token, count - done, payload, shape)
                 done, now_mib = count, resident_mib(process.pid)
                 first_mib = first_mib or now_mib
                 print(f"{shape}: {now_mib:.0f} MiB after {count}: {now_mib / first_mib:.2f} times", flush=True)
