@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import re
-import socket
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from urllib.parse import urlsplit
 
 import httpx2
 import pytest
@@ -15,53 +11,7 @@ from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.browser.conftest import PATIENCE_MS, Picture
 from tests.browser.serving import Site
-
-
-class Way:
-    """The way to a server through an address of its own, which can be cut and mended."""
-
-    def __init__(self, url: str) -> None:
-        self._target = (str(urlsplit(url).hostname), int(urlsplit(url).port or 0))
-        self._open: set[socket.socket] = set()
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = int(self._listener.getsockname()[1])
-        self.url = f"http://127.0.0.1:{self.port}"
-        self._accept()
-
-    def _accept(self) -> None:
-        threading.Thread(target=self._serve, args=(self._listener,), daemon=True).start()
-
-    def _serve(self, listener: socket.socket) -> None:
-        with suppress(OSError):
-            while True:
-                near, _ = listener.accept()
-                far = socket.create_connection(self._target)
-                self._open |= {near, far}
-                for one, other in ((near, far), (far, near)):
-                    threading.Thread(target=self._copy, args=(one, other), daemon=True).start()
-
-    @staticmethod
-    def _copy(one: socket.socket, other: socket.socket) -> None:
-        with suppress(OSError):
-            while data := one.recv(65536):
-                other.sendall(data)
-        for end in (one, other):
-            with suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-
-    def cut(self) -> None:
-        with suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        for one in list(self._open):
-            with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-            one.close()
-        self._open.clear()
-
-    def mend(self) -> None:
-        self._listener = socket.create_server(("127.0.0.1", self.port))
-        self._accept()
+from tests.browser.way import Way
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import PATIENCE_MS, Picture, Visitor
 from tests.browser.serving import Site
+from tests.browser.way import Way
 
 NAUGHTY = [
     "<script>window.broken = 1</script>",
@@ -163,16 +165,15 @@ def test_a_shown_html_result_reaches_neither_the_page_nor_the_network(browser: B
     context = browser.new_context()
     context.set_default_timeout(PATIENCE_MS)
     page = context.new_page()
-    asked: list[str] = []
+    way = Way(here.url)
     page.add_init_script(
         "window.heard = []; addEventListener('message', (one) => window.heard.push(String(one.data)));"
         "if (window === top) localStorage.setItem('secret', 'of the page');"
     )
-    page.goto(f"{here.url}/executions/{execution_id}?tab=data#token={here.token}")
+    page.goto(f"{way.url}/executions/{execution_id}?tab=data#token={here.token}")
     part = page.get_by_role("region", name="Result", exact=True)
     part.get_by_label("Show as").wait_for()
     address = page.url
-    context.on("request", lambda one: asked.append(one.url))
 
     part.get_by_label("Show as").select_option("page")
     frame = part.frame_locator("iframe")
@@ -181,8 +182,10 @@ def test_a_shown_html_result_reaches_neither_the_page_nor_the_network(browser: B
     frame.locator("#leave").click()
     page.wait_for_timeout(500)  # what would have been asked for or said has been by then
 
-    assert [one for one in asked if "from=" in one] == []
+    assert b"GET /executions/" in way.sent
+    assert re.findall(rb"from=\w+", way.sent) == []
     assert page.evaluate("window.heard") == []
     assert page.url == address
     assert page.evaluate("document.querySelectorAll('main iframe')[0].contentDocument") is None
     context.close()
+    way.cut()

@@ -69,7 +69,7 @@ def test_a_cluster_on_one_machine_runs_a_playbook_and_leaves_no_process(open_fol
         cluster = place.spawn(
             "dev", "--cluster", "--port", "0", "--no-open", "--processes", "2", *tools, PYTHONUTF8="1"
         )
-        _said(place, cluster, "Ctrl-C ends it")
+        _said(place, cluster, "talk to it with --server cluster; Ctrl-C ends it")
         (open_folder / "shell.yaml").write_text(SHELL)
         ran = place.call("run", "shell.yaml", "--server", "cluster", "-o", "json")
         kept = place.call("credential", "set", "api", "--server", "cluster", "--from-env", "VALUE", VALUE="long enough")

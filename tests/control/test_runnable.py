@@ -8,6 +8,7 @@ import pytest
 
 from noetl.base.errors import RefusedError
 from noetl.control.runnable import check_runnable, not_runnable
+from noetl.tools import registry
 from noetl.tools.noop import NoopTool
 from noetl.tools.registry import Registry
 from tests.engine_script import net_of
@@ -61,6 +62,7 @@ def test_a_missing_extra_is_refused_before_a_run_begins(monkeypatch: pytest.Monk
         "{step: b, tool: {kind: duckdb, query: SELECT 1}}]"
     )
     monkeypatch.setitem(sys.modules, "duckdb", None)
+    monkeypatch.setattr(registry, "_FOUND", set[str]())
 
     with pytest.raises(RefusedError, match=r'tool kind "duckdb" needs an extra: install noetl-engine\[duckdb\]'):
         check_runnable(net, Registry())

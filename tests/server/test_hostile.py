@@ -54,7 +54,8 @@ async def test_what_is_no_json_is_refused_by_every_route_and_what_is_odd_breaks_
                 assert answer.status_code in _expected(body, path), (method, path, body[:60], answer.text)
             for body in odd[number % step :: step]:
                 answer = await sent(client, method, path, body)
-                assert answer.status_code < 300 or answer.status_code in DECLARED, (
+                allowed = DECLARED | ({503} if path.startswith("/api/credentials/") else set())  # without a master key
+                assert answer.status_code < 300 or answer.status_code in allowed, (
                     method,
                     path,
                     body[:60],

@@ -440,12 +440,18 @@ async def test_what_code_prints_is_told_while_it_runs_and_kept_once(
     assert again.meta.stdout == "of the next task\n"
 
 
-async def test_a_flood_is_told_and_its_log_is_as_without_anybody_who_looks(tool: PythonTool) -> None:
+async def test_a_flood_is_told_and_its_log_is_as_without_anybody_who_looks(tool: PythonTool, tmp_path: Path) -> None:
     heard = bytearray()
-    code = "import time\nfor i in range(30):\n    print('ä' * 9_999)\n    time.sleep(0.005)"
+    gate = tmp_path / "gate"
+    code = f"for i in range(30):\n    print('ä' * 9_999)\n{WAITING}"
 
-    outcome = await run(tool, code, printed=lambda data, stream="stdout": heard.extend(data))
-    plain = await run(tool, code)
+    def hear(data: bytes, stream: str = "stdout") -> None:
+        heard.extend(data)
+        if len(heard) > 64 * 1024:
+            gate.touch()
+
+    outcome = await run(tool, code, {"gate": str(gate)}, printed=hear)
+    plain = await run(tool, code, {"gate": str(gate)})
 
     assert outcome.meta.stdout == plain.meta.stdout
     assert plain.meta.stdout is not None

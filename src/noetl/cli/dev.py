@@ -108,7 +108,7 @@ def run_cluster(*, port: int | None, opens: bool, permissions: Allowed, processe
         cluster = _Cluster(folder, running)
         urls = cluster.start(port, permissions, processes)
         print_line(f"NoETL cluster at {' and '.join(urls)}, data in {folder}")
-        print_line(f"talk to it with --server {CONTEXT}; Ctrl-C ends it")
+        print_line(f"talk to it with --server {CLUSTER_CONTEXT}; Ctrl-C ends it")
         if opens:
             open_browser(urls[0])
         while not stop.wait(0.5):

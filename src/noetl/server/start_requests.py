@@ -5,7 +5,7 @@ one (SRV-02, SRV-10, reliability.md §3.4).
 from __future__ import annotations
 
 import random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -16,7 +16,6 @@ from noetl.control.runnable import check_runnable
 from noetl.engine.approvals import ApprovedInputs, Consent
 from noetl.events.rerun_state import RerunState
 from noetl.events.traces import TraceParent
-from noetl.language.checking import Checked
 from noetl.net.net import Net, from_json
 from noetl.operations.catalog import catalog_id, registered_version
 from noetl.operations.results import execution_ending
@@ -27,6 +26,9 @@ from noetl.server.services import Services
 from noetl.server.views.diagnostics import DiagnosticView, all_shown
 from noetl.server.views.states import whole_events
 from noetl.store.catalog import CatalogRow
+
+if TYPE_CHECKING:
+    from noetl.language.checking import Checked  # the language is loaded by the first request that needs it
 
 # Proxies lose patience after that; who wants to wait longer asks again.
 MAX_WAIT_S = 60.0
