@@ -16,5 +16,6 @@ export default defineConfig({
   },
   server: { proxy: { "/api": process.env.NOETL_SERVER ?? "http://127.0.0.1:8082" } },
   // A document for each file took most of the time of all tests: those that need one say so in their first line.
-  test: { environment: "node", include: ["src/**/*.test.ts"] },
+  // No test fails for the time it takes: a busy machine takes more than vitest's five seconds.
+  test: { environment: "node", include: ["src/**/*.test.ts"], testTimeout: 600_000 },
 });

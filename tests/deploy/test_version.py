@@ -80,7 +80,7 @@ def test_pip_installs_a_later_build_over_an_earlier_one(project: Path, tmp_path:
 
 def test_a_source_archive_keeps_the_version_it_was_made_with(project: Path) -> None:
     archive = built(project, "sdist")
-    shutil.unpack_archive(archive, project.parent / "unpacked")
+    shutil.unpack_archive(archive, project.parent / "unpacked", filter="data")
 
     wheel = built(next((project.parent / "unpacked").iterdir()))
 

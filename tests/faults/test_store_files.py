@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -30,14 +31,14 @@ def cut(path: Path) -> None:
 
 
 def renew(path: Path) -> None:
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("INSERT INTO migration VALUES (99, '0099_later', 'x')")
     connection.close()
 
 
 def be_other(path: Path) -> None:
     path.unlink()
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("CREATE TABLE migration (id INTEGER)")  # others have such tables too
     connection.close()
 

@@ -7,6 +7,7 @@ import os
 import secrets
 import sqlite3
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -178,7 +179,7 @@ async def test_nothing_but_the_lake_and_the_data_folders_can_be_reached(
 ) -> None:
     """The extensions of SQLite and PostgreSQL ask nobody what they may open: the kernel holds them."""
     duckdb.sql("SELECT 1 AS a").write_parquet(str(tmp_path / "secret.parquet"))
-    with sqlite3.connect(tmp_path / "other.sqlite") as other:
+    with closing(sqlite3.connect(tmp_path / "other.sqlite")) as other, other:
         other.execute("CREATE TABLE t (a)")
     other.close()
     await lake.rows("CREATE TABLE t (a INT)")

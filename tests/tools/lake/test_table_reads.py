@@ -7,6 +7,7 @@ import secrets
 import shutil
 import sqlite3
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -222,7 +223,7 @@ async def test_a_catalogue_that_leads_out_of_the_data_folders_is_refused(
     tools: dict[str, TableReadTool], tmp_path: Path
 ) -> None:
     places = {"a": "file:///etc/passwd", "b": "s3://bucket/m.json", "c": "http://127.0.0.1:1/m.json", "d": "../m.json"}
-    with sqlite3.connect(tmp_path / "c.sqlite") as catalogue:
+    with closing(sqlite3.connect(tmp_path / "c.sqlite")) as catalogue, catalogue:
         columns = ("catalog_name", "table_namespace", "table_name", "metadata_location")
         catalogue.execute(f"CREATE TABLE iceberg_tables ({', '.join(f'{name} VARCHAR' for name in columns)})")
         catalogue.executemany("INSERT INTO iceberg_tables VALUES ('c', 'n', ?, ?)", places.items())

@@ -8,6 +8,7 @@ import sqlite3
 import sys
 import tempfile
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +127,7 @@ async def test_a_query_with_values_and_one_of_no_rows_are_tables_too(
 
 @pytest.mark.req("RES-05")
 async def test_columns_of_sql_have_the_type_that_all_their_values_have(tasks: TableTasks, tmp_path: Path) -> None:
-    with sqlite3.connect(tmp_path / "shop.db") as database:
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as database, database:
         database.execute("CREATE TABLE t (id, price, mixed, raw, empty)")
         rows = [(number, number / 4, number, b"\x00\xff", None) for number in range(6_000)]
         database.executemany("INSERT INTO t VALUES (?, ?, ?, ?, ?)", [*rows, (2**40, 7, 'it "is"\n text', b"", None)])
