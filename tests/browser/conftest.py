@@ -39,14 +39,18 @@ PATIENCE_MS = int(os.environ.get("NOETL_PATIENCE_MS", "240000"))
 # NOETL_SLOW_PAGES=500: every answer reaches the page half a second late, which finds the tests that do not wait for it.
 LATE_MS = int(os.environ.get("NOETL_SLOW_PAGES", "0"))
 expect.set_options(timeout=PATIENCE_MS)
-# Notices go by themselves after some seconds, which a busy machine may sleep through: what they said is kept.
+# Notices go by themselves after some seconds, which a busy machine may sleep through: what they said is kept,
+# but only in the page itself: the script is put into every frame, and in a sandboxed one the browser refuses to call the
+# observer back and complains of it.
 HEARING = """
-const told = (window.told = []);
-new MutationObserver((changes) => {
-  for (const one of changes) {
-    if (one.target.classList?.contains("notices")) for (const node of one.addedNodes) told.push(node.textContent);
-  }
-}).observe(document, { childList: true, subtree: true });
+if (window === window.top) {
+  const told = (window.told = []);
+  new MutationObserver((changes) => {
+    for (const one of changes) {
+      if (one.target.classList?.contains("notices")) for (const node of one.addedNodes) told.push(node.textContent);
+    }
+  }).observe(document, { childList: true, subtree: true });
+}
 """
 PLAYBOOKS = (CHAIN, FAILING, WAITING, ASKING, SCHEDULED, STUCK, SLOW, PARENT, BOOKING, BESIDE, LIMITED)
 Picture = Callable[..., None]
