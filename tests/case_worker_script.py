@@ -6,13 +6,12 @@ from typing import Any
 
 import msgspec
 
-from noetl.engine.pipeline.pipeline_scope import PipelineScope, nothing_stored
 from noetl.engine.pipeline.progress import after, entered, task_run_id
-from noetl.engine.v2_case.decision import decided
+from noetl.engine.pipeline.scopes import PipelineScope, nothing_stored
 from noetl.engine.v2_case.names import next_task, step_result
 from noetl.engine.v2_case.parts import CALL
 from noetl.engine.v2_case.position import CaseSite
-from noetl.engine.v2_case.walk import CaseWalk
+from noetl.engine.v2_case.walk import CaseWalk, decided
 from noetl.events.case_runs import CaseStarted, CaseWaiting
 from noetl.events.orders import Entry
 from noetl.events.outcomes import Error, Meta, Outcome, Status

@@ -104,7 +104,7 @@ class EmbeddedRuns:
         from getpass import getuser
 
         from noetl.control.nested.reruns import failed_loops, only_failed_loop, state_at_step
-        from noetl.engine.approvals import ApprovedInputs, Consent
+        from noetl.engine.rerun_state import ApprovedInputs, Consent
         from noetl.events.envelope import with_stored_values
         from noetl.net.net import content_hash
         from noetl.operations.executions import event_pages

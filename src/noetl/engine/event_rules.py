@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from noetl.engine.waits.data import event_data, is_told
+from noetl.engine.waits.evolution import event_data, is_told
 from noetl.events.cases import OwnEvent
 from noetl.events.control import Emitted
 from noetl.events.envelope import Event

@@ -23,7 +23,7 @@ from noetl.engine.held_tokens import StepLimits
 from noetl.engine.identity import run_id_of
 from noetl.engine.limits import places_of
 from noetl.engine.plan import Plan
-from noetl.engine.rate_queue import pace_all
+from noetl.engine.rates import pace_all
 from noetl.engine.scopes import admission_scope
 from noetl.events.control import LimitChanged
 from noetl.events.orders import ReportResult

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from noetl.engine.pipeline.noop import KIND as NOOP
 from noetl.engine.pipeline.payloads import Keep, fits, inline_bytes, max_payload_bytes, nowhere_to_keep
-from noetl.engine.pipeline.pipeline_scope import Load, nothing_stored
+from noetl.engine.pipeline.preparation import NOOP
 from noetl.engine.pipeline.progress import MAX_TASK_RUNS
+from noetl.engine.pipeline.scopes import Load, nothing_stored
 from noetl.engine.v2_case.port import has_rules, outside_rules
 from noetl.events.references import Reference
 from noetl.net.names import known_names

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from noetl.engine import lifetimes
+from noetl.engine.waits import times
 from noetl.engine.waits.evolution import given_by, result_with
 from noetl.events.envelope import Event
 from noetl.events.executions import ExecutionRequested
@@ -60,7 +60,7 @@ def _ended_step(event: Event, before: Sequence[Event], step: str) -> EndedStep |
         case StepInterrupted(result=result):  # an error is its handler's, and its arcs' to read
             return EndedStep(result)
         case StepTimeout(action="alternative"):
-            return EndedStep(TaskResult(), lifetimes.timed_out(step))
+            return EndedStep(TaskResult(), times.timed_out(step))
         case MessageReceived() | SignalReceived() | TaskCompleted() as payload:
             own = _own(event, before)
             return EndedStep(result_with(own, *given_by(payload))) if own is not None else None

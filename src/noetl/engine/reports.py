@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 
 from noetl.base.ids import derived
-from noetl.engine.async_tasks import defer
 from noetl.engine.commands import ClaimOrder, RecordReport
 from noetl.engine.decision import CloseOrder, Decision, Draft, LeaseOrder, patch_ctx
 from noetl.engine.execution import WITHDRAWN, Execution, StepRun, lease_under
@@ -22,7 +21,7 @@ from noetl.engine.pipeline.payloads import cut, fitted_entry
 from noetl.engine.pipeline.progress import after, entered
 from noetl.engine.plan import Plan
 from noetl.engine.side_runs.endings import record_end
-from noetl.engine.side_runs.orders import claim_side_run
+from noetl.engine.side_runs.orders import claim_side_run, defer
 from noetl.engine.v2_case.recording import add_notes, without_notes
 from noetl.engine.withdrawal import close_waits
 from noetl.events.case_runs import CaseStarted, CaseWaiting

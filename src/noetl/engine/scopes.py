@@ -11,9 +11,7 @@ import msgspec
 
 from noetl.engine.execution import Boundary, Execution, StepRun, Token
 from noetl.engine.loops.reducers import shared_of, with_shared
-from noetl.engine.pipeline.error_views import error_view
-from noetl.engine.pipeline.pipeline_scope import Load, PipelineScope
-from noetl.engine.pipeline.scopes import Views
+from noetl.engine.pipeline.scopes import Load, PipelineScope, Views, error_view
 from noetl.engine.plan import Plan
 from noetl.engine.v2_case.port import boundary_names
 from noetl.events.loops import LoopDone

@@ -12,12 +12,11 @@ from noetl.base.errors import TemplateError, ToolError
 from noetl.engine.decision import Decision, Draft, patch_ctx
 from noetl.engine.execution import Execution, StepRun
 from noetl.engine.identity import SERVER
-from noetl.engine.pipeline.noop import KIND, keeps_prev, noop_result
 from noetl.engine.pipeline.payloads import fitted_entry
 from noetl.engine.pipeline.policy import PolicyRun, judge
-from noetl.engine.pipeline.preparation import Prepared, inside, prepare
+from noetl.engine.pipeline.preparation import NOOP, Prepared, inside, keeps_prev, noop_result, prepare
 from noetl.engine.pipeline.progress import after, ending, over_budget, task_run_id
-from noetl.engine.pipeline.result_fields import kept_as_wanted
+from noetl.engine.pipeline.result_schemas import kept_as_wanted
 from noetl.engine.pipeline.scopes import task_scope
 from noetl.engine.plan import Plan
 from noetl.engine.scopes import surroundings_of
@@ -54,7 +53,7 @@ def _decide_task(plan: Plan, draft: Draft, execution: Execution, run: StepRun, a
     draft.add(
         TaskStarted(
             task=task.name,
-            kind=KIND,
+            kind=NOOP,
             visit=position.visit,
             attempt=position.attempt,
             task_run_id=run_id,

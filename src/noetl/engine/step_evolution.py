@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from noetl.engine import concurrency_limits, lifetimes
+from noetl.engine import concurrency_limits
 from noetl.engine.due_times import DueTime
 from noetl.engine.execution import WITHDRAWN, Boundary, Due, Execution, StepLease, StepRun, StepTiming
 from noetl.engine.identity import entry_mark
@@ -20,6 +20,7 @@ from noetl.engine.pipeline.progress import after
 from noetl.engine.side_runs import evolution as side_runs
 from noetl.engine.v2_case import evolution as cases
 from noetl.engine.waits import evolution as waits
+from noetl.engine.waits import times
 from noetl.events.envelope import Event
 from noetl.events.loops import (
     IterationDone,
@@ -100,7 +101,7 @@ def _timed_out(execution: Execution, event: Event, payload: StepTimeout) -> None
     """Only an alternative ends the step run here; a failure has an event of its own (TMR-05)."""
     execution.open_waits.due_times.cancel(DueTime.TIMEOUT, run_id_in(event))
     if payload.action == "alternative":
-        error = lifetimes.timed_out(event.step or "")
+        error = times.timed_out(event.step or "")
         ended(execution, event, TaskResult(status=Status.ERROR, error=error), error)
 
 

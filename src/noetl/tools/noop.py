@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from noetl.engine.pipeline.noop import noop_result
+from noetl.engine.pipeline.preparation import noop_result
 from noetl.tools.contract import ToolContext, ToolResult
 
 

@@ -15,7 +15,7 @@ import msgspec
 from noetl.base.errors import TemplateError
 from noetl.engine.pipeline.iteration_args import enclosing, iteration_of, with_iteration_args
 from noetl.engine.pipeline.patches import written
-from noetl.engine.pipeline.pipeline_scope import PipelineScope
+from noetl.engine.pipeline.scopes import PipelineScope
 from noetl.events.case_runs import CaseWaiting
 from noetl.events.loops import IterationDone, IterationFailed, IterationStarted
 from noetl.events.orders import Iterations, Report

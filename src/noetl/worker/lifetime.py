@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
-from noetl.engine.lifetimes import expired
+from noetl.engine.waits.times import expired
 from noetl.events.outcomes import Error
 
 

@@ -12,9 +12,8 @@ import msgspec
 
 from noetl.base.clock import Clock
 from noetl.base.redaction import Mask
-from noetl.engine.pipeline.noop import KIND as NOOP
 from noetl.engine.pipeline.payloads import max_payload_bytes
-from noetl.engine.pipeline.preparation import Prepared, plain_inputs
+from noetl.engine.pipeline.preparation import NOOP, Prepared, plain_inputs
 from noetl.engine.pipeline.progress import MAX_TASK_RUNS
 from noetl.engine.v2_case.port import has_rules
 from noetl.events.orders import Order, ReportResult

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from noetl.engine.pipeline.iteration_args import side_run_surroundings
-from noetl.engine.pipeline.pipeline_scope import Load, PipelineScope
-from noetl.engine.pipeline.result_fields import kept_as_wanted
+from noetl.engine.pipeline.result_schemas import kept_as_wanted
+from noetl.engine.pipeline.scopes import Load, PipelineScope
 from noetl.events.orders import Order, Report
 from noetl.events.steps import StepDone, StepFailed
 from noetl.net.net import Net

@@ -13,13 +13,10 @@ from typing import Any
 
 from noetl.base.crash_points import crash_point
 from noetl.base.errors import TemplateError, ToolError
-from noetl.engine.pipeline.noop import KIND as NOOP
-from noetl.engine.pipeline.noop import keeps_prev
-from noetl.engine.pipeline.pipeline_scope import PipelineScope
 from noetl.engine.pipeline.policy import PolicyRun, judge
-from noetl.engine.pipeline.preparation import Prepared, inside, prepare, takes_sql
+from noetl.engine.pipeline.preparation import NOOP, Prepared, inside, keeps_prev, prepare, takes_sql
 from noetl.engine.pipeline.progress import after, ending, over_budget, task_run_id
-from noetl.engine.pipeline.scopes import task_scope
+from noetl.engine.pipeline.scopes import PipelineScope, task_scope
 from noetl.engine.v2_case.port import input_names, with_names
 from noetl.events.case_runs import CaseWaiting
 from noetl.events.orders import SideRunOrder

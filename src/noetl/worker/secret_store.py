@@ -14,7 +14,7 @@ import msgspec
 from noetl.base.clock import Clock
 from noetl.base.errors import ToolError
 from noetl.base.redaction import Mask
-from noetl.engine.pipeline.pipeline_scope import KeychainView, PipelineScope
+from noetl.engine.pipeline.scopes import KeychainView, PipelineScope
 from noetl.events.orders import Order
 from noetl.events.secret_materials import Ask, Material, secrets_in
 from noetl.net.net import Net

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from noetl.base.errors import TemplateError, ToolError
-from noetl.engine.pipeline.pipeline_scope import PipelineScope
-from noetl.engine.pipeline.scopes import task_scope
+from noetl.engine.pipeline.scopes import PipelineScope, task_scope
 from noetl.events.live_output import OutputChunk
 from noetl.events.outcomes import Error, Meta, Outcome, Status
 from noetl.events.position import Position

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from noetl.engine.pipeline.pipeline_scope import PipelineScope
 from noetl.engine.pipeline.policy import PolicyRun
 from noetl.engine.pipeline.progress import entered
-from noetl.engine.v2_case.decision import decided
+from noetl.engine.pipeline.scopes import PipelineScope
 from noetl.engine.v2_case.names import input_names, next_task, step_result
 from noetl.engine.v2_case.parts import CALL
 from noetl.engine.v2_case.position import CaseSite
-from noetl.engine.v2_case.walk import CaseWalk
+from noetl.engine.v2_case.walk import CaseWalk, decided
 from noetl.events.case_runs import CaseStarted, CaseWaiting
 from noetl.events.cases import Phase
 from noetl.events.position import Position

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from noetl.engine.pipeline.pipeline_scope import nothing_stored
+from noetl.engine.pipeline.scopes import nothing_stored
 from noetl.engine.v2_case.names import collected, with_collected
 from noetl.events.outcomes import Error, Status, TaskResult
 from noetl.events.references import Reference

@@ -24,12 +24,12 @@ from noetl.engine.decision import (
     ResumeChildren,
 )
 from noetl.engine.execution import Execution, lease_under
-from noetl.engine.lifetimes import expiries_of
-from noetl.engine.loops.orders import ctx_for, iterations_of
+from noetl.engine.loops.scopes import ctx_for, iterations_of
 from noetl.engine.loops.state import Range
 from noetl.engine.plan import Plan
 from noetl.engine.scopes import token_of
 from noetl.engine.side_runs.orders import side_run_of
+from noetl.engine.waits.times import expiries_of
 from noetl.events.orders import LeaseTerms, Order
 from noetl.store.contract import DEFAULT_POOL, OrderRow, OrderState
 

@@ -22,8 +22,8 @@ from noetl.control.results.result_cache import ResultCache
 from noetl.control.secrets.scopes import SecretScopes
 from noetl.engine.execution import Execution, StepLease, StepRun
 from noetl.engine.loops.state import Range
-from noetl.engine.pipeline.pipeline_scope import Load
 from noetl.engine.pipeline.progress import task_run_id
+from noetl.engine.pipeline.scopes import Load
 from noetl.engine.pipeline.secret_grants import Known, fits, fixed_parts
 from noetl.engine.plan import Plan
 from noetl.engine.side_runs.state import SideRunKind

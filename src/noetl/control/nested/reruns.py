@@ -11,8 +11,16 @@ import asyncio
 import msgspec
 
 from noetl.base.errors import NoRerunError
-from noetl.engine.approvals import APPROVAL_EVENTS, ApprovedInputs, Consent, approvals_in, reused_approvals
-from noetl.engine.rerun_state import kept_iterations, rerun_state, why_not
+from noetl.engine.rerun_state import (
+    APPROVAL_EVENTS,
+    ApprovedInputs,
+    Consent,
+    approvals_in,
+    kept_iterations,
+    rerun_state,
+    reused_approvals,
+    why_not,
+)
 from noetl.events.envelope import Event
 from noetl.events.executions import ExecutionRequested
 from noetl.events.loops import IterationFailed

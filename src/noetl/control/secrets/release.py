@@ -16,10 +16,9 @@ from noetl.control.results.claimed_ctx import ctx_of, events_until_claim
 from noetl.control.secrets.scopes import SecretScopes, reads_ctx
 from noetl.engine.execution import Execution, StepLease, StepRun
 from noetl.engine.loops.state import Range
-from noetl.engine.pipeline.keychain_entries import UNRESOLVED, filled
 from noetl.engine.pipeline.patches import overlaid
-from noetl.engine.pipeline.pipeline_scope import Load
-from noetl.engine.pipeline.secret_grants import Grants
+from noetl.engine.pipeline.scopes import Load
+from noetl.engine.pipeline.secret_grants import UNRESOLVED, Grants, filled_entries
 from noetl.engine.pipeline.secret_names import Naming, naming_of
 from noetl.engine.plan import Plan
 from noetl.events.envelope import Event
@@ -72,7 +71,7 @@ class SecretRelease:
             self._needs_none = net
             return None
         try:
-            entries = filled(net.keychain, overlaid(net.workload, payload)) if net.keychain else ()
+            entries = filled_entries(net.keychain, overlaid(net.workload, payload)) if net.keychain else ()
             problem = await self._keychain().missing(entries, names)
         except ToolError as nothing_here:
             problem = nothing_here
@@ -87,7 +86,7 @@ class SecretRelease:
             raise SecretRefusedError(UNRESOLVED, f'"{ask.name}" is not given out: the order is no longer held')
         if not await self._is_named(ask, plan, execution, past):
             raise SecretRefusedError(UNRESOLVED, f'"{ask.name}" is not given out: no task of this step names it')
-        keychain, entries = self._keychain(), filled(plan.net.keychain, execution.origin.workload)
+        keychain, entries = self._keychain(), filled_entries(plan.net.keychain, execution.origin.workload)
         declared = next((entry for entry in entries if entry.name == ask.name), None)
         entry = declared or KeychainEntry(name=ask.name, kind="credential")
         if ask.renew:

@@ -19,10 +19,9 @@ from noetl.engine.evolve import evolve
 from noetl.engine.execution import Execution
 from noetl.engine.pipeline.iteration_args import enclosing, iteration_of, side_run_surroundings, with_iteration_args
 from noetl.engine.pipeline.patches import written
-from noetl.engine.pipeline.pipeline_scope import KeychainView, MaterialView, PipelineScope
 from noetl.engine.pipeline.preparation import Prepared, inside, prepare, takes_sql
 from noetl.engine.pipeline.progress import after, entered
-from noetl.engine.pipeline.scopes import task_scope
+from noetl.engine.pipeline.scopes import KeychainView, MaterialView, PipelineScope, task_scope
 from noetl.engine.plan import Plan
 from noetl.engine.scopes import surroundings_of
 from noetl.engine.v2_case.port import CALL, has_rules, input_names, next_task

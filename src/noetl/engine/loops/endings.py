@@ -19,8 +19,8 @@ from noetl.engine.loops.state import Frame
 from noetl.engine.loops.writes import settled
 from noetl.engine.pipeline.patches import written
 from noetl.engine.pipeline.payloads import refuse_above_cap
-from noetl.engine.pipeline.pipeline_scope import Load
-from noetl.engine.pipeline.result_fields import asks_for_storing
+from noetl.engine.pipeline.result_schemas import asks_for_storing
+from noetl.engine.pipeline.scopes import Load
 from noetl.engine.plan import Plan
 from noetl.events.loops import IterationDone, LoopCut, LoopDone, Path
 from noetl.events.outcomes import Error, TaskResult

@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 
-from noetl.engine.async_tasks import defer
 from noetl.engine.commands import RecordReport
 from noetl.engine.compensation import register_iteration
 from noetl.engine.decision import CloseOrder, Decision, Draft, patch_ctx
@@ -19,8 +18,7 @@ from noetl.engine.execution import Execution, StepRun
 from noetl.engine.identity import entry_mark
 from noetl.engine.loops.endings import EndedIteration, cut_if_complete, fail_loop
 from noetl.engine.loops.levels import level_at
-from noetl.engine.loops.orders import ctx_for
-from noetl.engine.loops.scopes import outer_of
+from noetl.engine.loops.scopes import ctx_for, outer_of
 from noetl.engine.loops.state import Begun, Frame, LoopRun, Range, expected_after
 from noetl.engine.loops.writes import Ledger
 from noetl.engine.pipeline.patches import put_last, written
@@ -28,6 +26,7 @@ from noetl.engine.pipeline.progress import after
 from noetl.engine.plan import Plan
 from noetl.engine.scopes import payload_of
 from noetl.engine.side_runs.evolution import child_of
+from noetl.engine.side_runs.orders import defer
 from noetl.engine.v2_case.recording import Entry, add_notes, without_notes
 from noetl.events.case_runs import CaseStarted
 from noetl.events.loops import IterationDone, IterationFailed, IterationStarted, Path

@@ -1,5 +1,5 @@
 """Scopes of a loop's own templates: `in`, its bounds, partition keys (O-14). Admission's names, and `iter` from the
-second level on."""
+second level on. Also what a worker is given to run a range of iterations."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 from noetl.engine.execution import Execution, StepRun
 from noetl.engine.loops.levels import LevelScope, level_at
-from noetl.engine.loops.state import Frame
+from noetl.engine.loops.state import Frame, LoopRun, Range
 from noetl.engine.pipeline.patches import written
 from noetl.engine.pipeline.scopes import Views
 from noetl.engine.plan import Plan
 from noetl.engine.scopes import event_of, token_of
 from noetl.events.loops import Path
-from noetl.events.orders import Outer
+from noetl.events.orders import Iterations, Outer, Resumed
 from noetl.net.net import Transition
 from noetl.templates.scope import Scope
 
@@ -78,3 +78,57 @@ def item_at(plan: Plan, frame: Frame, index: int) -> Any:
         return opened.items[index]
     assert opened.items_ref is not None
     return plan.collection(opened.items_ref)[index]
+
+
+# What a worker needs to run a range: the elements, what is around them, and what has begun already (WRK-04).
+
+
+def iterations_of(plan: Plan, run: StepRun, span: Range) -> Iterations:
+    """The iterations of a range that have not ended."""
+    loop, step = run.loop, plan.step(run.step)
+    assert loop is not None
+    frame, level = loop.frames[span.path], level_at(step, span.path)
+    whole = span.indices is None and span.left == len(span)
+    indices = None if whole else tuple(index for index in span if not frame.ended[index])
+    wanted = range(span.first, span.last + 1) if indices is None else indices
+    stored = frame.opened.items is None and span.first < frame.opened.total
+    return Iterations(
+        path=span.path,
+        first=span.first,
+        last=span.last,
+        indices=indices,
+        slots=span.slots,
+        iterator=level.iterator,
+        items=None if stored else [item_at(plan, frame, index) for index in wanted],
+        items_ref=frame.opened.items_ref if stored else None,
+        outer=outer_of(plan, run, step, span.path),
+        begun=_resumed(loop, span),
+        fail_fast=not loop.best_effort,
+        hands_on=not frame.opened.parallel,
+        reduced=tuple(loop.reducers),
+        extend=level.extend,
+    )
+
+
+def _resumed(loop: LoopRun, span: Range) -> dict[int, Resumed]:
+    return {
+        path[-1]: Resumed(position=begun.stands(), interrupted=begun.in_task, writes=dict(begun.writes))
+        for path, begun in loop.begun.items()
+        if begun.order_id == span.order_id
+    }
+
+
+def ctx_for(execution: Execution, run: StepRun, span: Range) -> dict[str, Any]:
+    """`ctx` as the iterations of a range read it: as of the region's start with the strand's own writes, or as it is
+    when they run one after another (SCOPE-06)."""
+    assert run.loop is not None
+    frame = run.loop.frames[span.path]
+    region = run.loop.region_of(frame)
+    if region is None:
+        return dict(execution.ctx)
+    own = (
+        region.own.get(span.path[: frame.strand])
+        if frame.strand is not None and frame.strand <= len(span.path)
+        else None
+    )
+    return written(region.ctx, own) if own else region.ctx

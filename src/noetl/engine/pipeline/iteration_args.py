@@ -12,8 +12,7 @@ from typing import Any
 import msgspec
 
 from noetl.base.source import is_template
-from noetl.engine.pipeline.pipeline_scope import Iteration, PipelineScope
-from noetl.engine.pipeline.scopes import task_scope, view_of
+from noetl.engine.pipeline.scopes import Iteration, PipelineScope, task_scope, view_of
 from noetl.events.orders import Iterations, Outer, SideRunOrder
 from noetl.events.position import Position
 from noetl.net.net import Transition

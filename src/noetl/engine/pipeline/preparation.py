@@ -1,4 +1,5 @@
-"""Preparation: a task's inputs and spec, rendered anew for every attempt (POL-05)."""
+"""Preparation: a task's inputs and spec, rendered anew for every attempt (POL-05). Also `noop`, which has inputs and
+nothing else."""
 
 from __future__ import annotations
 
@@ -10,8 +11,7 @@ import msgspec
 from noetl.base.errors import ToolError
 from noetl.base.source import is_template
 from noetl.engine.pipeline.patches import overlaid
-from noetl.engine.pipeline.pipeline_scope import PipelineScope
-from noetl.engine.pipeline.scopes import task_scope
+from noetl.engine.pipeline.scopes import PipelineScope, task_scope
 from noetl.events.position import Position
 from noetl.net.kinds import BoundInputs
 from noetl.net.task import Task
@@ -22,6 +22,7 @@ from noetl.templates.render import render
 from noetl.templates.scope import Scope
 
 KEYCHAIN = "keychain"
+NOOP = "noop"
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -152,3 +153,15 @@ class _WithArgs:
 def _mapping(written: Authored, scope: Scope, now: float) -> dict[str, Any]:
     value = render(written, scope, now=now) if written.data else {}
     return value if isinstance(value, dict) else {}
+
+
+# `noop`: it does nothing and succeeds, and carries policy (TOOL-08). With `args` its result is the rendered args.
+
+
+def noop_result(inputs: Mapping[str, Any]) -> Any:
+    return inputs.get("args")
+
+
+def keeps_prev(task: Task) -> bool:
+    """Whether `_prev` stays as it was (PIPE-06). Args that turn out to be null are args, and their result is null."""
+    return task.kind == NOOP and (task.inputs.data or {}).get("args") is None

@@ -1,7 +1,7 @@
-"""Result schemas: whether a value is what a registered schema says (RES-07).
+"""The result of a step as its author wants it: its schema, and the parts of it that are kept (RES-07, design.md §5).
 
-The part of JSON Schema that says what data looks like: types, members, items, bounds, choices. A schema that uses
-anything else is refused when it is registered, rather than half understood when it matters.
+A schema is the part of JSON Schema that says what data looks like: types, members, items, bounds, choices. One that
+uses anything else is refused when it is registered, rather than half understood when it matters.
 """
 
 from __future__ import annotations
@@ -9,6 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
+
+import msgspec
+
+from noetl.engine.pipeline.patches import at_path
+from noetl.engine.pipeline.payloads import MAX_PAYLOAD_BYTES, Keep, fits, stored_apart
+from noetl.engine.pipeline.scopes import Load
+from noetl.events.outcomes import TaskResult
+from noetl.net.net import StepResult
 
 KEYWORDS = frozenset({
     "type", "enum", "const", "properties", "required", "additionalProperties", "items", "minItems", "maxItems",
@@ -18,7 +26,6 @@ WORDS = frozenset({"$schema", "$id", "$comment", "title", "description", "defaul
 MAX_DEPTH = 32
 _COUNTS = ("minItems", "maxItems", "minLength", "maxLength")
 _SHOWN = 60  # characters of a wrong value
-
 _TYPES: dict[str, Callable[[Any], bool]] = {
     "null": lambda value: value is None,
     "boolean": lambda value: isinstance(value, bool),
@@ -134,3 +141,39 @@ def _name(value: Any) -> str:
 def _value_text(value: Any) -> str:
     text = f'"{value}"' if isinstance(value, str) else str(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+# The result of a step as its author wants it kept: `result.store` and `result.output_select` (design.md §5).
+#
+# Who asks for storing has a reference, however small the result is; the fields that are selected stay inline beside it.
+
+
+def kept_as_wanted(
+    result: TaskResult, wanted: StepResult | None, load: Load, keep: Keep, max_payload_bytes: int
+) -> TaskResult:
+    """The result of a step that has succeeded, stored if that was asked for, with the fields its step selects."""
+    value = result.result
+    if not asks_for_storing(wanted) or result.ref is not None or value is None:
+        return with_fields(result, wanted, load, max_payload_bytes)
+    return with_fields(stored_apart(result, keep), wanted, lambda _: value, max_payload_bytes)  # it is at hand still
+
+
+def asks_for_storing(wanted: StepResult | None) -> bool:
+    return wanted is not None and wanted.store is not None
+
+
+def with_fields(result: TaskResult, wanted: StepResult | None, load: Load, max_payload_bytes: int) -> TaskResult:
+    """The result with the fields its step selects, each under the last name of its path. What is not there, or is
+    large itself, stays with the reference."""
+    if wanted is None or not wanted.output_select or result.ref is None:
+        return result
+    full = load(result.ref)
+    room = max_payload_bytes if max_payload_bytes > 0 else MAX_PAYLOAD_BYTES  # where references come first (RES-04)
+    payload = full["data"] if result.wrapped and isinstance(full, dict) and "data" in full else full
+    inline = {}
+    for path in wanted.output_select:
+        value = at_path(payload, path)
+        value = at_path(full, path) if value is None else value
+        if value is not None and fits(value, room):
+            inline[path.rpartition(".")[2]] = value
+    return msgspec.structs.replace(result, inline=inline)

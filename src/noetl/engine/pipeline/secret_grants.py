@@ -1,4 +1,5 @@
-"""Secret grants: which secrets may be given to whoever holds an order of a step (reliability.md §2.2, 2.6).
+"""Secret grants: which secrets may be given to whoever holds an order of a step (reliability.md §2.2, 2.6). Also the
+keychain entries of one execution, filled in from its workload.
 
 A name that is a template is what it gives in the scope that was recorded when the order was given out. What the server
 cannot know so, since it comes of an earlier task of the same pipeline, is the worker's word alone: then the fixed parts
@@ -8,18 +9,24 @@ of the name must fit, and a name without any must be one that the playbook's key
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from noetl.base.errors import TemplateError, ToolError
 from noetl.base.source import is_template
 from noetl.engine.pipeline.secret_names import Lookup, Named, Naming
+from noetl.net.net import KeychainEntry
 from noetl.net.task import Task
+from noetl.templates.authored import Authored
+from noetl.templates.render import render
+from noetl.templates.scope import Scope
 
 _EXPRESSION = re.compile(r"\{\{.*?\}\}|\{#.*?#\}", re.DOTALL)
 _STATEMENT = "{%"
 _PATH, _AUTH = "path", "auth"  # options of a lookup: the file of a provider, and the credential it is reached with
+UNRESOLVED = "keychain.unresolved"
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -30,7 +37,6 @@ class Known(msgspec.Struct, frozen=True):
 
 
 NOTHING_KNOWN = Known()
-
 Reading = Callable[[Task, str], Known]
 
 
@@ -103,3 +109,34 @@ def fits(written: str, found: str) -> bool:
         return True
     pattern = ".*".join(re.escape(fixed) for fixed in _EXPRESSION.split(written))
     return re.fullmatch(pattern, found, re.DOTALL) is not None
+
+
+# Keychain entries of one execution: what a declaration leaves to the workload is filled in (KEY-01, design.md §5).
+#
+# Rendered when a request is evaluated and whenever an entry is looked up again, with the same workload each time. No
+# entry reads another one: none is resolved yet.
+
+
+def filled_entries(entries: Sequence[KeychainEntry], workload: Mapping[str, Any]) -> tuple[KeychainEntry, ...]:
+    """The entries with their templates rendered. ToolError `keychain.unresolved` names the one that cannot be."""
+    scope = Scope({"workload": workload})
+    return tuple(_filled_entry(entry, scope) if _has_templates(entry.lookup) else entry for entry in entries)
+
+
+def _filled_entry(entry: KeychainEntry, scope: Scope) -> KeychainEntry:
+    try:
+        return msgspec.structs.replace(entry, lookup=render(Authored(entry.lookup), scope))
+    except TemplateError as problem:
+        raise ToolError(UNRESOLVED, f'keychain entry "{entry.name}": {problem.message}', entry=entry.name) from None
+
+
+def _has_templates(value: Any) -> bool:
+    match value:
+        case str():
+            return is_template(value)
+        case dict():
+            return any(map(_has_templates, value.values()))
+        case list():
+            return any(map(_has_templates, value))
+        case _:
+            return False

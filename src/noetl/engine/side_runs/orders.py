@@ -1,4 +1,5 @@
-"""Orders of side runs: how one is claimed, and what a worker needs to run it (WRK-04)."""
+"""Orders of side runs: how one is claimed, and what a worker needs to run it (WRK-04). Also how a task with
+`spec.async` becomes one."""
 
 from __future__ import annotations
 
@@ -6,14 +7,19 @@ from typing import Any
 
 import msgspec
 
+from noetl.base.ids import derived
 from noetl.engine.commands import ClaimOrder
-from noetl.engine.decision import CloseOrder, Decision, Draft, LeaseOrder
+from noetl.engine.decision import CloseOrder, Decision, DispatchStep, Draft, LeaseOrder
 from noetl.engine.execution import Execution, StepRun
+from noetl.engine.identity import order_id_of
 from noetl.engine.side_runs.state import SideRunKind
 from noetl.events.cases import OwnEvent
 from noetl.events.compensation import CompensationRegistered, CompensationUnknown, Surrounding
 from noetl.events.orders import Outer, ReportResult, SideRunOrder
-from noetl.events.side_runs import OrderClaimed
+from noetl.events.position import Position
+from noetl.events.side_runs import AsyncStarted, OrderClaimed
+from noetl.events.tasks import TaskProcessed
+from noetl.net.net import Transition
 
 
 def side_run_of(execution: Execution, run: StepRun) -> dict[str, Any]:
@@ -94,3 +100,46 @@ def _unknown(draft: Draft, run: StepRun) -> Decision:
     draft.add(CompensationUnknown(registration_id=run.side_run.of, reason=reason), run=run)
     draft.add_effect(CloseOrder(run.lease.order_id, run.step_run_id, run.lease.lease_epoch))
     return msgspec.structs.replace(draft.decision(), verdict=ReportResult.FENCED)
+
+
+# A task with `spec.async` was accepted by its pipeline and runs beside it, as a side run (TOOL-12).
+
+
+def defer(
+    draft: Draft,
+    run: StepRun,
+    step: Transition,
+    entry: TaskProcessed,
+    position: Position,
+    *,
+    event_id: str,
+    outer: tuple[Outer, ...] = (),
+    ctx: dict[str, Any] | None = None,
+) -> None:
+    """Begin what `entry` accepted, from where its pipeline stood. An iteration's `ctx` is its own, so it is kept."""
+    # From the task run: a report that is repeated names the same side run, and begins no second one.
+    run_id = derived("async", entry.task_run_id)
+    order_id = order_id_of(run_id)
+    started = AsyncStarted(
+        owner=run.step_run_id,
+        task=entry.task,
+        task_run_id=entry.task_run_id,
+        order_id=order_id,
+        position=msgspec.structs.replace(
+            position, task=entry.task, visit=1, attempt=1, runs=0, not_before=0.0, pages=()
+        ),
+        ctx=ctx or {},
+        path=entry.path,
+        around=tuple(Surrounding(iterator=one.iterator, index=one.index, item=one.item) for one in outer),
+        tolerated=step.best_effort,
+    )
+    draft.add(
+        started,
+        step=run.step,
+        step_run_id=run_id,
+        task_run_id=entry.task_run_id,
+        event_id=run_id,
+        parent_id=event_id,
+        on_behalf=True,
+    )
+    draft.add_effect(DispatchStep(order_id, run_id, pool=run.lease.pool))

@@ -15,11 +15,10 @@ from noetl.engine.execution import Execution, StepRun
 from noetl.engine.pipeline.payloads import stored_apart
 from noetl.engine.plan import Plan
 from noetl.engine.scopes import surroundings_of
-from noetl.engine.v2_case.decision import decided
 from noetl.engine.v2_case.names import step_result
 from noetl.engine.v2_case.position import CaseSite
 from noetl.engine.v2_case.recording import add_case
-from noetl.engine.v2_case.walk import CaseWalk
+from noetl.engine.v2_case.walk import CaseWalk, decided
 from noetl.engine.withdrawal import close_waits
 from noetl.events.case_runs import CaseHeard
 from noetl.events.cases import OwnEvent

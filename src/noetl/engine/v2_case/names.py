@@ -11,9 +11,7 @@ from typing import Any
 
 import msgspec
 
-from noetl.engine.pipeline.error_views import AliasedName, error_view
-from noetl.engine.pipeline.pipeline_scope import Load, PipelineScope
-from noetl.engine.pipeline.scopes import view_of
+from noetl.engine.pipeline.scopes import AliasedName, Load, PipelineScope, error_view, view_of
 from noetl.engine.v2_case.parts import CALL, is_page_sink, task_at
 from noetl.events.cases import CaseCalls, OwnEvent
 from noetl.events.legacy_names import foreign_aliases, own_aliases

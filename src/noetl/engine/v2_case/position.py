@@ -6,8 +6,7 @@ from typing import Any
 
 import msgspec
 
-from noetl.engine.pipeline.pipeline_scope import PipelineScope
-from noetl.engine.pipeline.scopes import task_scope
+from noetl.engine.pipeline.scopes import PipelineScope, task_scope
 from noetl.engine.v2_case import names, parts
 from noetl.events.cases import CasePosition, Note
 from noetl.events.position import Position

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from noetl.base.errors import TemplateError, ToolError
-from noetl.engine.pipeline.delays import length, share
 from noetl.engine.pipeline.patches import overlaid
+from noetl.engine.pipeline.policy import length, share
 from noetl.engine.v2_case import names, parts, repeats
 from noetl.engine.v2_case.parts import BrokenCase
 from noetl.engine.v2_case.position import DONE, FAILED, CaseStanding

@@ -1,4 +1,5 @@
-"""Routing of v2-case: transitions that rules decided, else the `next` shortcut (V2C-04, V2C-15, V2C-23 to V2C-25).
+"""Routing of v2-case: transitions that rules decided, else the `next` shortcut (V2C-04, V2C-15, V2C-23 to V2C-25). Also
+the targets and args of transitions, rendered when they are taken.
 
 A worker reports which transition its rules took; the tokens are made here, and only here (C-19).
 """
@@ -10,24 +11,25 @@ from typing import Any
 
 import msgspec
 
-from noetl.base.errors import ToolError
+from noetl.base.durations import seconds
+from noetl.base.errors import TemplateError, ToolError
 from noetl.engine.execution import StepRun
 from noetl.engine.pipeline.patches import written
 from noetl.engine.plan import Plan
 from noetl.engine.token_creation import Fired
 from noetl.engine.v2_case.parts import BrokenCase, has_rules
 from noetl.engine.v2_case.rules import named
-from noetl.engine.v2_case.transitions import NO_TARGET, taken_transitions, target_of
 from noetl.events.cases import Chosen, OwnEvent, Taken
 from noetl.net.case import Action, Case
 from noetl.net.net import Transition
 from noetl.net.routing import Arc, Router
+from noetl.templates.authored import Authored
 from noetl.templates.render import holds, render
 from noetl.templates.scope import Scope
 
 __all__ = ["BrokenCase", "after_loop", "decided_by_rules", "sets_own_vars", "shortcut"]
-
 _DONE = OwnEvent(name="loop.done")
+NO_TARGET = "route.target"
 
 
 def sets_own_vars(step: Transition) -> bool:
@@ -111,3 +113,54 @@ def _resolved(plan: Plan, arc: Arc, scope: Scope, now: float) -> Arc:
         return arc
     target = target_of(arc, scope, plan.has_step, now)
     return msgspec.structs.replace(arc, target=target, computed=None, candidates=())
+
+
+# Transitions of case rules: their targets and args, rendered once, when they are taken (V2C-12, V2C-25, V2C-26).
+
+
+def taken_transitions(
+    action: Action, chosen: Chosen, scope: Scope, *, steps: frozenset[str], now: float
+) -> tuple[Taken, ...]:
+    """Where the transition leads. Several targets fork (C-09)."""
+    where = f"next of case rule {chosen.rule}"
+    try:
+        return tuple(
+            Taken(
+                rule=chosen.rule,
+                action=chosen.action,
+                step=target_of(arc, scope, steps.__contains__, now),
+                args=_args(arc, scope, now),
+                delay_s=_delay(arc.delay or action.delay, scope, now),
+            )
+            for arc in action.transition
+        )
+    except (TemplateError, ToolError) as problem:
+        raise BrokenCase(where, problem) from None
+
+
+def target_of(arc: Arc, scope: Scope, is_step: Callable[[str], bool], now: float) -> str:
+    """The step an arc leads to. ToolError when a computed one is none (V2C-25)."""
+    if arc.computed is None:
+        return arc.target
+    target = render(arc.computed, scope, now=now)
+    if not isinstance(target, str) or not is_step(target):
+        shown = f'"{target}"' if isinstance(target, str) else "no name"
+        raise ToolError(NO_TARGET, f"the target is {shown}, which is not a step of this playbook")
+    return target
+
+
+def _delay(written: Authored | None, scope: Scope, now: float) -> float:
+    """How long the token is held back (V2C-12)."""
+    if written is None:
+        return 0.0
+    try:
+        return seconds(render(written, scope, now=now))
+    except ValueError as problem:
+        raise TemplateError(f"delay: {problem}") from None
+
+
+def _args(arc: Arc, scope: Scope, now: float) -> dict[str, Any]:
+    args = render(arc.args, scope, now=now) if arc.args is not None else None
+    if args is not None and not isinstance(args, dict):
+        raise TemplateError(f"args must be a mapping, this gave {type(args).__name__}")
+    return args or {}

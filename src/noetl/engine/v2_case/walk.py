@@ -14,14 +14,16 @@ import msgspec
 from noetl.base.errors import TemplateError, ToolError
 from noetl.engine.pipeline.patches import written
 from noetl.engine.v2_case import names, parts, rules
+from noetl.engine.v2_case.names import next_task
 from noetl.engine.v2_case.parts import BrokenCase
 from noetl.engine.v2_case.position import DONE, ENTER, EXIT, FAILED
 from noetl.engine.v2_case.repeats import Calling
-from noetl.engine.v2_case.transitions import taken_transitions
-from noetl.events.cases import CaseEvaluated, Chosen, OwnEvent, Phase, SinkStarted
+from noetl.engine.v2_case.routing import taken_transitions
+from noetl.events.cases import CaseDecision, CaseEvaluated, Chosen, OwnEvent, Phase, SinkStarted
 from noetl.events.outcomes import Error, Outcome, TaskResult
+from noetl.events.tasks import Decided
 from noetl.net.case import Action
-from noetl.net.task import Task
+from noetl.net.task import Directive, Task
 from noetl.templates.render import holds, render
 
 
@@ -290,3 +292,30 @@ class CaseWalk(Calling):
 
 def _mode(inclusive: bool) -> str:
     return "inclusive" if inclusive else "exclusive"
+
+
+# What a walk decided, in the shape that every pipeline's decisions have.
+
+
+def decided(walk: CaseWalk, *, again: bool = False) -> Decided:
+    """`again`: the task that just ran runs once more, as another attempt of the same visit."""
+    case = walk.case
+    following = next_task(walk.step, walk.position).name if case.at is not None else None
+    failed = case.error if walk.is_over else None
+    return Decided(
+        rule="case",
+        do=_directive(again, following is not None or walk.waits, failed is not None).value,
+        next=following,
+        delay_s=walk.delay_s,
+        set_ctx=walk.patch,
+        error=failed,
+        case=CaseDecision(position=case, notes=tuple(walk.notes), keeps_page=walk.keeps_page),
+    )
+
+
+def _directive(again: bool, goes_on: bool, failed: bool) -> Directive:
+    if again:
+        return Directive.RETRY
+    if goes_on:
+        return Directive.CONTINUE
+    return Directive.FAIL if failed else Directive.BREAK

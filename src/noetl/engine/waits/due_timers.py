@@ -8,12 +8,12 @@ from noetl.base.ids import derived
 from noetl.engine.decision import ChangeTask, Decision, Draft
 from noetl.engine.due_times import DueTime, Entry, late_key
 from noetl.engine.execution import Execution, StepRun
-from noetl.engine.lifetimes import expired, expiry_of, timed_out
 from noetl.engine.plan import Plan
 from noetl.engine.side_runs.endings import stop_handlers
 from noetl.engine.token_creation import release
 from noetl.engine.waits.human_tasks import changed
 from noetl.engine.waits.state import OpenHumanTask, Wait, WaitKind
+from noetl.engine.waits.times import expired, expiry_of, timed_out
 from noetl.engine.withdrawal import close_orders, close_waits
 from noetl.events.executions import PlaybookLate
 from noetl.events.outcomes import Error

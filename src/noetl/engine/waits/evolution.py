@@ -11,10 +11,9 @@ import msgspec
 
 from noetl.engine.due_times import DueTime
 from noetl.engine.execution import Boundary, Due, Execution, StepRun
-from noetl.engine.lifetimes import expiry_of
-from noetl.engine.waits.data import event_data
 from noetl.engine.waits.human_tasks import Changing, changed, created, withdrawn
 from noetl.engine.waits.state import Wait, WaitKind
+from noetl.engine.waits.times import expiry_of
 from noetl.events.cases import OwnEvent
 from noetl.events.envelope import Event
 from noetl.events.outcomes import TaskResult
@@ -232,3 +231,36 @@ def _end_wait(execution: Execution, event: Event, payload: Waiting) -> None:
     run.case.heard = (*run.case.heard, own)
     if run.lease.order_id is None:
         execution.agenda.setdefault(run.step_run_id, Due.HEAR)
+
+
+# What the events of waiting tell: `event.data`, for the step that waited and for everybody who listens (ROUTE-09).
+
+
+def event_data(payload: Waiting) -> Any:
+    """The data of one event. A message's is its payload (MSG-01), so that rules read what was sent."""
+    match payload:
+        case MessageReceived():
+            return payload.payload
+        case SignalReceived():
+            return {"name": payload.name, "data": payload.data, "signal_id": payload.signal_id}
+        case TimerFired():
+            return {"timer_id": payload.timer_id}
+        case TimerCancelled():
+            return {"timer_id": payload.timer_id, "actor": payload.actor}
+        case MessageTimeout():
+            return {"name": payload.name}
+        case TaskCompleted():
+            return {"task_id": payload.task_id, "actor": payload.actor, "result": payload.result}
+        case _:
+            return msgspec.to_builtins(payload)
+
+
+def is_told(payload: Waiting) -> bool:
+    """Whether rules that listen hear of it: not of a timer that is only withdrawn, nor twice of one signal."""
+    match payload:
+        case TimerCancelled():
+            return not payload.withdrawn
+        case SignalReceived():
+            return not payload.again
+        case _:
+            return True

@@ -9,7 +9,7 @@ from fastapi import Query, Request, Response
 
 from noetl.base.errors import NoRerunError
 from noetl.control.nested.reruns import failed_loops, only_failed_loop
-from noetl.engine.approvals import Consent
+from noetl.engine.rerun_state import Consent
 from noetl.events.executions import ExecutionRequested, RequestEvaluated
 from noetl.events.traces import caller_of
 from noetl.operations.api_shapes import ExecutionDetail, ExecutionPage, Steered

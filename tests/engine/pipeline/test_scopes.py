@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from noetl.base.errors import ToolError
-from noetl.engine.pipeline.error_views import error_view
+from noetl.engine.pipeline.scopes import error_view
 from noetl.events.outcomes import Error
 from noetl.templates.expression import parse
 from noetl.templates.scope import Scope
