@@ -55,6 +55,7 @@ class Cutting:
     def __init__(self, tool: Any, line: Proxy, wanted: Wanted, at: int, *, stays_down: bool = True) -> None:
         self._tool, self._line, self._wanted, self._left = tool, line, wanted, at
         self._stays_down = stays_down
+        self.was_cut = False
 
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
         self._left -= self._wanted(inputs, context)
@@ -66,6 +67,7 @@ class Cutting:
         while self._line.carried < before + 8_000 and not running.done():
             await asyncio.sleep(0.005)
         assert not running.done(), "it was over before its line was cut"
+        self.was_cut = True
         if not self._stays_down:
             self._line.cut()
             self._line.rate = None
@@ -290,6 +292,33 @@ async def test_a_transfer_from_snowflake_whose_line_is_cut_goes_on_and_moves_eac
     assert moved.error is None, moved.error
     assert moved.result["rows"] == 600
     assert here.count() == ["600", "600"]
+
+
+async def test_a_transfer_to_snowflake_whose_line_is_cut_has_each_row_once(
+    here: Transfers, snowflake: SnowflakeDrivers
+) -> None:
+    """Its driver sends a request that was lost once more by itself, so the transfer does not notice."""
+    table = f"far_{uuid4().hex[:10]}"
+    far: dict[str, Any] = {"auth": snowflake_auth(), "database": "shop", "schema": "public"}
+    made = await outcome_of(snowflake, {**far, "command": f"CREATE TABLE {table} ({COLUMNS})"}, {"transaction": False})
+    assert made.error is None, made.error
+    with Proxy("127.0.0.1", fakesnow().port) as line:
+        target = {"kind": "snowflake", **far, "auth": {**snowflake_auth(), "port": line.port}, "table": table}
+        cut = Cutting(snowflake, line, loads, 2, stays_down=False)
+
+        moved = await here.moved(
+            here.numbers(600, cursor="id"),
+            target,
+            chunk_size=250,
+            tool=lambda kind: cut if kind == "snowflake" else here.tools.tool(kind),
+        )
+
+    assert cut.was_cut
+    assert moved.error is None, moved.error
+    assert moved.result["rows"] == 600
+    query = f"SELECT count(*) AS n, count(DISTINCT id) AS d FROM {table}"
+    counted = await outcome_of(snowflake, {**far, "query": query})
+    assert counted.result["data"] == [{"n": 600, "d": 600}]
 
 
 @pytest.mark.parametrize("role", ["source", "target"])
