@@ -1,7 +1,8 @@
 #!/bin/sh
 # What `make test` runs, all at once. Types and the UI's own tests take one core each, and not for long; tests in the
-# browser wait for pages most of the time; the other tests wait too, now and then. Side by side they fill two cores. What
-# runs beside the tests writes to .venv/NAME.log, and is shown at the end: of what went well only the last line.
+# browser wait for pages most of the time; the other tests wait for servers and processes they started. Side by side
+# they fill the cores. What runs beside the tests writes to .venv/NAME.log, and is shown at the end: of what went well
+# only the last line.
 set -u
 cd "$(dirname "$0")/.."
 worst=0
@@ -12,7 +13,12 @@ make --no-print-directory check >.venv/check.log 2>&1 & check=$!
 make --no-print-directory test-ui >.venv/ui.log 2>&1 & ui=$!
 trap 'kill $browser $check $ui 2>/dev/null' INT TERM
 
-.venv/bin/pytest -n 3 --dist worksteal -m "not deep" --ignore tests/browser || worst=$?
+# Two for each core: with three on two cores, half of the processor stood idle once the browser's tests were over. More
+# than eight bring nothing, and each starts servers of its own.
+workers=$(($(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) * 2))
+[ "$workers" -le 8 ] || workers=8
+
+.venv/bin/pytest -n "$workers" --dist worksteal -m "not deep" --ignore tests/browser || worst=$?
 
 ended() { # NAME PROCESS
     code=0
