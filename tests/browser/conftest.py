@@ -40,8 +40,8 @@ PATIENCE_MS = int(os.environ.get("NOETL_PATIENCE_MS", "240000"))
 LATE_MS = int(os.environ.get("NOETL_SLOW_PAGES", "0"))
 expect.set_options(timeout=PATIENCE_MS)
 # Notices go by themselves after some seconds, which a busy machine may sleep through: what they said is kept,
-# but only in the page itself: the script is put into every frame, and in a sandboxed one the browser refuses to call the
-# observer back and complains of it.
+# but only in the page itself: the script is put into every frame, and in a sandboxed one the browser refuses to call
+# the observer back and complains of it.
 HEARING = """
 if (window === window.top) {
   const told = (window.told = []);
