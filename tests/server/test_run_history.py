@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+from noetl.events.envelope import Event
+from noetl.store.contract import SingleRow
+from noetl.store.memory import MemoryStore
+from tests.engine_script import playbook
 from tests.server.talking import Talk, talking
 
 MOSTLY = """
@@ -137,3 +141,42 @@ async def test_the_audit_names_what_was_started_and_registered() -> None:
 
     assert "/api/executions?path=tests/test" in objects
     assert "/api/catalog?path=tests/test&version=1" in objects
+
+
+CHECKED = """
+  - step: check
+    next: {arcs: [{step: load}]}
+"""
+
+
+class _CountedLog(MemoryStore):
+    read_logs = 0
+
+    async def events(self, execution_id: str, *, after: int = 0, only: SingleRow | None = None) -> list[Event]:
+        self.read_logs += 1
+        return await super().events(execution_id, after=after, only=only)
+
+
+async def test_a_draft_is_told_what_its_steps_took_in_executions_that_are_over() -> None:
+    store = _CountedLog()
+    async with talking(store=store) as talk:
+        await talk.register(MOSTLY)
+        for fail in (False, True):
+            await _ended(talk, (await talk.start(payload={"fail": fail}))["execution_id"])
+        draft = playbook(MOSTLY.replace("{step: load}", "{step: check}") + CHECKED)
+
+        told = await talk.post("/api/cost", {"source": draft})
+        read = store.read_logs
+        assert await talk.post("/api/cost", {"source": draft}) == told
+        assert store.read_logs == read  # what is over is read once
+        elsewhere = await talk.post("/api/cost", {"source": draft, "path": "tests/*"})
+        broken = await talk.post("/api/cost", {"source": "a: 1"}, 422)
+
+    assert told["executions"] == 2
+    by_name = {one["step"]: one for one in told["steps"]}
+    assert (by_name["start"]["runs"], by_name["start"]["is_critical"]) == (2, True)
+    assert by_name["load"]["runs"] == 1  # it failed the second time, which does not say how long it takes
+    assert (by_name["check"]["runs"], by_name["check"]["median_s"]) == (0, None)
+    assert told["total_s"] >= by_name["start"]["median_s"] >= 0
+    assert (elsewhere["executions"], elsewhere["total_s"]) == (0, None)
+    assert broken["diagnostics"]

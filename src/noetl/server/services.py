@@ -47,6 +47,7 @@ from noetl.server.quotas import Usage, free_bytes_of
 from noetl.server.shared_usage import SharedUsage
 from noetl.server.tracing import Tracing, open_tracing
 from noetl.server.views.states import StateHistories
+from noetl.server.views.step_durations import StepDurations
 from noetl.store.contract import ResultStore, Store
 from noetl.store.open_store import open_store
 from noetl.store.wakeups.contract import Wakeups
@@ -106,6 +107,7 @@ class Services(msgspec.Struct, kw_only=True):
     tools: Registry  # those that playbooks may use here
     secret_release: SecretRelease
     histories: StateHistories  # of executions that somebody looks at
+    step_durations: StepDurations  # of executions that are over, for the cost of nets
     roster: Roster  # the workers that are known
     access: Access  # what the guard keeps: tokens, sessions, webhooks, the audit log
     readiness: Readiness
@@ -226,6 +228,7 @@ def make_services(
         tools=tools,
         secret_release=secret_release,
         histories=StateHistories(measured),
+        step_durations=StepDurations(measured),
         roster=roster,
         readiness=Readiness(measured, clock),
         notifications=notifications,

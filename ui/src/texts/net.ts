@@ -18,6 +18,31 @@ export const t = area("net", {
   failed: (failed: Value) => `${failed} failed`,
   iterations: (lost: Value) => `. Iterations: ${lost}`,
 
+  // cost.ts
+  noHistory: "no history",
+  medianOf: (median: Value, p95: Value, runs: number) =>
+    `median ${median}, p95 ${p95}, ${runs} ${runs === 1 ? "run" : "runs"}`,
+  onTheCriticalPath: (figures: Value) => `on the critical path: ${figures}`,
+
+  // CostTable.svelte
+  costOfTheNet: "Cost of the net",
+  criticalPath: "Critical path",
+  fromExecutions: (steps: Value, executions: number) =>
+    executions === 1
+      ? `${steps} steps; from the one execution that is over`
+      : `${steps} steps; medians of the last ${executions} executions that are over`,
+  costOfSteps: "Cost of each step",
+  step: "Step",
+  median: "Median",
+  p95: "p95",
+  runs: "Runs",
+  share: "Share",
+  percent: (share: Value) => `${share} %`,
+  inACycle: "in a cycle",
+  allVisitsCount: "Tokens come back to it: all its visits in an execution count together",
+  notOnThePath: "not on the path",
+  showAllSteps: (length: Value) => `Show all ${length} steps`,
+
   // Finder.svelte
   findAStep: "Find a step",
   of: (at: Value, length: Value) => `${at} of ${length}`,

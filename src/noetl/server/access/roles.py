@@ -127,6 +127,7 @@ RULES: dict[tuple[str, str], AccessRule] = {
     ("POST", "/api/validate"): VIEWER,
     ("POST", "/api/analyze"): VIEWER,
     ("POST", "/api/inputs"): VIEWER,
+    ("POST", "/api/cost"): VIEWER,
     ("POST", "/api/format"): VIEWER,
     ("POST", "/api/migrate"): VIEWER,
     ("POST", "/api/graph"): VIEWER,

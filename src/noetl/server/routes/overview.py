@@ -12,6 +12,7 @@ from noetl.base.clock import rfc3339
 from noetl.base.ids import uuid7
 from noetl.operations.administration_shapes import LateExecution
 from noetl.operations.catalog import catalog_id
+from noetl.operations.net_cost import percentile
 from noetl.server.guarded_router import GuardedRouter, Json, shows
 from noetl.server.playbook_texts import PlaybookText, checked, refused
 from noetl.server.services import Services, services_of
@@ -121,7 +122,7 @@ def _by_span(rows: list[ExecutionRow], now: float, span_s: int, count: int) -> l
             took.setdefault(n, []).append(row.finished_at - row.created_at)
     for n, spans in took.items():
         spans.sort()
-        minutes[n].p50_s, minutes[n].p95_s = spans[len(spans) // 2], spans[min(len(spans) - 1, len(spans) * 95 // 100)]
+        minutes[n].p50_s, minutes[n].p95_s = percentile(spans, 50), percentile(spans, 95)
     return minutes
 
 

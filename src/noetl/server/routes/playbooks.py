@@ -6,6 +6,7 @@ bound, and only the events of steps: a loop of 100,000 items costs no more than 
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Any
 
 import msgspec
@@ -17,6 +18,8 @@ from noetl.net.net import Net, from_json
 from noetl.operations.api_shapes import ExecutionView
 from noetl.operations.catalog import registered_version
 from noetl.operations.executions import end_error, failed_step
+from noetl.operations.net_cost import NetCost, net_cost, percentile
+from noetl.server.bodies import read
 from noetl.server.guarded_router import GuardedRouter, Json, shows
 from noetl.server.playbook_texts import PlaybookText, checked, refused, text_of
 from noetl.server.problem_details import unknown
@@ -141,13 +144,13 @@ async def run_history(services: Services, path: str, limit: int) -> RunHistory:
         runs=runs,
         ended=len(spans),
         completed=sum(row.status == "completed" for row in rows),
-        p50_s=spans[len(spans) // 2] if spans else None,
-        p95_s=spans[min(len(spans) - 1, len(spans) * 95 // 100)] if spans else None,
+        p50_s=percentile(spans, 50) if spans else None,
+        p95_s=percentile(spans, 95) if spans else None,
     )
 
 
 async def _run(services: Services, row: ExecutionRow, version: int | None) -> PlaybookRun:
-    runs = await step_runs(services, row.execution_id)
+    runs = await step_runs(services.store, row.execution_id)
     error = await end_error(services.store, row) if row.status in _FAILED else None
     return PlaybookRun(
         **row.readable(),
@@ -195,3 +198,23 @@ async def runs(request: Request, path: str, limit: Annotated[int, Query(ge=1, le
     if not await services.store.catalog.versions(path):
         raise unknown("playbook", path)
     return Json(await run_history(services, path, limit))
+
+
+class CostRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`path` is the playbook whose executions tell; without it the one that the text names."""
+
+    source: str
+    path: str | None = None
+
+
+@router.post("/api/cost", **shows(NetCost, reads=CostRequest, summary="What a net costs, from recent executions"))
+async def cost(request: Request) -> Response:
+    """Median and p95 of each step in recent executions that are over, and the longest chain of medians. The text may be
+    a draft: a step that no execution had under its name has no history."""
+    asked = await read(request, CostRequest)
+    found = await checked(PlaybookText(source=asked.source), proofs=False)
+    if found.net is None:
+        raise refused(found)
+    path = asked.path or found.net.path
+    history = await services_of(request).step_durations.recent(path)
+    return Json(await asyncio.to_thread(net_cost, found.net, path, history))

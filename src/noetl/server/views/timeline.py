@@ -7,7 +7,7 @@ when its pipeline has. What happened is read from the log by its projection; her
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -16,8 +16,10 @@ from noetl.events.case_runs import CaseWaiting
 from noetl.events.projection.projection import SIDE_RUN_EVENTS, STEP_EVENTS, TASK_EVENTS, Projection
 from noetl.events.projection.views import Awaited, LoopLevel, StepRunView, TaskRunView
 from noetl.events.waits import HumanCreated, MessageAwaited, SignalAwaited, TimerScheduled
-from noetl.server.services import Services
-from noetl.store.contract import ExecutionRow, SingleRow
+from noetl.store.contract import ExecutionRow, History, SingleRow
+
+if TYPE_CHECKING:
+    from noetl.server.services import Services  # which holds what is made with `step_runs`
 
 _TYPES = (*STEP_EVENTS, *TASK_EVENTS, "loop.iteration.done", *SIDE_RUN_EVENTS)
 _PAGE = 2_000
@@ -96,11 +98,16 @@ async def timeline_of(services: Services, row: ExecutionRow) -> Timeline:
     )
 
 
-async def step_runs(services: Services, execution_id: str) -> list[StepRunView]:
+async def step_runs(store: History, execution_id: str, *, pages: int = 1) -> list[StepRunView]:
     """Step runs without their tasks, from the first events of an execution that tell of them: a quick look at many."""
     history: list[StepRunView] = []
-    only = SingleRow(types=STEP_EVENTS, limit=_PAGE)
-    Projection(history).take_all(await services.store.events(execution_id, only=only))
+    projection, after = Projection(history), 0
+    for _ in range(pages):
+        page = await store.events(execution_id, after=after, only=SingleRow(types=STEP_EVENTS, limit=_PAGE))
+        projection.take_all(page)
+        if len(page) < _PAGE:
+            break
+        after = page[-1].seq
     return history
 
 

@@ -8,6 +8,7 @@ import type {
   Inputs,
   Kind,
   Migrated,
+  NetCost,
   NewStep,
   Outline,
   PlaybookLimits,
@@ -50,6 +51,9 @@ export const format = (source: string) => send<{ source: string; changed: boolea
 export const migrate = (source: string) => send<Migrated>("POST", "migrate", { source });
 export const draw = async (source: string, signal?: AbortSignal) =>
   (await send<{ drawing: Drawing }>("POST", "graph", { source, format: "json" }, { signal })).drawing;
+/** What the steps of a text took in recent executions of a playbook; the text may be a draft. */
+export const costOf = (source: string, path: string, signal?: AbortSignal) =>
+  send<NetCost>("POST", "cost", { source, ...(path ? { path } : {}) }, { signal });
 export const analyse = (source: string) => send<Certificate>("POST", "analyze", { source });
 export const start = (path: string, body: { version?: string | number; payload: unknown }) =>
   send<Started>("POST", "executions", { path, ...body }, { headers: { "Idempotency-Key": idempotencyKey() } });

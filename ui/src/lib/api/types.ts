@@ -242,6 +242,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/cost": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * What a net costs, from recent executions
+         * @description Median and p95 of each step in recent executions that are over, and the longest chain of medians. The text may be
+         *     a draft: a step that no execution had under its name has no history.
+         */
+        post: operations["cost_api_cost_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/credentials": {
         parameters: {
             query?: never;
@@ -3031,6 +3052,15 @@ export interface components {
             version: number | null;
         };
         /**
+         * CostRequest
+         * @description `path` is the playbook whose executions tell; without it the one that the text names.
+         */
+        CostRequest: {
+            /** @default null */
+            path: string | null;
+            source: string;
+        };
+        /**
          * CredentialCheck
          * @description `reached`: what a tool connected to with the credential.
          */
@@ -3782,6 +3812,22 @@ export interface components {
             p95_s: number | null;
             /** @default 0 */
             started: number;
+        };
+        /**
+         * NetCost
+         * @description `steps` has the critical path first, in its order, then the others, the longest first. `total_s` is the sum of
+         *     the medians of the critical path; null where no step has a history. `arcs` of it lead from a step to a step.
+         *     `executions` is how many were looked at.
+         */
+        NetCost: {
+            arcs: [
+                string,
+                string
+            ][];
+            executions: number;
+            path: string;
+            steps: components["schemas"]["StepCost"][];
+            total_s: number | null;
         };
         /**
          * NewStep
@@ -4958,6 +5004,20 @@ export interface components {
             form: components["schemas"]["StepForm"];
             source: string;
         };
+        /**
+         * StepCost
+         * @description `runs` counts the executions that the figures are from; a step without any has no history. `share` is its part of
+         *     the critical path, for steps on it. `in_cycle` is a step that tokens may come back to.
+         */
+        StepCost: {
+            in_cycle: boolean;
+            is_critical: boolean;
+            median_s: number | null;
+            p95_s: number | null;
+            runs: number;
+            share: number | null;
+            step: string;
+        };
         /** StepDone */
         StepDone: {
             /** @default [] */
@@ -6067,6 +6127,39 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["VersionDetail"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    cost_api_cost_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CostRequest"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NetCost"];
                 };
             };
             /** @description Anything that went wrong. */

@@ -1,8 +1,8 @@
 // The check of a text while it is typed: what is wrong with it, its net, and the names that completion offers.
 
-import { draw, playbookSchema, validate } from "../../lib/api/catalog";
+import { costOf, draw, playbookSchema, validate } from "../../lib/api/catalog";
 import { get } from "../../lib/api/client";
-import type { Credentials, Outline } from "../../lib/api/shapes";
+import type { Credentials, NetCost, Outline } from "../../lib/api/shapes";
 import type { Words } from "../../lib/editor/completion";
 import type { Drawing } from "../../lib/net/drawing";
 import { may } from "../../lib/state/session.svelte";
@@ -20,9 +20,10 @@ const pause = (ms: number, signal: AbortSignal): Promise<void> =>
 export class TextCheck {
   outline = $state.raw<Outline | null>(null);
   drawing = $state.raw<Drawing | null>(null);
+  cost = $state.raw<NetCost | null>(null); // of the drawing, as the executions of `path` tell
   words = $state.raw<Words>({});
 
-  constructor() {
+  constructor(private path: () => string) {
     // One writes without either of them too.
     void playbookSchema().then(
       (schema) => (this.words = { ...this.words, schema }),
@@ -59,7 +60,9 @@ export class TextCheck {
       };
       if (text.length > LONG) await pause(QUIET_MS, signal);
       const drawn = await draw(text, signal);
-      if (JSON.stringify(drawn) !== JSON.stringify(this.drawing)) this.drawing = drawn;
+      if (JSON.stringify(drawn) === JSON.stringify(this.drawing)) return; // it costs what it did
+      this.drawing = drawn;
+      if (this.path()) this.cost = await costOf(text, this.path(), signal);
     } catch {
       // a text with errors has no net: the last picture stays, the errors are shown
     }
