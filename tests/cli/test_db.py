@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from noetl.operations.embedded import run
-from noetl.store.postgres.address import address_of
+from noetl.store.postgres.database import address_of
 from tests import forked
 from tests.cli.running import call, process
 from tests.contracts.stores import fresh_url

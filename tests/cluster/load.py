@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import msgspec
 
 from noetl.events.executions import PlaybookProcessed
-from noetl.store.postgres.address import DEFAULT_SCHEMA
+from noetl.store.postgres.database import DEFAULT_SCHEMA
 from tests.cluster.backends import Nats, Postgres
 from tests.cluster.checkers import check, lost_leases
 from tests.cluster.ledgers import Effects, Starts

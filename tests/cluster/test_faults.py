@@ -15,7 +15,7 @@ import pytest
 
 from noetl.base.crash_points import BY
 from noetl.events.executions import PlaybookProcessed
-from noetl.store.postgres.address import DEFAULT_SCHEMA
+from noetl.store.postgres.database import DEFAULT_SCHEMA
 from tests.cluster.backends import Nats, Postgres
 from tests.cluster.checkers import check, retaken_leases
 from tests.cluster.ledgers import Effects, Starts

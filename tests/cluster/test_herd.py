@@ -11,7 +11,7 @@ import pytest
 
 from noetl.client.administration_requests import make_token
 from noetl.events.executions import PlaybookProcessed
-from noetl.store.postgres.address import DEFAULT_SCHEMA
+from noetl.store.postgres.database import DEFAULT_SCHEMA
 from tests.cluster.backends import Postgres
 from tests.cluster.checkers import check
 from tests.cluster.herd import Herd, until

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from noetl.store.audit import AuditEntry
-from noetl.store.postgres import address
-from noetl.store.postgres.queries import QUERIES
+from noetl.store.postgres import database
+from noetl.store.postgres.database import QUERIES
 from noetl.store.postgres.store import PostgresStore
 from tests.contracts.stores import fresh_url
 
@@ -20,7 +20,7 @@ ENTRY = AuditEntry(at=1.0, actor="a", action="POST", object="/x", address="-", o
 async def test_who_holds_a_lock_and_says_nothing_more_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     url, held = fresh_url(), 0
     other = await PostgresStore.open(url)
-    monkeypatch.setitem(address._SILENCE, "idle_in_transaction_session_timeout", "1s")
+    monkeypatch.setitem(database._SILENCE, "idle_in_transaction_session_timeout", "1s")
     silent = await PostgresStore.open(url)
     holds, speaks = asyncio.Event(), asyncio.Event()
 

@@ -21,7 +21,7 @@ from noetl.events.outcomes import Error
 from noetl.events.steps import StepDone, StepFailed
 from noetl.store.contract import SingleRow
 from noetl.store.event_batches import batch_events, batch_values, picked_events
-from noetl.store.postgres.address import address_of
+from noetl.store.postgres.database import address_of
 from noetl.store.postgres.store import PostgresStore
 from noetl.store.sqlite.store import SqliteStore
 from tests.contracts.commits import commit, event

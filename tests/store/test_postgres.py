@@ -17,7 +17,7 @@ from noetl.events.executions import Final, PlaybookProcessed
 from noetl.events.outcomes import Error
 from noetl.events.steps import StepDone, StepFailed
 from noetl.store.contract import ConflictError, OrderState
-from noetl.store.postgres.address import address_of
+from noetl.store.postgres.database import address_of
 from noetl.store.postgres.history import PostgresHistory
 from noetl.store.postgres.migration import known_migrations
 from noetl.store.postgres.store import PostgresStore

@@ -19,8 +19,7 @@ from typing import Any
 
 import asyncpg  # type: ignore[import-untyped]
 
-from noetl.store.postgres.address import DEFAULT_SCHEMA, address_of
-from noetl.store.postgres.database import Database
+from noetl.store.postgres.database import DEFAULT_SCHEMA, Database, address_of
 from noetl.store.postgres.migration import known_migrations, migrate
 
 FOLDER = Path(__file__).with_name("stores")

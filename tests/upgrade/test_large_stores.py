@@ -14,7 +14,7 @@ import asyncpg  # type: ignore[import-untyped]
 import pytest
 
 from noetl.store.open_store import open_store
-from noetl.store.postgres.address import address_of
+from noetl.store.postgres.database import address_of
 from tests.contracts.stores import fresh_url
 from tests.faults.processes import noetl
 from tests.upgrade.goldens import POSTGRES, ROW, SQLITE, hash_of, make_file, make_schema

@@ -20,7 +20,7 @@ from noetl.base.clock import ManualClock
 from noetl.base.errors import UnreadableError
 from noetl.events.envelope import SCHEMA
 from noetl.store.open_store import open_store
-from noetl.store.postgres.address import DEFAULT_SCHEMA, address_of
+from noetl.store.postgres.database import DEFAULT_SCHEMA, address_of
 from noetl.store.sqlite.store import SqliteStore
 from tests.cluster.backends import Postgres
 from tests.cluster.checkers import check

@@ -22,7 +22,7 @@ from typing import Any
 import asyncpg  # type: ignore[import-untyped]
 import pytest
 
-from noetl.store.postgres.address import address_of
+from noetl.store.postgres.database import address_of
 from tests.contracts.stores import fresh_url
 from tests.upgrade.every_shape import LISTS, RESULTS, Program, shown, told
 from tests.upgrade.goldens import answers_of, hash_of, make_file, make_schema

@@ -14,7 +14,7 @@ from noetl.cli.terminal import color_option, visible
 if TYPE_CHECKING:
     from noetl.control.background.retention import RetentionCount
     from noetl.store.inspection import Inspection, SqlStore
-    from noetl.store.migrations import Applied
+    from noetl.store.sql_files import Applied
     from noetl.store.sqlite.backup import Manifest
 
 _SHOWN = 20  # flaws on a terminal; JSON has all of them

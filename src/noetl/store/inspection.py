@@ -14,8 +14,8 @@ from noetl.base.errors import NoetlError
 from noetl.events.envelope import Event
 from noetl.store.contract import ExecutionRow, OrderRow, Store
 from noetl.store.human_tasks import TaskRow
-from noetl.store.named_queries import named_queries
 from noetl.store.rebuild import Derived, derived_rows, evaluated_name
+from noetl.store.sql_files import named_queries
 from noetl.store.waits import WaitRow
 
 _STATEMENTS = named_queries(Path(__file__).with_name("inspection.sql"))

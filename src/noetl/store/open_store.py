@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 from noetl.base.errors import BackendError, RefusedError
 from noetl.base.settings import default_db, home, load_settings, results_folder
 from noetl.store.contract import Records, ResultStore, Store
-from noetl.store.migrations import Applied
+from noetl.store.sql_files import Applied
 
 if TYPE_CHECKING:
     from noetl.store.postgres.store import PostgresStore

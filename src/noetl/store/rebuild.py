@@ -15,9 +15,8 @@ from noetl.engine.execution import Execution
 from noetl.events.envelope import Event
 from noetl.events.executions import ExecutionRequested, RequestEvaluated
 from noetl.store.contract import DEFAULT_POOL, ExecutionRow, OrderRow, OrderState
-from noetl.store.deliveries import tasks_of, waits_of
 from noetl.store.human_tasks import TaskRow
-from noetl.store.waits import WaitRow
+from noetl.store.waits import WaitRow, tasks_of, waits_of
 
 _RUN_OUT = 0.0
 

@@ -21,8 +21,8 @@ from noetl.events.envelope import Event
 from noetl.events.large_values import set_apart
 from noetl.events.orders import LeaseTerms, Order
 from noetl.store.contract import Commit, ExecutionRow, StoreSpace
-from noetl.store.deliveries import outside_rows
 from noetl.store.notices import NoticeRow
+from noetl.store.waits import outside_rows
 
 
 class NotStoredError(BackendError):

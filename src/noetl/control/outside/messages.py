@@ -15,8 +15,7 @@ from noetl.base.errors import NoetlError, Outage
 from noetl.control.outside.delivery import MessageDelivery
 from noetl.engine.execution import Execution
 from noetl.store.contract import Commit, Store
-from noetl.store.deliveries import waits_of
-from noetl.store.waits import MESSAGE, WaitRow
+from noetl.store.waits import MESSAGE, WaitRow, waits_of
 
 SWEEP_S = 2.0
 # Expired messages are not delivered anyway; this only frees their rows.

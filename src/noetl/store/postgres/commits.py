@@ -10,7 +10,7 @@ from typing import Any
 from noetl.base.crash_points import crash_point
 from noetl.store.contract import Commit, ConflictError, StoreSpace, TakenError
 from noetl.store.event_batches import batch_values
-from noetl.store.postgres.queries import QUERIES
+from noetl.store.postgres.database import QUERIES
 from noetl.store.row_codecs import execution_values, notice_values, order_values, task_values, wait_values
 
 # The number of columns of each, for `columns` of no rows: PostgreSQL must be given as many arrays as the statement has

@@ -14,13 +14,12 @@ from noetl.store.contract import ExecutionRow, MovedExecution, OrderRow, SingleR
 from noetl.store.event_batches import batch_events, picked, picked_events
 from noetl.store.execution_filters import lowered
 from noetl.store.key_values import KeyValues
-from noetl.store.migrations import Applied, applied_of, pending
-from noetl.store.postgres.address import address_of
-from noetl.store.postgres.database import Database
+from noetl.store.postgres.database import Database, address_of
 from noetl.store.postgres.failures import damage_as_unreadable
-from noetl.store.postgres.key_values import PostgresKeyValues
+from noetl.store.postgres.installation import PostgresKeyValues
 from noetl.store.postgres.migration import applied, known_migrations, migrate
 from noetl.store.row_codecs import event_of, execution_of, order_of
+from noetl.store.sql_files import Applied, applied_of, pending
 
 # Batches that are read at once where only some events are asked for: first, and later.
 _FIRST_PAGE, _PAGE = 4, 100

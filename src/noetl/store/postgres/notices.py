@@ -6,8 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from noetl.store.notices import NoticeRow, NoticeState, Settlement
-from noetl.store.postgres.database import Database
-from noetl.store.postgres.queries import QUERIES
+from noetl.store.postgres.database import QUERIES, Database
 from noetl.store.row_codecs import notice_of
 
 

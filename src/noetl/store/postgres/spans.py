@@ -17,8 +17,7 @@ import msgspec
 
 from noetl.base.crash_points import crash_point
 from noetl.base.errors import BackendError
-from noetl.store.postgres.database import Database
-from noetl.store.postgres.queries import QUERIES
+from noetl.store.postgres.database import QUERIES, Database
 
 # Part of the names and bounds of tables that exist: changing it needs a migration.
 SPAN_S = 7 * 86_400.0

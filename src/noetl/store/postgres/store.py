@@ -19,18 +19,13 @@ from noetl.store.event_batches import batch_events
 from noetl.store.human_tasks import Tasks
 from noetl.store.key_values import KeyValues
 from noetl.store.notices import Notices
-from noetl.store.postgres.address import address_of
-from noetl.store.postgres.administration import PostgresAudit, PostgresCredentials
-from noetl.store.postgres.catalog import PostgresCatalog
 from noetl.store.postgres.commits import Written
-from noetl.store.postgres.database import CONNECTIONS, Database, Pauses
+from noetl.store.postgres.database import CONNECTIONS, QUERIES, Database, Pauses, address_of
 from noetl.store.postgres.failures import UncertainError, damage_as_unreadable, is_there_already
 from noetl.store.postgres.history import PostgresHistory
-from noetl.store.postgres.key_values import PostgresKeyValues
-from noetl.store.postgres.migration import known_migrations, migrate
+from noetl.store.postgres.installation import PostgresAudit, PostgresCatalog, PostgresCredentials, PostgresKeyValues
+from noetl.store.postgres.migration import known_migrations, migrate, pack
 from noetl.store.postgres.notices import PostgresNotices
-from noetl.store.postgres.packing import pack
-from noetl.store.postgres.queries import QUERIES
 from noetl.store.postgres.spans import SPAN_S, add_spans, retire_spans
 from noetl.store.postgres.waits import PostgresRequests, PostgresTasks, PostgresWaits
 from noetl.store.rebuild import Derived, derived_rows

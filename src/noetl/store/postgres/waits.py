@@ -6,8 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from noetl.store.human_tasks import TaskRow, TaskState
-from noetl.store.postgres.database import Database
-from noetl.store.postgres.queries import QUERIES
+from noetl.store.postgres.database import QUERIES, Database
 from noetl.store.requests import RequestRow
 from noetl.store.row_codecs import kept_of, message_of, message_values, task_of, wait_of
 from noetl.store.waits import KeptRow, MessageRow, Place, WaitRow

@@ -1,16 +1,25 @@
-"""Migrations of the store in SQLite, run under its write lock."""
+"""Migrations of the store in SQLite, run under its write lock. Also the packing of events that an earlier program
+stored one by one."""
 
 from __future__ import annotations
 
+import logging
 import sqlite3
+import time
 from pathlib import Path
 
 from noetl.base.crash_points import crash_point
 from noetl.base.errors import BackendError
-from noetl.store.migrations import StoreMigration, migrations_in, pending
-from noetl.store.sqlite.transaction import transaction
+from noetl.store.event_batches import batches_of_rows
+from noetl.store.sql_files import StoreMigration, migrations_in, pending
+from noetl.store.sqlite.database import QUERIES, transaction
 
 FOLDER = Path(__file__).with_name("migrations")
+_EVENTS_AT_ONCE = 5_000  # of one transaction: others write in between
+# Whoever waits for the write lock asks for it every tenth of a second. Without a pause it is hardly ever free then: a
+# server of the version before waited 5 s for a commit.
+_PAUSE_S = 0.05
+_log = logging.getLogger(__name__)
 
 
 def known_migrations(folder: Path = FOLDER) -> list[StoreMigration]:
@@ -68,3 +77,62 @@ def _statements(script: str) -> list[str]:
             statements.append(current)
             current = ""
     return statements
+
+
+# Packing: events that an earlier program stored one by one become batches (docs/decisions/0016).
+#
+# Executions are packed whole, some in each transaction. A program that is killed meanwhile leaves the rest as rows,
+# which read as ever, and the next one goes on with them.
+
+
+def pack(connection: sqlite3.Connection, *, at_once: int = _EVENTS_AT_ONCE) -> bool:
+    """Pack everything that lies in rows; False when some of it could not be. Safe when several processes do it at
+    once."""
+    if _next_unpacked(connection, "") is None:
+        return True
+    _log.info("packing the history of earlier executions, which takes a while in a large store")
+    beyond: str | None = ""
+    while beyond is not None:
+        with transaction(connection):
+            beyond = _pack_some(connection, beyond, at_once)
+            crash_point("packing.within")
+        if beyond is not None:
+            time.sleep(_PAUSE_S)
+    _log.info("packed the history of earlier executions")
+    return _next_unpacked(connection, "") is None
+
+
+def _pack_some(connection: sqlite3.Connection, beyond: str, at_once: int) -> str | None:
+    """Where to go on; None when nothing is left."""
+    events = 0
+    while events < at_once:
+        execution_id = _next_unpacked(connection, beyond)
+        if execution_id is None:
+            return None
+        beyond = execution_id
+        events += _pack_execution(connection, execution_id)
+    return beyond
+
+
+def _next_unpacked(connection: sqlite3.Connection, beyond: str) -> str | None:
+    row = connection.execute(QUERIES["select_unpacked"], (beyond,)).fetchone()
+    return row[0] if row is not None else None
+
+
+def _pack_execution(connection: sqlite3.Connection, execution_id: str) -> int:
+    """How many events it has. One that lacks events, or is no text any more, stays as it is: it can be looked at, and
+    `noetl db check` tells of it."""
+    try:
+        rows = connection.execute(QUERIES["select_rows_to_pack"], (execution_id,)).fetchall()
+    except sqlite3.OperationalError as problem:
+        if "UTF-8" not in str(problem):
+            raise
+        return 1
+    # A trigger refuses to delete events while the row of their execution is there (EVT-01). `begin_packing` sets the
+    # mark that lets this one pass.
+    if [row[0] for row in rows] == list(range(1, len(rows) + 1)):
+        connection.execute(QUERIES["begin_packing"], (execution_id,))
+        connection.execute(QUERIES["retire_rows"], (execution_id,))
+        connection.executemany(QUERIES["insert_batch"], batches_of_rows(execution_id, rows))
+        connection.execute(QUERIES["end_packing"], (execution_id,))
+    return len(rows)

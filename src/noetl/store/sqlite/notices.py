@@ -9,8 +9,7 @@ from contextlib import AbstractContextManager
 
 from noetl.store.notices import NoticeRow, NoticeState, Settlement
 from noetl.store.row_codecs import notice_of
-from noetl.store.sqlite.queries import QUERIES
-from noetl.store.sqlite.transaction import transaction
+from noetl.store.sqlite.database import QUERIES, transaction
 
 
 class SqliteNotices:

@@ -37,15 +37,11 @@ from noetl.store.row_codecs import (
     task_values,
     wait_values,
 )
-from noetl.store.sqlite.administration import SqliteAudit, SqliteCredentials
-from noetl.store.sqlite.catalog import SqliteCatalog
+from noetl.store.sqlite.database import QUERIES, transaction
 from noetl.store.sqlite.history import SqliteHistory, damage_as_unreadable, file_identity, reading_connection
-from noetl.store.sqlite.key_values import SqliteKeyValues
-from noetl.store.sqlite.migration import is_up_to_date, known_migrations, migrate, refuse_others
+from noetl.store.sqlite.installation import SqliteAudit, SqliteCatalog, SqliteCredentials, SqliteKeyValues
+from noetl.store.sqlite.migration import is_up_to_date, known_migrations, migrate, pack, refuse_others
 from noetl.store.sqlite.notices import SqliteNotices
-from noetl.store.sqlite.packing import pack
-from noetl.store.sqlite.queries import QUERIES
-from noetl.store.sqlite.transaction import transaction
 from noetl.store.sqlite.waits import SqliteRequests, SqliteTasks, SqliteWaits, write_waits
 from noetl.store.waits import Waits
 

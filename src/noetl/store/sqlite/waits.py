@@ -12,7 +12,7 @@ from noetl.store.contract import Commit, TakenError
 from noetl.store.human_tasks import TaskRow, TaskState
 from noetl.store.requests import RequestRow
 from noetl.store.row_codecs import kept_of, message_of, message_values, task_of, wait_of, wait_values
-from noetl.store.sqlite.queries import QUERIES
+from noetl.store.sqlite.database import QUERIES
 from noetl.store.waits import KeptRow, MessageRow, Place, WaitRow
 
 

@@ -1,10 +1,18 @@
-"""One write transaction. What went wrong inside is what its caller hears of, also where SQLite has rolled back by
-itself, as it does when the disk is full."""
+"""The SQLite file of a store: its statements, and its write transaction."""
 
 from __future__ import annotations
 
 import sqlite3
 from contextlib import suppress
+from pathlib import Path
+
+from noetl.store.sql_files import named_queries
+
+QUERIES = named_queries(Path(__file__).with_name("queries.sql"))
+
+
+# One write transaction. What went wrong inside is what its caller hears of, also where SQLite has rolled back by
+# itself, as it does when the disk is full.
 
 
 class transaction:  # noqa: N801  it reads as the verb of a `with`; a generator would cost twice as many calls a step

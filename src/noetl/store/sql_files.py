@@ -1,7 +1,4 @@
-"""Migrations: numbered .sql files, each run once, in order, and remembered with its checksum.
-
-A store whose migrations this program does not have was written by a newer one and is refused, never touched.
-"""
+"""SQL files: named queries, each under a `-- name:` line, and numbered migrations, each run once."""
 
 from __future__ import annotations
 
@@ -12,6 +9,21 @@ from pathlib import Path
 import msgspec
 
 from noetl.base.errors import BackendError
+
+_MARK = "-- name: "
+
+
+def named_queries(file: Path) -> dict[str, str]:
+    named = {}
+    for part in file.read_text(encoding="utf-8").split(_MARK)[1:]:
+        name, _, statement = part.partition("\n")
+        named[name.strip()] = statement.strip()
+    return named
+
+
+# Migrations: numbered .sql files, each run once, in order, and remembered with its checksum.
+#
+# A store whose migrations this program does not have was written by a newer one and is refused, never touched.
 
 
 class StoreMigration(msgspec.Struct, frozen=True):

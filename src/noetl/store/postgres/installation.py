@@ -1,0 +1,187 @@
+"""What belongs to the installation and not to an execution, in PostgreSQL: the catalogue, key-values, sealed
+credentials and the audit log."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import asyncpg  # type: ignore[import-untyped]
+import msgspec
+
+from noetl.events.credentials import SealedCredential
+from noetl.store.audit import ORIGIN, PAGE, AuditEntry, AuditRow, chained
+from noetl.store.catalog import CatalogRow, Registration, chosen, row_of
+from noetl.store.key_values import KeyValue
+from noetl.store.postgres.database import QUERIES, Database
+
+
+class PostgresCatalog:
+    def __init__(self, database: Database) -> None:
+        self._db = database
+        self._looks: dict[str, asyncio.Task[CatalogRow | None]] = {}  # about to begin
+
+    async def register(self, playbook: Registration) -> CatalogRow:
+        newest = await self._newest(playbook.path)
+        if newest is not None and newest.net_hash == playbook.net_hash and playbook.origin in (None, newest.origin):
+            return newest  # the usual case costs no write
+        return await self._db.run_in_transaction(lambda connection: _registered(connection, playbook), repeats=True)
+
+    async def _newest(self, path: str) -> CatalogRow | None:
+        """Who asks for the same at the same moment shares the answer: a crowd of starts costs a look, not one each."""
+        look = self._looks.get(path)
+        if look is None:
+            look = self._looks[path] = asyncio.ensure_future(self._newest_version(path))
+        return await asyncio.shield(look)  # whoever goes away takes nothing from the others
+
+    async def _newest_version(self, path: str) -> CatalogRow | None:
+        await asyncio.sleep(0)
+        del self._looks[path]  # who comes from now on may know of a newer one
+        row = await self._db.row("select_newest_version", path)
+        return _catalog_row(row) if row else None
+
+    async def find(self, path: str, version: str | None = None) -> CatalogRow | None:
+        return await self._newest(path) if version is None else chosen(await self.versions(path), version)
+
+    async def versions(self, path: str) -> list[CatalogRow]:
+        return [_catalog_row(row) for row in await self._db.rows("select_versions", path)]
+
+    async def paths(self, *, limit: int = 100) -> list[CatalogRow]:
+        return [_catalog_row(row) for row in await self._db.rows("select_catalog", limit)]
+
+    async def origin(self, net_hash: str) -> str | None:
+        found: str | None = await self._db.value("select_origin", net_hash)
+        return found
+
+
+async def _registered(connection: Any, playbook: Registration) -> CatalogRow:
+    await connection.execute(QUERIES["lock_path"], playbook.path)  # versions count without a gap
+    there = await connection.fetchrow(QUERIES["select_newest_version"], playbook.path)
+    newest = _catalog_row(there) if there else None
+    if newest is not None and newest.net_hash == playbook.net_hash:
+        values = (playbook.origin or newest.origin, playbook.path, newest.version)
+        await connection.execute(QUERIES["move_catalog_origin"], *values)
+        return newest
+    row = row_of(playbook, newest.version + 1 if newest is not None else 1)
+    await connection.execute(QUERIES["insert_net"], playbook.net_hash, playbook.net)
+    await connection.execute(QUERIES["insert_catalog"], *msgspec.structs.astuple(row))
+    return row
+
+
+def _catalog_row(row: Sequence[Any]) -> CatalogRow:
+    return CatalogRow(**dict(zip(CatalogRow.__struct_fields__, row, strict=True)))
+
+
+class PostgresKeyValues:
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    async def get(self, kind: str, name: str) -> KeyValue | None:
+        row = await self._db.row("select_thing", kind, name)
+        return _key_value(row) if row else None
+
+    async def list(
+        self, kind: str, *, prefix: str = "", limit: int = 1000, beyond: str | None = None
+    ) -> list[KeyValue]:
+        return [_key_value(row) for row in await self._db.rows("select_things", kind, prefix, beyond, limit)]
+
+    async def put(self, kind: str, name: str, body: bytes, *, over: int, at: float) -> KeyValue | None:
+        if over == 0:
+            stored = await self._db.change("insert_thing", kind, name, body, at)
+        else:
+            stored = await self._db.change("replace_thing", kind, name, body, at, over)
+        return KeyValue(kind=kind, name=name, version=over + 1, body=body, updated_at=at) if stored == 1 else None
+
+    async def delete(self, kind: str, name: str, *, version: int | None = None) -> bool:
+        return await self._db.change("delete_thing", kind, name, version) == 1
+
+    async def sweep(self, kind: str, *, before: float) -> int:
+        return await self._db.assign("sweep_things", kind, before)
+
+
+def _key_value(row: Sequence[Any]) -> KeyValue:
+    return KeyValue(**dict(zip(KeyValue.__struct_fields__, row, strict=True)))
+
+
+class PostgresCredentials:
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    async def get(self, name: str) -> SealedCredential | None:
+        row = await self._db.row("select_credential", name)
+        return _credential(row) if row else None
+
+    async def list(self) -> list[SealedCredential]:
+        return [_credential(row) for row in await self._db.rows("select_credentials")]
+
+    async def put(self, row: SealedCredential, *, over: SealedCredential | None) -> bool:
+        values = msgspec.structs.astuple(row)
+        if over is None:
+            return await self._db.change("insert_credential", *values) == 1
+        if over.name != row.name:
+            return False
+        return await self._db.change("replace_credential", *values, over.version, over.key_id) == 1
+
+    async def delete(self, name: str) -> bool:
+        return await self._db.change("delete_credential", name) == 1
+
+
+def _credential(row: Sequence[Any]) -> SealedCredential:
+    return SealedCredential(**dict(zip(SealedCredential.__struct_fields__, row, strict=True)))
+
+
+# The audit log in PostgreSQL; triggers refuse whatever is not a row behind the last one.
+_COLUMNS = ("seq", "at", "actor", "action", "object", "address", "outcome", "prev_hash", "hash")
+
+
+class PostgresAudit:
+    """Where nobody else has written since, a single statement appends; it is refused when somebody has, by the chain's
+    trigger or by its key, and then written under the lock."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+        self._end: tuple[int, str] | None = None  # of the chain, as far as this process knows
+
+    async def append(self, entries: Sequence[AuditEntry]) -> None:
+        if not entries:
+            return
+        end, self._end = self._end, None
+        last = await self._db.write(lambda connection: _follow(connection, entries, *end)) if end else None
+        if last is None:
+            last = await self._db.run_in_transaction(lambda connection: _append(connection, entries))
+        self._end = last.seq, last.hash
+
+    async def onward(self, *, after: int, limit: int = PAGE) -> list[AuditRow]:
+        return [_audit_row(row) for row in await self._db.rows("select_audit", after, limit)]
+
+    async def newest(self, *, limit: int = 100, before: int | None = None) -> list[AuditRow]:
+        return [_audit_row(row) for row in await self._db.rows("select_newest_audit", before, limit)]
+
+
+async def _append(connection: Any, entries: Sequence[AuditEntry]) -> AuditRow:
+    """Behind the last one, whosever it is; gives the new last one."""
+    await connection.execute(QUERIES["lock_audit"])  # there is one chain, whoever writes to it
+    seq, last = await connection.fetchrow(QUERIES["select_last_audit"]) or (0, ORIGIN)
+    return await _insert(connection, chained(entries, seq=seq, prev_hash=last))
+
+
+async def _follow(connection: Any, entries: Sequence[AuditEntry], seq: int, last: str) -> AuditRow | None:
+    """The same behind the row that was last a moment ago; None when it is so no more."""
+    try:
+        return await _insert(connection, chained(entries, seq=seq, prev_hash=last))
+    except (asyncpg.UniqueViolationError, asyncpg.RaiseError):
+        return None
+
+
+async def _insert(connection: Any, rows: list[AuditRow]) -> AuditRow:
+    await connection.execute(QUERIES["insert_audit"], *zip(*map(_values, rows), strict=True))
+    return rows[-1]
+
+
+def _values(row: AuditRow) -> tuple[Any, ...]:
+    return tuple(getattr(row, column) for column in _COLUMNS)
+
+
+def _audit_row(row: Sequence[Any]) -> AuditRow:
+    return AuditRow(**dict(zip(_COLUMNS, row, strict=True)))
