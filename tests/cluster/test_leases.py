@@ -13,8 +13,8 @@ import pytest
 from noetl.base.clock import ManualClock
 from noetl.base.errors import BackendError
 from noetl.control.assembly import assemble
-from noetl.control.claiming.lease_terms import terms_of
 from noetl.control.claiming.local_control_plane import LocalControlPlane
+from noetl.control.claiming.orders import terms_of
 from noetl.control.commit.sharing import SharedExecutions
 from noetl.engine.lost_leases import MOST_LEASES
 from noetl.events.calls import PlaybookCall

@@ -7,8 +7,8 @@ from typing import Any
 
 from noetl.base.clock import ManualClock
 from noetl.control.assembly import assemble
-from noetl.control.claiming.local_worker import LocalWorker
 from noetl.control.claiming.order_needs import WorkerAbilities
+from noetl.control.claiming.ready_orders import LocalWorker
 from noetl.control.commit.effects import Listeners, Stop
 from noetl.control.commit.sharing import OwnExecutions, SharedExecutions
 from noetl.events.envelope import Event

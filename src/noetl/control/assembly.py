@@ -18,14 +18,13 @@ from noetl.base.clock import Clock
 from noetl.control.background.background_jobs import BackgroundJobs
 from noetl.control.background.garbage_collection import Followed, NestedExecutionSweep, OrderSweep, Sweeper
 from noetl.control.background.recovery import Recovery
-from noetl.control.claiming.claims import Claims
+from noetl.control.claiming.claims import Claims, WaitingForResults
 from noetl.control.claiming.leases import OrderLeases
 from noetl.control.claiming.local_control_plane import LocalControlPlane
-from noetl.control.claiming.local_worker import LocalWorker
 from noetl.control.claiming.long_polls import Polls
 from noetl.control.claiming.order_needs import WorkerAbilities
 from noetl.control.claiming.pools import Pools
-from noetl.control.claiming.ready_orders import ReadyOrders
+from noetl.control.claiming.ready_orders import LocalWorker, ReadyOrders
 from noetl.control.claiming.turns import Turns
 from noetl.control.commit.decisions import Decisions
 from noetl.control.commit.effects import Effects, Listeners
@@ -42,7 +41,6 @@ from noetl.control.outside.delivery import MessageDelivery
 from noetl.control.outside.human_tasks import HumanTasks
 from noetl.control.outside.messages import MessageQueue, OpenWaits
 from noetl.control.results.result_cache import ResultCache
-from noetl.control.results.waiting_for_results import WaitingForResults
 from noetl.control.schedule.timers import Sleep, TimerQueue, Timers
 from noetl.control.secrets.execution_secrets import ExecutionSecrets
 from noetl.control.secrets.release import SecretRelease

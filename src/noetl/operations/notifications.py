@@ -14,8 +14,7 @@ from noetl.base.clock import Clock, rfc3339
 from noetl.base.errors import InvalidError, NotFoundError, SettledError
 from noetl.base.ids import derived
 from noetl.control.notifications.destinations import Destinations, NotSentError, shown_destination
-from noetl.control.notifications.messages import message_of
-from noetl.control.notifications.notices import NoticeBody
+from noetl.control.notifications.notices import NoticeBody, message_of
 from noetl.control.notifications.rules import NotificationRule, NotificationRules, checked_rule
 from noetl.net.net import Destination
 from noetl.operations.administration_shapes import LateExecution, NoticePage, NoticeView, TriedDestination

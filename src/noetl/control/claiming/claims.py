@@ -1,4 +1,5 @@
 """Claims: which orders a worker gets, of its pools and in fair turns. One broken order never stops the others (SRV-08).
+Orders that wait for a large value are offered again when it is here.
 
 Orders that this process does not know, since another server made them or this one was restarted, are found in the
 store: by the sweeper, and when a worker asks and memory has none.
@@ -6,7 +7,8 @@ store: by the sweeper, and when a worker asks and memory has none.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 
@@ -23,7 +25,6 @@ from noetl.control.commit.decisions import Decisions, ready_of
 from noetl.control.commit.group_commit import DecideAgainError
 from noetl.control.commit.sharing import SharingPolicy
 from noetl.control.results.result_cache import ResultNotLoadedError
-from noetl.control.results.waiting_for_results import WaitingForResults
 from noetl.engine.commands import ClaimOrder
 from noetl.engine.lost_leases import MOST_LEASES
 from noetl.events.orders import Order, ReportResult, Turn
@@ -35,6 +36,7 @@ SOUGHT = 1_000  # new orders found at a time
 MOST_SOUGHT = 20_000
 AT_MOST_EVERY_S = 0.1  # a worker that finds nothing makes us look in the store
 _REST_S = 30.0  # for an order that the store offers and its execution does not know
+_PAUSE_S = 1.0  # when the store of results is away
 
 
 class Claims:
@@ -237,3 +239,43 @@ class Claims:
 
 def _lease(ready: Ready) -> str:
     return f"{ready.order_id}@{ready.seen_epoch}"
+
+
+# Orders whose executions need a value from outside before anything can be decided upon them.
+#
+# A claim goes on without them. They are offered again when the value is here.
+
+
+class WaitingForResults:
+    """`come_back` offers orders again."""
+
+    def __init__(self, come_back: Callable[[Iterable[Ready]], None]) -> None:
+        self._come_back = come_back
+        self._orders: dict[str, dict[str, Ready]] = {}  # by execution and order
+        # The event loop keeps weak references to tasks only.
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def takes(self, ready: Ready) -> bool:
+        """Whether the order is one of these, and is kept here."""
+        if not self._orders or (waiting := self._orders.get(ready.execution_id)) is None:
+            return False
+        # Other orders of the same execution would need the same value: they wait together, without a request each.
+        waiting[ready.order_id] = ready
+        return True
+
+    def lay_aside(self, ready: Ready, away: ResultNotLoadedError) -> None:
+        self._orders.setdefault(ready.execution_id, {})[ready.order_id] = ready
+        task = asyncio.ensure_future(self._fetch_then_requeue(ready.execution_id, away))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _fetch_then_requeue(self, execution_id: str, away: ResultNotLoadedError) -> None:
+        try:
+            await away.fetch()
+        except BackendError:
+            await asyncio.sleep(_PAUSE_S)  # the next claim finds out whether the store is back
+        self._come_back(self._orders.pop(execution_id, {}).values())
+
+    def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()

@@ -12,8 +12,7 @@ from collections.abc import Mapping
 import msgspec
 
 from noetl.base.clock import Clock
-from noetl.control.claiming.lease_terms import bounded
-from noetl.control.claiming.orders import order_for
+from noetl.control.claiming.orders import bounded, order_for
 from noetl.control.claiming.pools import EVERY
 from noetl.control.commit.decisions import Decisions
 from noetl.events.orders import Order, Turn

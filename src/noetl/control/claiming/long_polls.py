@@ -15,8 +15,7 @@ from typing import Any
 import msgspec
 
 from noetl.control.claiming.claims import Claims
-from noetl.control.claiming.local_worker import LocalWorker
-from noetl.control.claiming.ready_orders import ReadyOrders
+from noetl.control.claiming.ready_orders import LocalWorker, ReadyOrders
 from noetl.control.commit.batch import CommitBatch
 from noetl.control.commit.effects import Effects
 from noetl.events.orders import Order, Turn

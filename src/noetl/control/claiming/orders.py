@@ -1,13 +1,14 @@
-"""Orders: as the outbox keeps them, and as a worker receives them."""
+"""Orders: as the outbox keeps them, and as a worker receives them. Also the terms of their leases."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import assert_never
+from contextlib import suppress
+from typing import Any, assert_never
 
 import msgspec
 
-from noetl.control.claiming.lease_terms import terms_of
+from noetl.base.durations import seconds
 from noetl.control.results.step_reads import results_for
 from noetl.engine.decision import (
     CancelCalled,
@@ -35,6 +36,10 @@ from noetl.store.contract import DEFAULT_POOL, OrderRow, OrderState
 
 _USUAL = LeaseTerms()
 TtlOf = Callable[[str], float]  # of a lease on an order of this step run
+# Bounds of what a playbook may ask for, and of what a worker may ask for when it renews: neither may lock an order for
+# ever, nor have leases so short that every heartbeat comes late.
+LEAST_S, MOST_S = 0.5, 86_400.0
+_BEATS = 6  # in the time of one lease, where nobody says how many
 
 
 def order_rows(
@@ -127,3 +132,30 @@ def order_for(
         lease_until=at + terms.ttl_s if at is not None else 0.0,
     )
     return order if run.side_run is None else msgspec.structs.replace(order, **side_run_of(execution, run))
+
+
+# Terms of leases: those of the server, unless a playbook or a step of it asks for its own (WRK-03).
+
+
+def terms_of(plan: Plan, step: str, usual: LeaseTerms) -> LeaseTerms:
+    """`usual`, or those of `step.spec.lease: {ttl, heartbeat}`, else of the executor's spec, else of its limits (O-33).
+    The heartbeat leaves room for two that are lost."""
+    written = plan.lease(step)
+    if written is None:
+        return usual
+    ttl_s = bounded(_seconds(written.get("ttl")) or usual.ttl_s)
+    every_s = _seconds(written.get("heartbeat")) or ttl_s / _BEATS
+    # A third: a lease must survive two heartbeats that are lost.
+    return LeaseTerms(ttl_s=ttl_s, heartbeat_s=min(every_s, ttl_s / 3))
+
+
+def bounded(ttl_s: float) -> float:
+    return min(max(ttl_s, LEAST_S), MOST_S)
+
+
+def _seconds(written: Any) -> float | None:
+    # The checker refuses what is no duration. What comes here all the same, as from a net that an older program
+    # compiled, has the usual terms: a claim must not fail over a setting.
+    with suppress(ValueError, TypeError):
+        return seconds(written) if written is not None else None
+    return None

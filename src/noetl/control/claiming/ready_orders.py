@@ -1,5 +1,6 @@
 """Ready orders: what a worker may claim. Those of a higher priority first (ADV-03); among equals the executions take
-turns, so that one with ten thousand of them does not keep others waiting; within an execution as they came.
+turns, so that one with ten thousand of them does not keep others waiting; within an execution as they came. Also what a
+worker in the same process is asked when it waits for one.
 
 What an order needs of a worker is learned when the first one that cannot run it is about to take it: from then on it
 lies in a lane of its own, which only those are shown who run all of it.
@@ -8,10 +9,12 @@ lies in a lane of its own, which only those are shown who run all of it.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from typing import Protocol
 
 import msgspec
 
+from noetl.events.orders import Order
 from noetl.store.contract import DEFAULT_POOL
 
 
@@ -193,3 +196,20 @@ class ReadyOrders:
 
 def _covers(kinds: Needs | None, needs: Needs | None) -> bool:
     return kinds is None or needs is None or needs <= kinds
+
+
+# A worker in the same process that waits for work. What a batch makes ready is claimed for it in that very batch, so
+# that the start of an execution and its first claim are one commit instead of two (W4: two commits, not three).
+
+
+class OrderReceiver(Protocol):
+    def give(self, orders: Sequence[Order]) -> None:
+        """These are its own now. Never waits."""
+
+
+class LocalWorker(OrderReceiver, Protocol):
+    worker_id: str
+
+    @property
+    def free(self) -> int:
+        """How many orders it would begin at once."""

@@ -8,9 +8,8 @@ from functools import partial
 import msgspec
 
 from noetl.base.errors import BackendError
-from noetl.control.claiming.lease_terms import terms_of
-from noetl.control.claiming.local_worker import OrderReceiver
-from noetl.control.claiming.orders import order_rows
+from noetl.control.claiming.orders import order_rows, terms_of
+from noetl.control.claiming.ready_orders import OrderReceiver
 from noetl.control.commit.loaded_executions import DecidedEvents, LoadedExecution, LoadedExecutions
 from noetl.control.notifications.notices import NoticeWriter
 from noetl.engine.commands import Command, DeliverMessage, RecordReport

@@ -17,7 +17,7 @@ import msgspec
 
 from noetl.base.errors import NoetlError, ToolError
 from noetl.base.redaction import Mask
-from noetl.control.notifications.messages import NoticeMessage
+from noetl.control.notifications.notices import NoticeMessage
 from noetl.events.secret_materials import Material, secrets_in
 from noetl.net.net import Destination
 from noetl.tools.contract import UNKNOWN, ToolContext

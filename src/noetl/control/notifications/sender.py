@@ -14,8 +14,7 @@ import msgspec
 from noetl.base.clock import Clock
 from noetl.base.errors import BackendError, Outage
 from noetl.control.notifications.destinations import TIMEOUT_S, Destinations, NotSentError
-from noetl.control.notifications.messages import message_of
-from noetl.control.notifications.notices import NoticeBody
+from noetl.control.notifications.notices import NoticeBody, message_of
 from noetl.store.contract import Commit
 from noetl.store.notices import NoticeRow, Notices, NoticeState, Settlement
 
