@@ -41,11 +41,11 @@ from noetl.worker.http1 import HttpConnectionError, Reply
 from noetl.worker.leases import HeldLeases
 from noetl.worker.remote_control_plane import RemoteControlPlane
 from noetl.worker.remote_values import RemoteValues
+from noetl.worker.remote_worker import WakeupPoll
 from noetl.worker.report_queue import SHARED_PENDING
 from noetl.worker.retry_delay import RetryingControlPlane
-from noetl.worker.server_clock import ServerClock
+from noetl.worker.server_connection import ServerClock
 from noetl.worker.slots import WorkerHandle
-from noetl.worker.wakeup_poll import WakeupPoll
 from noetl.worker.worker import Worker
 from tests.simulation import invariants
 from tests.simulation.loop import Node, SimulatedLoop, current_node

@@ -19,8 +19,7 @@ from noetl.tools.registry import Registry
 from noetl.worker import backoff, remote_worker
 from noetl.worker.remote_values import RemoteValues
 from noetl.worker.remote_worker import RemoteWorker, WorkerSpec
-from noetl.worker.server_clock import ServerClock
-from noetl.worker.server_connection import ServerConnection
+from noetl.worker.server_connection import ServerClock, ServerConnection
 from tests.narrowing import payloads, present
 from tests.playbook_runs import Scripted
 from tests.worker.orders import an_order

@@ -279,7 +279,7 @@ def _server(server: str | None, db: str | None) -> Iterator[DoctorFinding]:
 
     from noetl.base.clock import SystemClock
     from noetl.base.tls_trust import UNTRUSTED, is_distrust, trusting
-    from noetl.worker.server_clock import ServerClock
+    from noetl.worker.server_connection import ServerClock
 
     try:
         response = httpx2.get(

@@ -1,4 +1,5 @@
-"""Attempt: one run of one task, from rendered inputs to exactly one outcome (OUT-01, OUT-04, OUT-05).
+"""Attempt: one run of one task, from rendered inputs to exactly one outcome (OUT-01, OUT-04, OUT-05). An outcome is
+held to its schema, too.
 
 Whatever a tool does, an outcome comes out: a result, its own error, a timeout, or `tool.exception`. Policy is not
 known here.
@@ -16,13 +17,17 @@ from noetl.base.clock import Clock
 from noetl.base.durations import seconds
 from noetl.base.errors import ToolError
 from noetl.engine.pipeline.payloads import within_cap
+from noetl.engine.pipeline.preparation import Prepared
+from noetl.engine.pipeline.result_schemas import misfit
 from noetl.events.outcomes import Error, Meta, Outcome, Status
 from noetl.tools.contract import Tool, ToolContext, ToolResult
 
 DEFAULT_TIMEOUT_S = 300.0  # O-33
-
 Sleep = Callable[[float], Awaitable[None]]
 Ready = Callable[[], Awaitable[None]]
+MISFIT = "result.schema"
+_ARTIFACT = "artifact"
+SchemaOf = Callable[[str], Awaitable[Any]]
 
 
 class InternalRetry(msgspec.Struct, frozen=True):
@@ -168,3 +173,45 @@ def internal_retry(written: Any) -> InternalRetry:
         delay_s = seconds(written.get("delay", 0))
         return InternalRetry(max(int(written.get("attempts", 1)), 1), delay_s, str(written.get("backoff", "none")))
     raise ValueError("spec.retry must be a count or {attempts, delay, backoff}")
+
+
+# Schemas of results: an outcome whose payload is not what its schema says is an error its policy can see (RES-07).
+#
+# `spec.result_schema` names the schema of what a task gives. A reference whose `schema_hint` names one is held to it
+# when an artifact is read. What `artifact` puts is checked on its way in, and the reference it gives carries the name.
+
+
+async def conforming(kind: str, prepared: Prepared, outcome: Outcome, schema_of: SchemaOf) -> Outcome:
+    """The outcome as it is, or the error `result.schema`. `schema_of` gives nothing for a name nobody registered."""
+    if not outcome.ok:
+        return outcome
+    named = prepared.spec.get("result_schema")
+    if not named and not (kind == _ARTIFACT and (named := _hint(prepared.inputs))):
+        return outcome
+    schema = await schema_of(str(named))
+    if schema is None:
+        if not prepared.spec.get("result_schema"):
+            return outcome  # a hint is free text, and need not name a schema
+        return _failed(outcome, f'no schema "{named}" is registered here: PUT /api/schemas/{named}')
+    is_put = kind == _ARTIFACT and prepared.inputs.get("op", "put") == "put" and "data" in prepared.inputs
+    value = prepared.inputs.get("data") if is_put else _payload(outcome)
+    if problem := misfit(schema, value):
+        return _failed(outcome, f'{problem} (schema "{named}")')
+    if is_put and isinstance(outcome.result, dict):
+        return msgspec.structs.replace(outcome, result={**outcome.result, "schema_hint": str(named)})
+    return outcome
+
+
+def _failed(outcome: Outcome, message: str) -> Outcome:
+    error = Error(kind=MISFIT, message=message)
+    return msgspec.structs.replace(outcome, status=Status.ERROR, result=None, wrapped=False, error=error)
+
+
+def _payload(outcome: Outcome) -> Any:
+    return outcome.result.get("data") if outcome.wrapped and isinstance(outcome.result, dict) else outcome.result
+
+
+def _hint(inputs: Mapping[str, Any]) -> str | None:
+    reference = inputs.get("ref")
+    hint = reference.get("schema_hint") if isinstance(reference, Mapping) else None
+    return hint if isinstance(hint, str) else None

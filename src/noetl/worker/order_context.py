@@ -1,9 +1,12 @@
-"""What all pipelines of one order share. Iterations of a range have one journal, one safe, one lease."""
+"""What all pipelines of one order share. Iterations of a range have one journal, one secret store, one lease. Also
+the time after which its step run is stopped."""
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -16,7 +19,9 @@ from noetl.engine.pipeline.payloads import max_payload_bytes
 from noetl.engine.pipeline.preparation import NOOP, Prepared, plain_inputs
 from noetl.engine.pipeline.progress import MAX_TASK_RUNS
 from noetl.engine.v2_case.port import has_rules
+from noetl.engine.waits.times import expired
 from noetl.events.orders import Order, ReportResult
+from noetl.events.outcomes import Error
 from noetl.events.references import Reference
 from noetl.net.names import known_names
 from noetl.net.net import Net, Transition
@@ -29,10 +34,9 @@ from noetl.worker.attempt import Sleep
 from noetl.worker.calls import Lend, keep_slot
 from noetl.worker.cancelled_orders import Begun
 from noetl.worker.control_plane import ControlPlane
-from noetl.worker.journal import Journal, LeaseLost
 from noetl.worker.leases import HeldLeases
 from noetl.worker.live_output import OutputSender
-from noetl.worker.report_queue import ReportQueue
+from noetl.worker.report_queue import Journal, LeaseLost, ReportQueue
 from noetl.worker.report_writer import ReportWriter
 from noetl.worker.secret_store import SecretStore
 
@@ -229,3 +233,33 @@ def _alone(task: Task) -> Task:
     spec = task.spec.data if isinstance(task.spec.data, dict) else {}
     waited_for = Authored({key: value for key, value in spec.items() if key != "async"})
     return msgspec.structs.replace(task, policy=None, repeat=(), spec=waited_for)
+
+
+# Lifetime: a step run that takes too long is stopped where it stands (WRK-07).
+#
+# Only waiting and running tools are cut short, never a report on its way.
+
+
+class Expired(Exception):  # noqa: N818  it is no error of ours: the step run is over
+    """The step run ends here, with this error."""
+
+    def __init__(self, error: Error) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+@asynccontextmanager
+async def alive(expiries: Mapping[str, float], now: float) -> AsyncIterator[None]:
+    """Run the body until the first of `expiries` (kind -> moment); past it, `Expired`. The earliest wins (C-30)."""
+    if not expiries:
+        yield
+        return
+    kind, moment = min(expiries.items(), key=lambda item: item[1])
+    error = expired(kind)
+    try:
+        async with asyncio.timeout(max(0.0, moment - now)) as clock:
+            yield
+    except TimeoutError:
+        if clock.expired():
+            raise Expired(error) from None
+        raise

@@ -27,14 +27,11 @@ from noetl.events.tasks import Decided, TaskProcessed, TaskStarted
 from noetl.net.task import Task
 from noetl.templates.scope import Scope
 from noetl.tools.contract import Tool, ToolContext
-from noetl.worker.attempt import attempt
+from noetl.worker.attempt import attempt, conforming
 from noetl.worker.hooks import has_hooks, with_hooks
-from noetl.worker.journal import IterationStopped
-from noetl.worker.lifetime import alive
-from noetl.worker.order_context import PLAYBOOK, OrderContext
-from noetl.worker.schemas import conforming
-from noetl.worker.secret_recovery import looked_up_names, recalled
-from noetl.worker.secret_store import no_credentials
+from noetl.worker.order_context import PLAYBOOK, OrderContext, alive
+from noetl.worker.report_queue import IterationStopped
+from noetl.worker.secret_store import looked_up_names, no_credentials, recalled
 from noetl.worker.task_context import TaskContext, ToolNames
 
 Ended = StepDone | StepFailed | CaseWaiting

@@ -27,10 +27,8 @@ from noetl.net.net import Net, from_json
 from noetl.worker.attempt import Sleep
 from noetl.worker.http1 import Reply
 from noetl.worker.leases import HeldLeases
-from noetl.worker.remote_tables import RemoteTables
-from noetl.worker.remote_values import RemoteValues
-from noetl.worker.server_clock import ServerClock
-from noetl.worker.server_connection import Say, ServerConnection, ServerRefusedError
+from noetl.worker.remote_values import RemoteTables, RemoteValues
+from noetl.worker.server_connection import Say, ServerClock, ServerConnection, ServerRefusedError
 
 POLL_S = 20.0  # a long poll with nothing to give is answered after so long
 ANSWER_S = 8.0  # after that, or so much later than a poll should be answered, it counts as lost: well within a lease

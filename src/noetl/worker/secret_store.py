@@ -6,7 +6,7 @@ before anything can leave.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -16,14 +16,19 @@ from noetl.base.errors import ToolError
 from noetl.base.redaction import Mask
 from noetl.engine.pipeline.scopes import KeychainView, PipelineScope
 from noetl.events.orders import Order
+from noetl.events.outcomes import TaskResult
+from noetl.events.position import Position
 from noetl.events.secret_materials import Ask, Material, secrets_in
-from noetl.net.net import Net
+from noetl.net.net import Net, Transition
 from noetl.net.secret_reads import Reads, auths_in, credential_name
+from noetl.net.task import Task
+from noetl.net.tasks import tasks_of
 from noetl.worker.control_plane import ControlPlane
 
 UNRESOLVED = "keychain.unresolved"
-
 Credentials = Callable[[str], Mapping[str, Any]]
+SECRETS = "secrets"
+LookUp = Callable[[Task, Position], Awaitable[Any]]
 
 
 class SecretStore:
@@ -103,3 +108,41 @@ def no_credentials(name: str) -> Mapping[str, Any]:
 
 def _not_named(name: str) -> ToolError:
     return ToolError(UNRESOLVED, f'the credential "{name}" is not named by this task')
+
+
+# What `secrets` tasks had looked up, when an interrupted pipeline goes on (TOOL-09, WRK-04).
+#
+# The log holds `***` in their place, and a task that went on with that would send it to the world. So they are looked
+# up once more, silently: it was recorded that they ran, and they change nothing.
+
+
+async def recalled(step: Transition, position: Position, look_up: LookUp) -> Position:
+    """The position with the true results of its `secrets` tasks. ToolError where one is gone meanwhile."""
+    if not position.results:
+        return position  # it begins here
+    for task in tasks_of(step):
+        old = position.results.get(task.name) if task.kind == SECRETS else None
+        if old is None or old.error is not None or not _looked_up(old):
+            continue
+        new = msgspec.structs.replace(old, result=await look_up(task, position))
+        position = msgspec.structs.replace(
+            position,
+            results={**position.results, task.name: new},
+            prev=new if position.prev == old else position.prev,
+        )
+    return position
+
+
+def looked_up_names(step: Transition, position: Position) -> set[str]:
+    """The names under which a task reads what `secrets` tasks of its pipeline have looked up."""
+    names = {task.name for task in tasks_of(step) if task.kind == SECRETS and task.name in position.results}
+    if any(position.results[name] is position.prev for name in names):
+        names.add("_prev")
+    if position.case is not None and position.case.result_of in names:
+        names |= {"result", "response", "this", "page", step.name}
+    return names
+
+
+def _looked_up(result: TaskResult) -> bool:
+    """Whether it holds a secret's fields; the result of a refresh names its entry only."""
+    return isinstance(result.result, dict) and "refreshed" not in result.result

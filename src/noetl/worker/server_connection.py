@@ -1,4 +1,5 @@
-"""The connection to a server: requests are repeated until they are answered, and refusals are put in plain words.
+"""The connection to a server: requests are repeated until they are answered, and refusals are put in plain words. Also
+the server's clock.
 
 Every request of a worker may arrive twice and mean the same (reliability.md §3.1), so it never has to know whether
 the answer or the request was lost.
@@ -9,12 +10,14 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable, Mapping
+from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import httpx2
 import msgspec
 
+from noetl.base.clock import Clock
 from noetl.base.errors import BackendError, RefusedError
 from noetl.worker.attempt import Sleep
 from noetl.worker.backoff import delay_s
@@ -25,8 +28,8 @@ from noetl.worker.http1 import HttpConnection, HttpConnectionError, Reply
 PROTOCOL = "1"
 PROTOCOL_HEADER = "Noetl-Protocol"
 TIMEOUT_S = 15.0
-
 Say = Callable[[str], None]
+_TOLERANCE_S = 10.0  # the header counts seconds, and an answer may take its time; this is for clocks that are wrong
 
 
 class ServerRefusedError(RefusedError):
@@ -167,3 +170,29 @@ class PlainServerConnection:
 
     def close(self) -> None:
         self._client.close()
+
+
+# The server's clock, as far as a worker can tell it: its own, set right by the `Date` of the server's answers.
+#
+# Deadlines travel as moments (WRK-07). A worker whose clock is an hour off would stop every step at once, or never.
+
+
+class ServerClock:
+    def __init__(self, own: Clock) -> None:
+        self._own = own
+        self.ahead_s = 0.0  # of the server before this machine
+
+    def now(self) -> float:
+        return self._own.now() + self.ahead_s
+
+    def note_server_time(self, date: str | None) -> None:
+        """An answer that was sent at `date` has just come: a header as HTTP has it, or seconds since the epoch."""
+        if date is None:
+            return
+        try:
+            there = float(date) if date[:1].isdigit() else parsedate_to_datetime(date).timestamp() + 0.5
+        except (TypeError, ValueError):
+            return
+        ahead_s = there - self._own.now()
+        if abs(ahead_s - self.ahead_s) > _TOLERANCE_S:
+            self.ahead_s = ahead_s if abs(ahead_s) > _TOLERANCE_S else 0.0

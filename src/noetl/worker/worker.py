@@ -21,11 +21,10 @@ from noetl.worker.attempt import Sleep
 from noetl.worker.calls import keep_slot
 from noetl.worker.cancelled_orders import Begun, CancelledOrders
 from noetl.worker.control_plane import ControlPlane
-from noetl.worker.journal import LeaseLost
 from noetl.worker.live_output import OutputSender
 from noetl.worker.order_context import Collections, OrderContext, WorkerServices
 from noetl.worker.order_run import run_order
-from noetl.worker.report_queue import EVERY_POOL, MOST_PENDING, ReportQueue, Settle
+from noetl.worker.report_queue import EVERY_POOL, MOST_PENDING, LeaseLost, ReportQueue, Settle
 from noetl.worker.slots import Slots, WorkerHandle
 
 # Far more than a worker has orders of at a time. What is forgotten here the server still masks.
@@ -136,7 +135,7 @@ class Worker:
                 if self._at_work.may_leave():
                     return  # who lent its slot wanted it back while we asked: no ring would tell us later (TOOL-11)
                 async with self._at_work.idle():
-                    # For a remote worker this is its long poll (wakeup_poll.py), which ends by itself, so that a lost
+                    # For a remote worker this is its long poll (remote_worker.py), which ends by itself, so that a lost
                     # wake-up costs a moment only.
                     await self._dispatch.wait()
         if end is not None:

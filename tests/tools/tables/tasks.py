@@ -13,7 +13,7 @@ from noetl.events.references import Reference
 from noetl.store.results.files import MemoryResults, table_reference
 from noetl.tools.registry import Registry
 from noetl.tools.transfer.tool import TransferTool
-from noetl.worker.remote_tables import RemoteTables
+from noetl.worker.remote_values import RemoteTables
 from tests.servers.postgres import server
 from tests.tools.sql_tasks import outcome_of
 

@@ -15,7 +15,7 @@ from noetl.events.references import PARQUET
 from noetl.operations.identity import Role
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.sql.tool import SqlTool
-from noetl.worker.remote_tables import RemoteTables
+from noetl.worker.remote_values import RemoteTables
 from tests.server.live import live
 from tests.servers.http import HttpServer, reply
 from tests.servers.mariadb import mariadb

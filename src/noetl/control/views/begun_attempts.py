@@ -38,7 +38,7 @@ from noetl.net.task import Task
 from noetl.tools.registry import Registry
 from noetl.worker.order_context import part_of
 from noetl.worker.order_run import order_scope
-from noetl.worker.secret_recovery import looked_up_names
+from noetl.worker.secret_store import looked_up_names
 
 
 class BegunAttempt(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any, cast
 
 from noetl.worker.remote_control_plane import RemoteControlPlane
-from noetl.worker.wakeup_poll import WakeupPoll
+from noetl.worker.remote_worker import WakeupPoll
 
 
 class Silent:
