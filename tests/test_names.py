@@ -26,4 +26,4 @@ def test_no_package_but_the_tools_knows_quantum_jobs() -> None:
         if "quantum" in path.read_text("utf-8").lower()
     }
 
-    assert {path for path in knowing if not path.startswith("tools/")} == {"events/task_notes.py"}
+    assert {path for path in knowing if not path.startswith("tools/")} == {"events/tasks.py"}

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from noetl.events.taxonomy import TAXONOMY
-from noetl.templates.scopes import table
+from noetl.templates.scope import table
 from tools.checks_page import checks_page
 from tools.cli_page import cli_page
 from tools.keys_page import keys_page
@@ -50,7 +50,7 @@ def events_page() -> str:
 
 SCOPES_HEAD = """# Which names can be seen where
 
-Generated from `noetl/templates/scopes.py`, the table the checker itself uses. Besides these, a bare name is looked up
+Generated from `noetl/templates/scope.py`, the table the checker itself uses. Besides these, a bare name is looked up
 as the iteration's binding, then task results of the step, step results, `args`, `ctx` and `workload`, in that order; at
 last `loop` is the iteration, or in the arcs of a looped step what the loop came to
 ([results by name](../conventions.md#results-by-name)).

@@ -12,7 +12,7 @@ from noetl.language.grammar.shapes import DURATION, Schema, ref
 from noetl.language.grammar.steps import JOIN, STEP
 from noetl.language.grammar.tasks import SUGAR, TASK
 from noetl.language.grammar.waits import HANDLER, ON_EVENT
-from noetl.templates.scopes import DIALECTS
+from noetl.templates.scope import DIALECTS
 
 HEAD = """# Every key
 

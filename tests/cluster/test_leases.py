@@ -17,8 +17,7 @@ from noetl.control.claiming.local_control_plane import LocalControlPlane
 from noetl.control.claiming.orders import terms_of
 from noetl.control.commit.sharing import SharedExecutions
 from noetl.engine.lost_leases import MOST_LEASES
-from noetl.events.calls import PlaybookCall
-from noetl.events.orders import LeaseTerms, Report, ReportResult, Timed, Turn, TurnAnswer
+from noetl.events.orders import LeaseTerms, PlaybookCall, Report, ReportResult, Timed, Turn, TurnAnswer
 from noetl.events.outcomes import Error, TaskResult
 from noetl.events.steps import ReportRefused, StepDone, StepFailed
 from noetl.server.backends import StoreClock

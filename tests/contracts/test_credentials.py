@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from noetl.events.credentials import SealedCredential
+from noetl.events.secret_materials import SealedCredential
 from noetl.store.contract import Store
 from noetl.store.credentials import CredentialRows
 

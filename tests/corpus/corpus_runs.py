@@ -26,7 +26,7 @@ from noetl.base.source import Source
 from noetl.engine.recorded_results import ended_in
 from noetl.engine.scopes import payload_of
 from noetl.events.envelope import Event
-from noetl.events.references import Reference
+from noetl.events.outcomes import Reference
 from noetl.language.checking import check
 from noetl.operations.embedded import RunResult, driving
 from noetl.secrets.contract import Sources

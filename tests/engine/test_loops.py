@@ -76,7 +76,7 @@ def test_a_sequential_loop_that_is_distributed_gives_each_worker_one_iteration_a
 
 
 def _reference(value: Any) -> Any:
-    from noetl.events.references import Reference
+    from noetl.events.outcomes import Reference
 
     return Reference(store="test", key="k", checksum="c", size=len(value))
 

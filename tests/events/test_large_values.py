@@ -18,8 +18,7 @@ from noetl.events.events import Payload
 from noetl.events.executions import ExecutionRequested, WorkflowStarted
 from noetl.events.large_values import OVERHEAD_BYTES, put_back, set_apart
 from noetl.events.loops import IterationDone
-from noetl.events.outcomes import Error, Meta, Outcome, Status
-from noetl.events.references import Reference
+from noetl.events.outcomes import Error, Meta, Outcome, Reference, Status
 from noetl.events.steps import CtxPatched, StepFailed, StepScheduled
 from noetl.events.tasks import Decided, TaskProcessed
 from noetl.events.tokens import TokenConsumed, TokenCreated

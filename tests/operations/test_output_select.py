@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from noetl.events.references import Reference
+from noetl.events.outcomes import Reference
 from noetl.store.results.files import MemoryResults
 from tests.playbook_runs import run_here
 

@@ -11,7 +11,7 @@ import pytest
 from noetl.base.clock import ManualClock
 from noetl.base.errors import BackendError, ToolError
 from noetl.control.assembly import assemble
-from noetl.events.references import Reference
+from noetl.events.outcomes import Reference
 from noetl.store.open_store import open_store
 from noetl.store.results.files import FileResults, MemoryResults
 from noetl.store.wakeups.memory import MemoryWakeups

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from noetl.events.references import Reference
+from noetl.events.outcomes import Reference
 from tests.results.stored_runs import run_stored
 
 BIG = {"count": 3, "rows": ["y" * 300]}

@@ -6,9 +6,8 @@ import pytest
 
 from noetl.base.clock import ManualClock
 from noetl.base.errors import ToolError
-from noetl.events.orders import Order, Report
+from noetl.events.orders import Order, Position, Report
 from noetl.events.outcomes import TaskResult
-from noetl.events.position import Position
 from noetl.events.secret_materials import Ask, Material
 from noetl.events.steps import StepFailed
 from noetl.tools.registry import Registry

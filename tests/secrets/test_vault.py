@@ -11,7 +11,7 @@ import pytest
 
 from noetl.base.clock import ManualClock
 from noetl.base.errors import BackendError, RefusedError
-from noetl.events.credentials import SealedCredential
+from noetl.events.secret_materials import SealedCredential
 from noetl.secrets.encryption import opened, seal
 from noetl.secrets.master_keys import MasterKeys, load_master_keys
 from noetl.secrets.vault import MAX_BYTES, Vault

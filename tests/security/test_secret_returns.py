@@ -13,9 +13,8 @@ import msgspec
 import pytest
 
 from noetl.control.secrets.execution_secrets import KIND
-from noetl.events.orders import Order
-from noetl.events.position import Position
-from noetl.events.references import Reference
+from noetl.events.orders import Order, Position
+from noetl.events.outcomes import Reference
 from noetl.operations.embedded import driving
 from noetl.store.memory import MemoryStore
 from noetl.store.results.files import MemoryResults

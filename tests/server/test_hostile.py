@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import httpx2
 import pytest
 
-from noetl.events.live_output import MAX_BATCH_BYTES
+from noetl.events.orders import MAX_BATCH_BYTES
 from noetl.operations.identity import Role
 from noetl.store.postgres.store import PostgresStore
 from tests.contracts.stores import fresh_url

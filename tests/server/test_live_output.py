@@ -11,8 +11,7 @@ import msgspec
 import pytest
 
 from noetl.control.views.live_output import MAX_LINES
-from noetl.events.live_output import OutputBatch, OutputChunk
-from noetl.events.orders import Order
+from noetl.events.orders import Order, OutputBatch, OutputChunk
 from noetl.operations.identity import Role
 from tests.server.event_streams import streaming
 from tests.server.live import live

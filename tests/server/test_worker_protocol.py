@@ -14,7 +14,7 @@ import pytest
 
 from noetl.engine.pipeline.progress import task_run_id
 from noetl.events.orders import ReportResult, Turn
-from noetl.events.references import PARQUET
+from noetl.events.outcomes import PARQUET
 from noetl.net.net import from_json
 from noetl.operations.identity import Role
 from tests.server.talking import talking

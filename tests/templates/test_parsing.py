@@ -281,7 +281,7 @@ SIMPLE = [
 def test_paths_and_constants_never_import_jinja2() -> None:
     program = f"""
 import sys
-import noetl.templates.authored, noetl.templates.render, noetl.templates.scope, noetl.templates.scopes
+import noetl.templates.values, noetl.templates.render, noetl.templates.scope, noetl.templates.scope
 import noetl.templates.views, noetl.templates.logic, noetl.templates.expression
 from noetl.templates.expression import parse
 for text in {SIMPLE!r}:

@@ -10,7 +10,7 @@ import pytest
 
 from bench import hostile_templates
 from bench.hostile_templates import KINDS, Report
-from noetl.templates import prices, reverse_search
+from noetl.templates import methods, prices
 from tests.volume import IS_DEEP
 
 # A step may cost that many times what it costs in an ordinary template. Real defects cost thousands; a shared processor
@@ -51,15 +51,15 @@ def _holds(told: Report) -> None:
 @pytest.mark.parametrize("part", ["a", "ab" * 9, "ab" * 40, "b" * 17, "abcabc" * 3, "y" + "ab" * 10])
 @pytest.mark.parametrize("bounds", [(), (2,), (-60, -3), (5, 2), (0, 400)])
 def test_a_reverse_search_finds_what_python_finds(text: str, part: str, bounds: tuple[int, ...]) -> None:
-    assert reverse_search.rfind(text, part, *bounds) == text.rfind(part, *bounds)
-    assert reverse_search.rpartition(text, part) == text.rpartition(part)
+    assert methods.rfind(text, part, *bounds) == text.rfind(part, *bounds)
+    assert methods.rpartition(text, part) == text.rpartition(part)
     for most in (-1, 0, 1, 3):
-        assert reverse_search.rsplit(text, part, most) == text.rsplit(part, most)
+        assert methods.rsplit(text, part, most) == text.rsplit(part, most)
 
 
 def test_a_reverse_search_refuses_what_it_does_not_find() -> None:
     with pytest.raises(ValueError):
-        reverse_search.rindex("ab" * 40, "c" * 20)
+        methods.rindex("ab" * 40, "c" * 20)
 
 
 def test_searching_costs_the_product_where_every_place_is_tried_and_the_sum_elsewhere() -> None:

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from noetl.base.errors import TemplateError
-from noetl.templates.authored import Authored
 from noetl.templates.budget import MAX_STEPS
 from noetl.templates.expression import parse
 from noetl.templates.render import holds, render, render_within, truth
+from noetl.templates.values import Authored
 
 
 @pytest.mark.req("TPL-01")

@@ -236,7 +236,7 @@ def test_numbers_that_json_cannot_hold_are_errors() -> None:
 
 def test_sql_marks_stay_only_where_they_are_asked_for() -> None:
     from noetl.templates.render import render
-    from noetl.templates.sql_marks import SqlFragment, SqlIdentifier
+    from noetl.templates.values import SqlFragment, SqlIdentifier
 
     assert type(render("{{ 'a\"b' | identifier }}", {})) is str
     assert render("{{ 'a\"b' | identifier }}", {}) == '"a""b"'

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from noetl.templates.expression import parse
-from noetl.templates.scope import Scope
-from noetl.templates.scopes import DIALECTS, RESERVED, TemplateSite, foreign, is_reserved, table, visible
+from noetl.templates.scope import DIALECTS, RESERVED, Scope, TemplateSite, foreign, is_reserved, table, visible
 from noetl.templates.views import PayloadView, ResultProxy
 
 # Evaluated by the server, which never holds a secret: `keychain` is an error there (reliability.md §2.6).

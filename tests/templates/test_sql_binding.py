@@ -10,10 +10,10 @@ import pytest
 from noetl.base.errors import TemplateError, ToolError
 from noetl.engine.pipeline.preparation import prepare
 from noetl.net.task import Task
-from noetl.templates.authored import Authored
 from noetl.templates.scope import Scope
 from noetl.templates.sql.binding import bind, read
 from noetl.templates.sql.placeholders import with_params
+from noetl.templates.values import Authored
 from noetl.tools.kinds import KINDS
 
 EVIL = "x'; DROP TABLE t; --"

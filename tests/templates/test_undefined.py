@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from noetl.base.errors import TemplateError
-from noetl.templates.authored import Authored
 from noetl.templates.expression import parse
 from noetl.templates.render import holds
 from noetl.templates.scope import Scope
+from noetl.templates.values import Authored
 
 SCOPE: dict[str, Any] = {"ctx": {"n": 1, "null": None, "text": "abc", "list": [1, None]}, "outcome": {"result": None}}
 

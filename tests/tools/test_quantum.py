@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from noetl.base.errors import ToolError
-from noetl.events.task_notes import JobPlaced
+from noetl.events.tasks import JobPlaced
 from noetl.tools.quantum import simulator
 from noetl.tools.quantum.circuits import circuit_of
 from noetl.tools.quantum.jobs import Job, JobContext, JobRequest, JobState

@@ -9,9 +9,9 @@ import noetl
 from noetl.engine.pipeline.preparation import prepare
 from noetl.net.kinds import NOTHING_BOUND
 from noetl.net.task import Task
-from noetl.templates.authored import Authored
 from noetl.templates.scope import Scope
 from noetl.templates.sql.statements import Bound
+from noetl.templates.values import Authored
 from tests.servers.postgres import pg_auth, server
 
 __all__ = ["pg_auth"]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from noetl.events.calls import PlaybookCall, PlaybookCallResult
-from noetl.events.orders import ReportResult, Turn, TurnAnswer
-from noetl.events.references import Reference
+from noetl.events.orders import PlaybookCall, PlaybookCallResult, ReportResult, Turn, TurnAnswer
+from noetl.events.outcomes import Reference
 from noetl.events.secret_materials import Ask, Material
 from noetl.net.net import Net
 

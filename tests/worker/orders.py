@@ -7,8 +7,7 @@ from typing import Any
 
 from noetl.base.clock import Clock
 from noetl.base.redaction import Mask
-from noetl.events.orders import Order
-from noetl.events.position import Position
+from noetl.events.orders import Order, Position
 from noetl.net.net import Net
 from noetl.tools.registry import Registry
 from noetl.worker.control_plane import ControlPlane

@@ -10,7 +10,7 @@ import pytest_asyncio
 
 from noetl.base.errors import BackendError
 from noetl.base.redaction import Mask
-from noetl.events.live_output import OutputBatch, OutputChunk
+from noetl.events.orders import OutputBatch, OutputChunk
 from noetl.worker.live_output import MAX_LINES, OutputSender
 
 OF = OutputChunk(execution_id="x", order_id="o", lease_epoch=1, task="t", task_run_id="r")

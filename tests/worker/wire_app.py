@@ -22,10 +22,9 @@ from noetl.base.ids import uuid7
 from noetl.control.assembly import assemble
 from noetl.control.commit.effects import Listeners
 from noetl.control.secrets.release import SecretRelease
-from noetl.events.calls import PlaybookCall
 from noetl.events.envelope import Event
-from noetl.events.orders import Turn, TurnAnswer
-from noetl.events.references import Reference
+from noetl.events.orders import PlaybookCall, Turn, TurnAnswer
+from noetl.events.outcomes import Reference
 from noetl.events.secret_materials import Ask
 from noetl.events.tokens import TokenClaimed
 from noetl.events.worker_protocol import read_turn

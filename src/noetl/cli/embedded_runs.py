@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from noetl.cli.live import LiveView
     from noetl.cli.run import RunOptions
     from noetl.cli.runs import NamedPlaybook, RerunRequest
+    from noetl.events.executions import RerunState
     from noetl.events.projection.projection import Projection
-    from noetl.events.rerun_state import RerunState
     from noetl.net.net import Net
     from noetl.operations.embedded import RunResult
     from noetl.store.contract import Records, Store

@@ -24,7 +24,7 @@ from noetl.events.outcomes import Error
 from noetl.events.projection.projection import Projection
 from noetl.events.projection.views import Awaited, Held, LoopProgress, StepRunView
 from noetl.events.side_runs import AsyncDone, AsyncStarted, HandlerDone, HandlerFailed, HandlerStarted, StepInterrupted
-from noetl.events.task_notes import HookFailed, JobPlaced
+from noetl.events.tasks import HookFailed, JobPlaced
 from noetl.events.waits import HumanCreated, MessageAwaited, SignalAwaited, TimerScheduled
 
 WIDEST = 160  # of a message among others; what ended the execution is shown up to WHOLE

@@ -14,7 +14,7 @@ from noetl.client.async_client import AsyncClient
 from noetl.client.blocking_client import Client
 from noetl.client.streams import event_of, seconds_of
 from noetl.events.envelope import Event
-from noetl.events.references import Reference
+from noetl.events.outcomes import Reference
 from noetl.operations.api_shapes import ExecutionView, LiveOutputPage, TablePage
 from noetl.store.contract import ExecutionRow, OrderRow, SingleRow
 from noetl.store.results.files import decoded_body

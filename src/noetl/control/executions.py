@@ -24,8 +24,8 @@ from noetl.engine.commands import CancelExecution, Command
 from noetl.engine.decision import Decision
 from noetl.engine.execution import Execution
 from noetl.engine.plan import Plan
+from noetl.events.executions import RerunState
 from noetl.events.orders import ReportResult
-from noetl.events.rerun_state import RerunState
 from noetl.net.net import Net
 from noetl.store.contract import OrderRow, OrderState, Store, TakenError
 

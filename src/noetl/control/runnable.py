@@ -6,8 +6,7 @@ from collections.abc import Callable, Collection, Iterator
 
 from noetl.base.errors import RefusedError
 from noetl.engine.loops.levels import levels_of
-from noetl.net.net import Net, Transition
-from noetl.net.tasks import tasks_of
+from noetl.net.net import Net, Transition, tasks_of
 from noetl.tools.registry import Registry
 
 

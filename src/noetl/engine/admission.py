@@ -30,9 +30,9 @@ from noetl.events.tokens import TokenClaimed, TokenDropped
 from noetl.events.waits import MAX_NAME
 from noetl.net.net import Transition
 from noetl.net.routing import Admission, AdmitRule, Mode
-from noetl.templates.authored import Authored
 from noetl.templates.render import holds, render
 from noetl.templates.scope import Scope
+from noetl.templates.values import Authored
 
 
 class Ruling(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,9 +9,9 @@ import msgspec
 
 from noetl.events.compensation import CompensationRegistered
 from noetl.events.control import StepRate
+from noetl.events.executions import RerunState
 from noetl.events.orders import Report
 from noetl.events.outcomes import Error
-from noetl.events.rerun_state import RerunState
 
 
 class ExecutionStart(msgspec.Struct, frozen=True, kw_only=True):

@@ -30,9 +30,8 @@ from noetl.events.compensation import (
 from noetl.events.control import PlaybookResumed
 from noetl.events.orders import Outer
 from noetl.events.outcomes import TaskResult
-from noetl.net.net import Transition
+from noetl.net.net import Transition, credential_input, pipeline_of, submitting_task
 from noetl.net.task import Task
-from noetl.net.tasks import credential_input, pipeline_of, submitting_task
 from noetl.templates.scope import Scope
 
 _NOT_DONE = frozenset({"step.interrupted", "step.timeout"})  # ends without an error that are no success either

@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from noetl.base.ids import derived
-from noetl.events.task_notes import HookFailed, JobPlaced
-from noetl.events.tasks import KeychainRefreshed, TaskStarted
+from noetl.events.tasks import HookFailed, JobPlaced, KeychainRefreshed, TaskStarted
 
 SERVER = "server"  # the worker id of what is decided in place
 

@@ -11,13 +11,12 @@ from noetl.engine.pipeline.preparation import NOOP
 from noetl.engine.pipeline.progress import MAX_TASK_RUNS
 from noetl.engine.pipeline.scopes import Load, nothing_stored
 from noetl.engine.v2_case.port import has_rules, outside_rules
-from noetl.events.references import Reference
+from noetl.events.outcomes import Reference
 from noetl.net.names import known_names
-from noetl.net.net import Net, Transition, content_hash, to_json
+from noetl.net.net import Net, Transition, content_hash, tasks_of, to_json
 from noetl.net.secret_reads import keychain_reads
 from noetl.net.task import Directive, Task
-from noetl.net.tasks import tasks_of
-from noetl.templates.authored import Authored
+from noetl.templates.values import Authored
 
 _COLLECTIONS = 4  # of loops, kept in memory beside the state
 

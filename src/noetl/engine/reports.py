@@ -25,15 +25,12 @@ from noetl.engine.side_runs.orders import claim_side_run, defer
 from noetl.engine.v2_case.recording import add_notes, without_notes
 from noetl.engine.withdrawal import close_waits
 from noetl.events.case_runs import CaseStarted, CaseWaiting
-from noetl.events.orders import Entry, Report, ReportResult, Timed
+from noetl.events.orders import Entry, Position, Report, ReportResult, Timed
 from noetl.events.payloads import EventSource
-from noetl.events.position import Position
 from noetl.events.steps import ReportRefused, StepDone, StepFailed, StepStarted
-from noetl.events.task_notes import HookFailed, JobPlaced
-from noetl.events.tasks import KeychainRefreshed, TaskProcessed, TaskStarted
+from noetl.events.tasks import HookFailed, JobPlaced, KeychainRefreshed, TaskProcessed, TaskStarted
 from noetl.events.tokens import TokenClaimed
-from noetl.net.net import Transition
-from noetl.net.tasks import tasks_of
+from noetl.net.net import Transition, tasks_of
 
 _CLAIM_BYTES = 500
 _ENDS = frozenset({StepDone, StepFailed})

@@ -16,14 +16,13 @@ from noetl.engine.evolve import replayed
 from noetl.engine.execution import Execution
 from noetl.events.case_runs import CaseStarted
 from noetl.events.envelope import Event
-from noetl.events.executions import ExecutionRequested
+from noetl.events.executions import Approval, CarriedResult, ExecutionRequested, KeptIterations, RerunState
 from noetl.events.loops import IterationDone, LoopCut, LoopDone, LoopKept, LoopStarted
-from noetl.events.rerun_state import Approval, CarriedResult, KeptIterations, RerunState
 from noetl.events.steps import StepFailed, StepScheduled
 from noetl.events.tasks import TaskProcessed
 from noetl.events.waits import HumanCreated, HumanEscalated, TaskCompleted
 from noetl.net.net import Net
-from noetl.templates.scopes import V2_CASE
+from noetl.templates.scope import V2_CASE
 
 # the types of the events that `approvals_in` reads
 APPROVAL_EVENTS = ("playbook.execution_requested", "human.created", "human.escalated", "task.completed")

@@ -28,10 +28,9 @@ from noetl.events.tokens import ArcConsidered, NextSelected, TokenConsumed
 from noetl.events.waits import StepTimeout
 from noetl.net.net import Transition
 from noetl.net.routing import Arc, Mode, Router
-from noetl.templates.authored import Authored
 from noetl.templates.render import holds, render
-from noetl.templates.scope import Scope
-from noetl.templates.scopes import V2_CASE
+from noetl.templates.scope import V2_CASE, Scope
+from noetl.templates.values import Authored
 
 FAILED = "step.failed"
 _SELECTED = "selected"  # arcs that were chosen, in the memo of a plan

@@ -16,8 +16,7 @@ from noetl.engine.plan import Plan
 from noetl.engine.v2_case.port import boundary_names
 from noetl.events.loops import LoopDone
 from noetl.events.outcomes import TaskResult
-from noetl.templates.scope import Scope
-from noetl.templates.scopes import V2_CASE, V2_EVAL
+from noetl.templates.scope import V2_CASE, V2_EVAL, Scope
 from noetl.templates.views import PayloadView, payload_view
 
 # `vars` of a step run of v2-eval, as its `next` reads them: with every `set_shared` folded in (V2E-05, V2E-07).

@@ -17,9 +17,9 @@ from noetl.events.executions import ExecutionRequested, Final, PlaybookProcessed
 from noetl.events.outcomes import Error
 from noetl.events.steps import CtxPatched
 from noetl.events.tokens import TokenCreated, TokenEnqueued
-from noetl.templates.authored import Authored
 from noetl.templates.render import render
 from noetl.templates.scope import Scope
+from noetl.templates.values import Authored
 
 
 def start(plan: Plan, execution: Execution, command: StartExecution) -> Decision:

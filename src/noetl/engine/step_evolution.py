@@ -32,13 +32,12 @@ from noetl.events.loops import (
     LoopScheduled,
     LoopStarted,
 )
+from noetl.events.orders import Position
 from noetl.events.outcomes import Error, Status, TaskResult
 from noetl.events.payloads import EventSource
-from noetl.events.position import Position
 from noetl.events.side_runs import StepInterrupted
 from noetl.events.steps import StepDone, StepFailed, StepScheduled, StepStarted
-from noetl.events.task_notes import HookFailed, JobPlaced
-from noetl.events.tasks import KeychainRefreshed, TaskProcessed, TaskStarted
+from noetl.events.tasks import HookFailed, JobPlaced, KeychainRefreshed, TaskProcessed, TaskStarted
 from noetl.events.tokens import TokenClaimed
 from noetl.events.waits import StepTimeout
 

@@ -40,8 +40,7 @@ from noetl.events.loops import (
 )
 from noetl.events.side_runs import SideRuns
 from noetl.events.steps import CtxPatched, ReportRefused, StepDenied, StepDone, StepFailed, StepScheduled, StepStarted
-from noetl.events.task_notes import Remark
-from noetl.events.tasks import KeychainRefreshed, TaskProcessed, TaskStarted
+from noetl.events.tasks import KeychainRefreshed, Remark, TaskProcessed, TaskStarted
 from noetl.events.tokens import (
     NextEnqueued,
     NextSelected,

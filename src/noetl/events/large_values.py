@@ -1,4 +1,5 @@
-"""What is too large for an event goes to the results store, and its place holds the reference (RES-01, RES-03).
+"""What is too large for an event goes to the results store, and its place holds the reference (RES-01, RES-03). Also
+the references that records hold.
 
 This is the last door before the log, and it knows no kind of event: whatever a payload carries as free data may be
 stored apart, single values first, whole fields where many small ones are too much together. `apart` in the payload
@@ -8,23 +9,23 @@ and who may read, is not known here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any, TypeVar, get_args, get_origin
 
 import msgspec
 
+from noetl.events.orders import Order
+from noetl.events.outcomes import Reference
 from noetl.events.payloads import Payload, Place
-from noetl.events.references import Reference
 
 Keep = Callable[[Any], Reference]
 Load = Callable[[Reference], Any]
 _Record = TypeVar("_Record", bound=Payload)
-
 OVERHEAD_BYTES = 4_096  # of a payload, for everything in it that is not data: ids, names, references
 _WORTH_BYTES = 512  # a smaller value is hardly larger than its reference
-
 _encoder = msgspec.json.Encoder()
+PREFETCHED_BYTES = 1 << 20  # of one value: larger ones may never be read
 
 
 def set_apart(payload: _Record, limit_bytes: int, keep: Keep) -> _Record:
@@ -173,3 +174,45 @@ def _with(record: Any, place: Place, value: Any) -> Any:
         assert isinstance(part, int)
         return (*record[:part], new, *record[part + 1 :])
     return {**record, part: new}
+
+
+# Referred: the stored values that records name, for whoever has them at hand before they are read (RES-06).
+
+
+def wanted_of(order: Order, largest_bytes: int = PREFETCHED_BYTES) -> Iterator[Reference]:
+    """What an order refers to, as far as it is small; the collection of a loop whatever its size."""
+    results = [one.ref for result in order.results.values() for one in (result, *result.tasks.values()) if one.ref]
+    others = references_in((order.position, order.iterations, order.side_run))
+    yield from (one for one in (*results, *others) if one.size <= largest_bytes)
+    # The collection is read for sure: every iteration needs its element.
+    if order.iterations is not None and order.iterations.items_ref is not None:
+        yield order.iterations.items_ref
+
+
+def references_in(value: Any) -> Iterator[Reference]:
+    """Every reference inside a record. What a tool or an author gave is no record: it holds none, and is not searched,
+    however large it is."""
+    inner: Iterable[Any] = ()
+    match value:
+        case Reference():
+            yield value
+        case msgspec.Struct():
+            inner = (getattr(value, name) for name in _leading(type(value)))
+        case dict():
+            inner = value.values()
+        case list() | tuple():
+            inner = value
+    for one in inner:
+        if one is not None:
+            yield from references_in(one)
+
+
+@lru_cache(maxsize=64)
+def _leading(owner: type[msgspec.Struct]) -> tuple[str, ...]:
+    """The fields that hold records."""
+    return tuple(field.name for field in msgspec.structs.fields(owner) if _holds_records(field.type))
+
+
+def _holds_records(type_: Any) -> bool:
+    is_record = isinstance(type_, type) and issubclass(type_, msgspec.Struct)
+    return is_record or any(map(_holds_records, get_args(type_)))

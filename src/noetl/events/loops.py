@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from noetl.events.outcomes import Error, TaskResult
+from noetl.events.outcomes import Error, Reference, TaskResult
 from noetl.events.payloads import EventMeaning, EventPhase, Payload, Reported
-from noetl.events.references import Reference
 
 Path = tuple[int, ...]
 

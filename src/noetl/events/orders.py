@@ -1,4 +1,5 @@
-"""Orders and reports: what server and worker say to each other (design.md §3).
+"""Orders and reports: what server and worker say to each other (design.md §3). Also calls of playbooks, live output,
+and the position at which another worker goes on.
 
 An order says "run this step run once, under this lease". A report says what happened, under the same lease. The
 playbook itself does not travel with an order: a worker asks for the net by its hash and keeps it.
@@ -7,18 +8,16 @@ playbook itself does not travel with an order: a worker asks for the net by its 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from noetl.events.case_runs import CaseStarted, CaseWaiting
+from noetl.events.cases import CasePosition
 from noetl.events.loops import IterationDone, IterationFailed, IterationStarted, Path
-from noetl.events.outcomes import TaskResult
-from noetl.events.position import Position
-from noetl.events.references import Reference
+from noetl.events.outcomes import Error, Reference, TaskResult
 from noetl.events.steps import StepDone, StepFailed
-from noetl.events.task_notes import HookFailed, JobPlaced
-from noetl.events.tasks import KeychainRefreshed, TaskProcessed, TaskStarted
+from noetl.events.tasks import HookFailed, JobPlaced, KeychainRefreshed, TaskProcessed, TaskStarted
 
 Entry = (
     TaskStarted
@@ -34,6 +33,8 @@ Entry = (
     | HookFailed
     | JobPlaced
 )
+OutputStream = Literal["stdout", "stderr"]
+MAX_BATCH_BYTES = 512 * 1024  # of one request of a worker
 
 
 class Outer(msgspec.Struct, frozen=True, kw_only=True):
@@ -194,3 +195,80 @@ class TurnAnswer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     orders: tuple[Order, ...] = ()
     stopped: dict[str, tuple[Path, ...]] = {}
     paused: tuple[str, ...] = ()
+
+
+# Position: where a pipeline stands, so that another worker can go on from there (WRK-04, PIPE-01).
+
+
+class Position(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """`task` is the one to run next, None at the end. `visit` counts arrivals at tasks, over the whole pipeline, so
+    that visit and attempt name one task run; `runs` counts task runs against the budget (PIPE-07).
+    `case` and `pages`, the responses that are collected, are of v2-case."""
+
+    task: str | None
+    visit: int = 1
+    attempt: int = 1
+    runs: int = 0
+    not_before: float = 0.0  # the end of the delay before a retry
+    iter: dict[str, Any] = {}  # what policies have set with `set_iter`
+    prev: TaskResult | None = None  # `_prev` of the next task
+    results: dict[str, TaskResult] = {}  # by task; of a task that ran several times, the last
+    case: CasePosition | None = None
+    pages: tuple[TaskResult, ...] = ()
+
+
+# Calls: what a task of kind `playbook` asks of the server, and what comes back (TOOL-11, O-08).
+
+
+class PlaybookCall(msgspec.Struct, frozen=True, kw_only=True):
+    """Start a playbook as the child of one task run, whose holder asks under its lease. The child's identity follows
+    from the task run, so whoever asks again finds the same one. Without `wait` it is only started. `compensates`: undo
+    what that execution had registered, instead (design.md §8)."""
+
+    execution_id: str
+    step_run_id: str
+    order_id: str
+    worker_id: str
+    lease_epoch: int
+    task_run_id: str
+    path: str
+    version: str | None = None
+    payload: dict[str, Any] = {}
+    return_step: str | None = None
+    wait: bool = True
+    compensates: str | None = None
+
+
+class PlaybookCallResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The child, and how it ended; `status` is "running" for one that was not waited for. `compensable`: it has
+    registered what can be undone."""
+
+    execution_id: str
+    status: str
+    data: Any = None
+    error: Error | None = None
+    compensable: bool = False
+
+
+# What tasks print while they run, on its way from a worker to who looks. It is never stored: the log of a task run is
+# in its `task.processed`, and live lines are best effort.
+
+
+class OutputChunk(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Lines that one task run printed, under the lease it runs under. `dropped` lines before them were left out."""
+
+    execution_id: str
+    order_id: str
+    lease_epoch: int
+    task: str
+    task_run_id: str
+    path: tuple[int, ...] = ()
+    attempt: int = 1
+    stream: OutputStream = "stdout"
+    lines: tuple[str, ...] = ()
+    dropped: int = 0
+
+
+class OutputBatch(msgspec.Struct, frozen=True, kw_only=True):
+    worker_id: str
+    chunks: tuple[OutputChunk, ...]

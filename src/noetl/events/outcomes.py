@@ -1,4 +1,5 @@
-"""Outcomes: what one run of a task gave, in one shape for every tool kind (OUT-01 to OUT-03).
+"""Outcomes: what one run of a task gave, in one shape for every tool kind (OUT-01 to OUT-03). Also references to values
+that are too large for an event.
 
 Which tool made it is not known here; what a kind adds for its authors (`outcome.py.exception`) travels in
 `helpers`, by the name templates read it under.
@@ -11,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from noetl.events.references import Reference
+PARQUET = "application/vnd.apache.parquet"  # the media type of tables: rows that are kept as a file
 
 
 class Status(StrEnum):
@@ -100,3 +101,18 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
             ref=self.ref,
             own=self.own,
         )
+
+
+# References: where a value lives that is too large to travel in an event (RES-02).
+
+
+class Reference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`checksum` is the SHA-256 of the stored bytes and is verified on every read; `size` counts those bytes."""
+
+    store: str  # the name of the result store: files, objects, nats, memory
+    key: str  # where in it; for people, as values are read by their checksum
+    checksum: str
+    size: int
+    schema_hint: str = ""  # object, array, string, json or table: what a view can say without loading it
+    range: str | None = None
+    media_type: str = "application/json"

@@ -1,4 +1,5 @@
-"""Materials: what a secret's name stands for, on its way from a resolver to a tool call, in memory only (KEY-07).
+"""Materials: what a secret's name stands for, on its way from a resolver to a tool call, in memory only (KEY-07). Also
+credentials as they are stored, sealed.
 
 Neither an event nor an order ever holds one. Printing one shows no value.
 """
@@ -13,7 +14,6 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import msgspec
 
 VALUE = "value"  # the field of a secret that is one text
-
 # Fields of credentials that say where and how, not what; everything else in a material is secret. Masking a host or a
 # database's name would turn `postgres` into `***` in every result.
 _OPEN = frozenset(
@@ -147,3 +147,22 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     kind: str = ""
     lookup: dict[str, Any] = {}
     renew: bool = False
+
+
+# Credentials as they are kept: sealed. Nothing here can be read without the master key (reliability.md §2.6).
+
+
+class SealedCredential(msgspec.Struct, frozen=True, kw_only=True):
+    """One stored credential."""
+
+    name: str
+    type: str
+    # Counts how often it was set. Bound to the ciphertext, so that an older row does not open in the place of a newer.
+    version: int
+    # The master key that seals `wrapped_key`: rotating it seals the small key anew, never the value.
+    key_id: str
+    wrapped_key: bytes  # the data key of this value alone
+    sealed: bytes  # the value, under that data key
+    fingerprint: str  # tells equal values apart from others without telling them
+    created_at: float
+    updated_at: float

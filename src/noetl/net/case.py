@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from noetl.net.routing import Arc
 from noetl.net.task import Repeat, Task, _Data
-from noetl.templates.authored import Authored
+from noetl.templates.values import Authored
 
 
 class Action(_Data, frozen=True, kw_only=True, omit_defaults=True):

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from noetl.net.net import Net
-from noetl.templates.authored import Authored
+from noetl.templates.values import Authored
 
 _WIDTH = 110
 # Text that YAML would read as the same text without quotes; anything else is written as JSON text.

@@ -14,12 +14,11 @@ from typing import Any
 import msgspec
 
 from noetl.base.source import is_template
-from noetl.net.net import Net, Transition
+from noetl.net.net import Net, Transition, tasks_of
 from noetl.net.routing import Arc
 from noetl.net.task import Task
-from noetl.net.tasks import tasks_of
-from noetl.templates.authored import Authored
-from noetl.templates.scopes import DIALECTS, V10, TemplateSite, visible
+from noetl.templates.scope import DIALECTS, V10, TemplateSite, visible
+from noetl.templates.values import Authored
 
 LOOP_NAMES = ("loop", "loop_index")
 _KEPT = 64

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from noetl.net.task import _Data
-from noetl.templates.authored import Authored
+from noetl.templates.values import Authored
 
 
 class Mode(StrEnum):

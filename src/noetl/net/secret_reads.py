@@ -14,9 +14,8 @@ import msgspec
 
 from noetl.base.errors import TemplateError
 from noetl.base.source import is_template
-from noetl.net.net import Net, Transition
+from noetl.net.net import Net, Transition, tasks_of
 from noetl.net.task import Task
-from noetl.net.tasks import tasks_of
 from noetl.templates.expression import parse
 
 _ADDRESS = re.compile(r"://|[=@]|\s\S+[:=]")  # no name of a credential has these

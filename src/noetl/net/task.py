@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from noetl.templates.authored import Authored
+from noetl.templates.values import Authored
 
 
 class Directive(StrEnum):

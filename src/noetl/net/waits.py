@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from noetl.net.task import Task, _Data
-from noetl.templates.authored import Authored
+from noetl.templates.values import Authored
 
 
 class Timer(_Data, frozen=True, kw_only=True, omit_defaults=True):

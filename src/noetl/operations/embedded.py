@@ -29,11 +29,10 @@ from noetl.control.secrets.release import SecretRelease
 from noetl.engine.completion import final_result
 from noetl.engine.execution import Execution
 from noetl.engine.scopes import payload_of
-from noetl.events.executions import Final
+from noetl.events.executions import Final, RerunState
 from noetl.events.large_values import Load
 from noetl.events.orders import ReportResult
 from noetl.events.outcomes import Error
-from noetl.events.rerun_state import RerunState
 from noetl.language.checking import Checked, checked_playbook
 from noetl.language.checking import compiled as compiled
 from noetl.net.net import Net

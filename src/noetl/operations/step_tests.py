@@ -15,12 +15,11 @@ from noetl.base.errors import InvalidError, ToolError
 from noetl.engine.rerun_state import rerun_state
 from noetl.engine.scopes import payload_of
 from noetl.events.envelope import Event
-from noetl.events.executions import WorkflowStarted
+from noetl.events.executions import CarriedResult, RerunState, WorkflowStarted
 from noetl.events.large_values import Load
 from noetl.events.outcomes import TaskResult
-from noetl.events.rerun_state import CarriedResult, RerunState
 from noetl.net.net import Net, Transition
-from noetl.templates.scopes import V2_CASE
+from noetl.templates.scope import V2_CASE
 
 LABEL = "noetl.step-test"  # in the metadata of the execution: the step that is tested
 MOST_BYTES = 256_000  # of one result that is shown in a form; a larger one is carried over without being shown

@@ -14,7 +14,7 @@ import msgspec
 
 from noetl.base.clock import Clock
 from noetl.base.errors import BackendError, InvalidError
-from noetl.events.credentials import SealedCredential
+from noetl.events.secret_materials import SealedCredential
 from noetl.operations.administration_shapes import MadeWebhook, WebhookShape, WebhookTarget
 from noetl.operations.api_shapes import view_of
 from noetl.secrets.digests import fresh_secret

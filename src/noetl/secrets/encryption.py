@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from noetl.base.errors import BackendError
-from noetl.events.credentials import SealedCredential
+from noetl.events.secret_materials import SealedCredential
 from noetl.secrets.master_keys import SIZE, MasterKeys
 
 if TYPE_CHECKING:

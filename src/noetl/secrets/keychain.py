@@ -13,8 +13,7 @@ import msgspec
 
 from noetl.base.errors import BackendError, ToolError
 from noetl.base.secret_encodings import SHORTEST
-from noetl.events.credentials import SealedCredential
-from noetl.events.secret_materials import VALUE, Material, secrets_in
+from noetl.events.secret_materials import VALUE, Material, SealedCredential, secrets_in
 from noetl.net.net import KeychainEntry
 from noetl.secrets.contract import UNRESOLVED, Sources, unresolved
 from noetl.secrets.resolvers import Resolvers

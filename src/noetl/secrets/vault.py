@@ -12,7 +12,7 @@ import msgspec
 
 from noetl.base.clock import Clock
 from noetl.base.errors import BackendError, RefusedError
-from noetl.events.credentials import SealedCredential
+from noetl.events.secret_materials import SealedCredential
 from noetl.secrets.credential_types import Fields, shaped
 from noetl.secrets.encryption import opened, rewrapped, seal
 from noetl.secrets.master_keys import MasterKeys

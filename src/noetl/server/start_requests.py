@@ -14,7 +14,7 @@ from noetl.base.ids import uuid7
 from noetl.control.nested.reruns import state_at_step
 from noetl.control.runnable import check_runnable
 from noetl.engine.rerun_state import ApprovedInputs, Consent
-from noetl.events.rerun_state import RerunState
+from noetl.events.executions import RerunState
 from noetl.events.traces import TraceParent
 from noetl.net.net import Net, from_json
 from noetl.operations.catalog import catalog_id, registered_version

@@ -16,7 +16,7 @@ import msgspec
 from noetl.base.clock import rfc3339
 from noetl.base.errors import BackendError
 from noetl.events.envelope import Event
-from noetl.events.references import Reference
+from noetl.events.outcomes import Reference
 from noetl.store.audit import Audit
 from noetl.store.catalog import Catalog
 from noetl.store.credentials import CredentialRows

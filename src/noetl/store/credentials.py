@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from noetl.events.credentials import SealedCredential
+from noetl.events.secret_materials import SealedCredential
 
 
 class CredentialRows(Protocol):

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from noetl.base.errors import TemplateError
-from noetl.templates import prices, reverse_search
+from noetl.templates import prices
 from noetl.templates.budget import MAX_TEXT, Evaluation
 from noetl.templates.comparisons import equal
 from noetl.templates.functions import moment_text
@@ -22,7 +22,6 @@ from noetl.templates.undefined import Missing, clipped
 from noetl.templates.values import described, settled, undefined_error
 
 Method = Callable[..., Any]
-
 # Only directives that every C library knows: an unknown one is undefined behaviour on some systems.
 _STRFTIME = re.compile(r"(?:[^%]|%[aAwdbBmyYHIpMSfzZjUWcxXGuV%])*\Z")
 # Known names that are refused with a reason instead of "cannot be called".
@@ -34,6 +33,7 @@ _LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 _MAX_PIECES = 50_000
 # Stripping looks through all of them for every character.
 _MAX_STRIP = 64
+_LONGEST_DIRECT = 16
 
 
 def call_method(run: Evaluation, value: Any, name: str, args: list[Any]) -> Any:
@@ -239,6 +239,44 @@ def _index(run: Evaluation, value: Any, item: Any) -> int:
     raise TemplateError("the list does not hold this value")
 
 
+# Reverse search: `rfind` and its kin in time that grows with the length of the text alone.
+#
+# CPython looks for a text from the right by trying every place, which costs both lengths multiplied; from the left it
+# has an algorithm that does not. So a long text is looked for from the left, with both texts reversed.
+
+
+def rfind(text: str, part: str, start: int | None = None, end: int | None = None) -> int:
+    """`text.rfind(part, start, end)`."""
+    if len(part) <= _LONGEST_DIRECT or len(part) > len(text):
+        return text.rfind(part, start, end)
+    low, high, _ = slice(start, end).indices(len(text))
+    found = text[low:high][::-1].find(part[::-1])
+    return found if found < 0 else high - found - len(part)
+
+
+def rindex(text: str, part: str, start: int | None = None, end: int | None = None) -> int:
+    """`text.rindex(part, start, end)`."""
+    found = rfind(text, part, start, end)
+    if found < 0:
+        raise ValueError("substring not found")
+    return found
+
+
+def rsplit(text: str, separator: str | None = None, most: int = -1) -> list[str]:
+    """`text.rsplit(separator, most)`."""
+    if separator is None or len(separator) <= _LONGEST_DIRECT or len(separator) > len(text):
+        return text.rsplit(separator, most)
+    return [piece[::-1] for piece in reversed(text[::-1].split(separator[::-1], most))]
+
+
+def rpartition(text: str, separator: str) -> tuple[str, str, str]:
+    """`text.rpartition(separator)`."""
+    if len(separator) <= _LONGEST_DIRECT or len(separator) > len(text):
+        return text.rpartition(separator)
+    found = rfind(text, separator)
+    return ("", "", text) if found < 0 else (text[:found], separator, text[found + len(separator) :])
+
+
 _TEXT: dict[str, Method] = {
     **{
         name: _same_size(getattr(str, name))
@@ -248,11 +286,12 @@ _TEXT: dict[str, Method] = {
     **{name: _pads(getattr(str, name)) for name in ("center", "ljust", "rjust", "zfill")},
     **{name: _begins_or_ends(getattr(str, name)) for name in ("startswith", "endswith")},
     **{name: _searches(getattr(str, name)) for name in ("find", "index", "count")},
-    **{name: _searches(getattr(reverse_search, name)) for name in ("rfind", "rindex")},
+    "rfind": _searches(rfind),
+    "rindex": _searches(rindex),
     "split": _cuts(str.split),
-    "rsplit": _cuts(reverse_search.rsplit),
+    "rsplit": _cuts(rsplit),
     "partition": _partition(str.partition),
-    "rpartition": _partition(reverse_search.rpartition),
+    "rpartition": _partition(rpartition),
     **{
         name: _asks(getattr(str, name))
         for name in (

@@ -10,11 +10,11 @@ from typing import Any
 
 from noetl.base.errors import TemplateError
 from noetl.base.source import is_template
-from noetl.templates.authored import Authored
 from noetl.templates.budget import Evaluation
 from noetl.templates.expression import Template, TemplateNames, parse
 from noetl.templates.logic import truth
 from noetl.templates.undefined import clipped
+from noetl.templates.values import Authored
 
 __all__ = ["holds", "render", "render_within", "truth"]
 

@@ -14,9 +14,8 @@ from typing import Any, Protocol
 import msgspec
 
 from noetl.base.addresses.guard import UNGUARDED, AddressGuard
-from noetl.events.calls import PlaybookCallResult
-from noetl.events.live_output import OutputStream
-from noetl.events.references import Reference
+from noetl.events.orders import OutputStream, PlaybookCallResult
+from noetl.events.outcomes import Reference
 
 UNKNOWN: Any = object()  # what `ToolContext.name` gives for a name that is nowhere
 

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from noetl.base.errors import ToolError
-from noetl.events.calls import PlaybookCall, PlaybookCallResult
+from noetl.events.orders import PlaybookCall, PlaybookCallResult
 
 if TYPE_CHECKING:
     from noetl.worker.order_context import OrderContext

@@ -13,8 +13,7 @@ import msgspec
 from noetl.base.ids import derived
 from noetl.engine.pipeline.scopes import outcome_of
 from noetl.events.outcomes import Outcome
-from noetl.events.task_notes import HookFailed
-from noetl.events.tasks import TaskProcessed
+from noetl.events.tasks import HookFailed, TaskProcessed
 from noetl.net.task import Directive, Task
 
 if TYPE_CHECKING:

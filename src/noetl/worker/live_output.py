@@ -17,7 +17,7 @@ import msgspec
 
 from noetl.base.errors import NoetlError
 from noetl.base.redaction import Mask, MaskedLines
-from noetl.events.live_output import MAX_BATCH_BYTES, OutputBatch, OutputChunk, OutputStream
+from noetl.events.orders import MAX_BATCH_BYTES, OutputBatch, OutputChunk, OutputStream
 
 # Often enough to be called live, and at most four requests a second from a worker, whatever its tasks print.
 EVERY_S = 0.25

@@ -21,14 +21,12 @@ from noetl.engine.pipeline.progress import MAX_TASK_RUNS
 from noetl.engine.v2_case.port import has_rules
 from noetl.engine.waits.times import expired
 from noetl.events.orders import Order, ReportResult
-from noetl.events.outcomes import Error
-from noetl.events.references import Reference
+from noetl.events.outcomes import Error, Reference
 from noetl.net.names import known_names
-from noetl.net.net import Net, Transition
+from noetl.net.net import Net, Transition, credential_input, submitting_task, tasks_of
 from noetl.net.secret_reads import Reads, index_of, keychain_reads
 from noetl.net.task import Task
-from noetl.net.tasks import credential_input, submitting_task, tasks_of
-from noetl.templates.authored import Authored
+from noetl.templates.values import Authored
 from noetl.tools.registry import Registry
 from noetl.worker.attempt import Sleep
 from noetl.worker.calls import Lend, keep_slot

@@ -19,7 +19,7 @@ from noetl.events.orders import Iterations, Order, Report
 from noetl.events.outcomes import Error
 from noetl.events.steps import StepDone, StepFailed
 from noetl.net.net import Net
-from noetl.templates.scopes import V2_CASE, V2_EVAL
+from noetl.templates.scope import V2_CASE, V2_EVAL
 from noetl.worker.order_context import Collections, Expired, OrderContext
 from noetl.worker.pipeline_run import PipelineRun, SideRunPipeline
 from noetl.worker.report_queue import IterationStopped

@@ -19,9 +19,8 @@ from noetl.engine.pipeline.progress import after, ending, over_budget, task_run_
 from noetl.engine.pipeline.scopes import PipelineScope, task_scope
 from noetl.engine.v2_case.port import input_names, with_names
 from noetl.events.case_runs import CaseWaiting
-from noetl.events.orders import SideRunOrder
+from noetl.events.orders import Position, SideRunOrder
 from noetl.events.outcomes import Error, Outcome, TaskResult
-from noetl.events.position import Position
 from noetl.events.steps import StepDone, StepFailed
 from noetl.events.tasks import Decided, TaskProcessed, TaskStarted
 from noetl.net.task import Task

@@ -18,10 +18,17 @@ import msgspec
 
 from noetl.base.clock import SystemClock
 from noetl.base.errors import ToolError
-from noetl.events.calls import PlaybookCall, PlaybookCallResult
-from noetl.events.live_output import OutputBatch
-from noetl.events.orders import Order, Report, ReportResult, Turn, TurnAnswer
-from noetl.events.references import Reference
+from noetl.events.orders import (
+    Order,
+    OutputBatch,
+    PlaybookCall,
+    PlaybookCallResult,
+    Report,
+    ReportResult,
+    Turn,
+    TurnAnswer,
+)
+from noetl.events.outcomes import Reference
 from noetl.events.secret_materials import Ask, Material
 from noetl.net.net import Net, from_json
 from noetl.worker.attempt import Sleep

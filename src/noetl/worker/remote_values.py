@@ -23,9 +23,9 @@ import msgspec
 from noetl.base.crash_points import crash_point
 from noetl.base.errors import BackendError, ToolError
 from noetl.engine.pipeline.payloads import MAX_RESULT_BYTES
+from noetl.events.large_values import wanted_of
 from noetl.events.orders import Order, Report
-from noetl.events.referenced_values import wanted_of
-from noetl.events.references import PARQUET, Reference
+from noetl.events.outcomes import PARQUET, Reference
 from noetl.store.results.files import STORE, decoded_body, file_checksum, key_of, schema_hint, verify_file
 from noetl.worker.attempt import Sleep
 from noetl.worker.backoff import delay_s

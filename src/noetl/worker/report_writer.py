@@ -13,7 +13,7 @@ from noetl.base.redaction import Mask
 from noetl.engine.pipeline.payloads import MAX_RESULT_BYTES, fits, fitted_entry, too_large
 from noetl.events.case_runs import CaseWaiting
 from noetl.events.masking import Record, masked, with_changes
-from noetl.events.references import Reference
+from noetl.events.outcomes import Reference
 from noetl.events.steps import StepDone, StepFailed
 from noetl.events.tasks import TaskProcessed, TaskStarted
 from noetl.worker.control_plane import ControlPlane

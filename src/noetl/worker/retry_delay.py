@@ -17,9 +17,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from noetl.base.errors import BackendError, Outage
-from noetl.events.calls import PlaybookCall, PlaybookCallResult
-from noetl.events.orders import Turn, TurnAnswer
-from noetl.events.references import Reference
+from noetl.events.orders import PlaybookCall, PlaybookCallResult, Turn, TurnAnswer
+from noetl.events.outcomes import Reference
 from noetl.events.secret_materials import Ask, Material
 from noetl.net.net import Net
 from noetl.worker.attempt import Sleep

@@ -15,14 +15,12 @@ from noetl.base.clock import Clock
 from noetl.base.errors import ToolError
 from noetl.base.redaction import Mask
 from noetl.engine.pipeline.scopes import KeychainView, PipelineScope
-from noetl.events.orders import Order
+from noetl.events.orders import Order, Position
 from noetl.events.outcomes import TaskResult
-from noetl.events.position import Position
 from noetl.events.secret_materials import Ask, Material, secrets_in
-from noetl.net.net import Net, Transition
+from noetl.net.net import Net, Transition, tasks_of
 from noetl.net.secret_reads import Reads, auths_in, credential_name
 from noetl.net.task import Task
-from noetl.net.tasks import tasks_of
 from noetl.worker.control_plane import ControlPlane
 
 UNRESOLVED = "keychain.unresolved"

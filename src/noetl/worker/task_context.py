@@ -7,11 +7,9 @@ from typing import Any
 
 from noetl.base.errors import TemplateError, ToolError
 from noetl.engine.pipeline.scopes import PipelineScope, task_scope
-from noetl.events.live_output import OutputChunk
+from noetl.events.orders import OutputChunk, Position
 from noetl.events.outcomes import Error, Meta, Outcome, Status
-from noetl.events.position import Position
-from noetl.events.task_notes import Remark
-from noetl.events.tasks import KeychainRefreshed, TaskStarted
+from noetl.events.tasks import KeychainRefreshed, Remark, TaskStarted
 from noetl.events.traces import traceparent_of
 from noetl.net.task import Task
 from noetl.templates.scope import Scope

@@ -17,7 +17,7 @@ from noetl.engine.v2_case.position import CaseSite
 from noetl.engine.v2_case.walk import CaseWalk, decided
 from noetl.events.case_runs import CaseStarted, CaseWaiting
 from noetl.events.cases import Phase
-from noetl.events.position import Position
+from noetl.events.orders import Position
 from noetl.events.steps import StepDone, StepFailed
 from noetl.events.tasks import Decided
 from noetl.net.task import Task

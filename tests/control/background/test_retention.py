@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from noetl.control.background.retention import Retention, kept_for
-from noetl.events.references import Reference
+from noetl.events.outcomes import Reference
 from noetl.store.contract import Store
 from noetl.store.memory import MemoryStore
 from noetl.store.results.files import FileResults

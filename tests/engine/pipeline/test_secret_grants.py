@@ -10,7 +10,7 @@ import pytest
 from noetl.engine.pipeline.secret_grants import NOTHING_KNOWN, Grants, Known
 from noetl.engine.pipeline.secret_names import naming_of
 from noetl.net.task import Task
-from noetl.templates.authored import Authored
+from noetl.templates.values import Authored
 from tests.engine_script import Conversation
 
 TEXT = """

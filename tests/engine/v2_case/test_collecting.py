@@ -8,8 +8,7 @@ import pytest
 
 from noetl.engine.pipeline.scopes import nothing_stored
 from noetl.engine.v2_case.names import collected, with_collected
-from noetl.events.outcomes import Error, Status, TaskResult
-from noetl.events.references import Reference
+from noetl.events.outcomes import Error, Reference, Status, TaskResult
 from noetl.net.task import Collect
 
 

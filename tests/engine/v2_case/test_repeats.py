@@ -11,8 +11,8 @@ from noetl.engine.v2_case.repeats import Again, Exhausted, counted, exhausted_er
 from noetl.events.cases import CaseCalls
 from noetl.events.outcomes import Error, Status, TaskResult
 from noetl.net.task import Directive, Repeat
-from noetl.templates.authored import Authored
 from noetl.templates.scope import Scope
+from noetl.templates.values import Authored
 
 GOOD = TaskResult(result={"more": True})
 BAD = TaskResult(status=Status.ERROR, error=Error(kind="http.status", message="no", status=503))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from noetl.net.task import Backoff, Directive, Mutations, Retry, Rule
-from noetl.templates.authored import Authored
+from noetl.templates.values import Authored
 from tests.language.compiling.outcomes import Compile
 
 ERROR_FAILS = (Rule(when=Authored("{{ outcome.status == 'error' }}"), do=Directive.FAIL), Rule(do=Directive.CONTINUE))

@@ -8,7 +8,7 @@ import pytest
 
 from noetl.net.net import Concurrency, Emit, Lifecycle, Rate, StepResult
 from noetl.net.routing import Join, JoinMode, Mode
-from noetl.templates.authored import Authored
+from noetl.templates.values import Authored
 from tests.language.compiling.outcomes import Compile, Outcome
 from tests.narrowing import present
 

@@ -8,7 +8,7 @@ import pytest
 
 from noetl.language.reading.playbook import Dialect
 from noetl.net.net import Lifecycle
-from noetl.templates.authored import Authored
+from noetl.templates.values import Authored
 from tests.language.compiling.outcomes import Compile
 from tests.narrowing import present
 

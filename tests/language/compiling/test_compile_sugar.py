@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from noetl.net.task import Directive, Task
-from noetl.templates.authored import Authored
+from noetl.templates.values import Authored
 from tests.language.compiling.outcomes import Compile, Outcome
 from tests.narrowing import present
 

@@ -9,7 +9,7 @@ import pytest
 from noetl.base.source import Source
 from noetl.language.checking import check
 from noetl.net.kinds import ToolKind
-from noetl.templates.authored import Authored
+from noetl.templates.values import Authored
 from noetl.tools.kinds import KINDS
 from tests.language.compiling.outcomes import Compile
 

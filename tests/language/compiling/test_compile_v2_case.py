@@ -9,7 +9,7 @@ import pytest
 
 from noetl.net.net import Lifecycle
 from noetl.net.task import Collect, Directive
-from noetl.templates.authored import Authored
+from noetl.templates.values import Authored
 from tests.language.compiling.outcomes import Compile, Outcome
 from tests.narrowing import present
 

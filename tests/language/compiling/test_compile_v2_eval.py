@@ -8,7 +8,7 @@ import pytest
 
 from noetl.net.routing import Admission, AdmitRule, Mode
 from noetl.net.task import Mutations
-from noetl.templates.authored import Authored
+from noetl.templates.values import Authored
 from tests.language.compiling.outcomes import Compile
 from tests.narrowing import present
 

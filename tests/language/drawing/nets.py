@@ -8,7 +8,7 @@ from typing import Any
 from noetl.net.net import FORMAT, Net, Transition
 from noetl.net.routing import Arc, Mode, Router
 from noetl.net.task import Task
-from noetl.templates.authored import Authored
+from noetl.templates.values import Authored
 
 
 def guard(text: str | None) -> Authored | None:

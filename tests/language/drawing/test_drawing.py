@@ -13,7 +13,7 @@ from noetl.net.net import Loop, Transition
 from noetl.net.routing import Admission, AdmitRule, Arc, Join, JoinMode, Mode
 from noetl.net.task import Directive, Policy, Rule, Task
 from noetl.net.waits import HumanTask, Message, Signal, Timeout, Timer
-from noetl.templates.authored import Authored
+from noetl.templates.values import Authored
 from tests.language.drawing.nets import guard, net, step
 
 

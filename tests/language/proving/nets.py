@@ -7,7 +7,7 @@ from typing import Any
 
 from noetl.net.net import FORMAT, Net, Transition
 from noetl.net.routing import Admission, AdmitRule, Arc, Join, JoinMode, Mode, Router
-from noetl.templates.authored import Authored
+from noetl.templates.values import Authored
 from tests.language.proving.brute_force import Game, Rule
 
 

@@ -14,8 +14,8 @@ from noetl.language.proving.dot import dot
 from noetl.net.case import Action, Case, CaseRule
 from noetl.net.debug import Origin, step_address
 from noetl.net.net import Net, content_hash
-from noetl.templates.authored import Authored
 from noetl.templates.expression import parse
+from noetl.templates.values import Authored
 from noetl.tools.kinds import KINDS
 from tests.language.proving.nets import arc, net, step
 from tests.work_counting import count_calls

@@ -11,7 +11,7 @@ from noetl.net.net import Transition
 from noetl.net.routing import Admission, AdmitRule
 from noetl.net.task import Directive, Mutations, Policy, Retry, Rule, Task
 from noetl.net.waits import Timer
-from noetl.templates.authored import Authored
+from noetl.templates.values import Authored
 from tests.language.proving.nets import arc, net, step
 
 CODE = "W_CYCLE_UNBOUNDED"

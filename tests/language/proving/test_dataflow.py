@@ -10,7 +10,7 @@ from noetl.language.proving.certificate import analyse
 from noetl.net.net import Loop, Transition
 from noetl.net.task import Directive, Mutations, Policy, Repeat, Retry, Rule, Task
 from noetl.net.waits import Handler, Handlers
-from noetl.templates.authored import Authored
+from noetl.templates.values import Authored
 from tests.language.proving.nets import arc, net, step
 
 

@@ -7,7 +7,7 @@ import pytest
 from noetl.net.net import Net
 from noetl.net.routing import Join, JoinMode
 from noetl.net.waits import Timeout
-from noetl.templates.authored import Authored
+from noetl.templates.values import Authored
 from tests.language.proving.nets import arc, net, step
 from tests.language.proving.proving import codes, proof
 

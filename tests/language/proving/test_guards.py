@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from noetl.language.proving import guards
-from noetl.templates.authored import Authored
+from noetl.templates.values import Authored
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from noetl.language.proving.certificate import analyse
 from noetl.net.case import Action, Case, CaseRule
 from noetl.net.net import Concurrency, Emit, Executor, Net
 from noetl.net.task import Task
-from noetl.templates.authored import Authored
+from noetl.templates.values import Authored
 from tests.language.proving.nets import arc, net, step
 
 

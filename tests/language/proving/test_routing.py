@@ -11,7 +11,7 @@ from noetl.net.net import Loop, Net, Transition
 from noetl.net.routing import Admission, AdmitRule, Router
 from noetl.net.task import Directive, Policy, Rule, Task
 from noetl.net.waits import Message, Timer
-from noetl.templates.authored import Authored
+from noetl.templates.values import Authored
 from noetl.tools.kinds import KINDS
 from tests.language.proving.nets import arc, net, step
 

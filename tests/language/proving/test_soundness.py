@@ -8,7 +8,7 @@ import pytest
 
 from noetl.net.net import Net, Transition
 from noetl.net.routing import Admission, AdmitRule, Join
-from noetl.templates.authored import Authored
+from noetl.templates.values import Authored
 from tests.language.proving.nets import arc, net, step
 from tests.language.proving.proving import codes, proof
 

@@ -8,8 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 from noetl.base.redaction import Redactor
-from noetl.events.outcomes import Outcome
-from noetl.events.references import Reference
+from noetl.events.outcomes import Outcome, Reference
 from noetl.store.results.files import MemoryResults, table_reference
 from noetl.tools.registry import Registry
 from noetl.tools.transfer.tool import TransferTool

@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 import pytest_asyncio
 
-from noetl.events.references import PARQUET
+from noetl.events.outcomes import PARQUET
 from noetl.operations.identity import Role
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.sql.tool import SqlTool

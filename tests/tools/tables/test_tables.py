@@ -17,7 +17,7 @@ import pytest
 import pytest_asyncio
 
 from noetl.base.errors import ToolError
-from noetl.events.references import PARQUET
+from noetl.events.outcomes import PARQUET
 from noetl.tools.tables.files import TableFiles, copy_to, scan
 from tests.servers.object_stores import s3_bucket
 from tests.servers.postgres import pg_auth

@@ -21,7 +21,7 @@ from noetl.control.commit.quarantine import Incident, Quarantine
 from noetl.control.executions import Executions
 from noetl.control.nested.calls import LEFT, NestedCalls
 from noetl.engine.lost_leases import MOST_LEASES
-from noetl.events.calls import PlaybookCall
+from noetl.events.orders import PlaybookCall
 from noetl.store.contract import OrderRow
 from noetl.store.key_values import KeyValues
 

@@ -25,11 +25,9 @@ from noetl.control.secrets.execution_secrets import ExecutionSecrets
 from noetl.control.secrets.release import Past, SecretRelease
 from noetl.control.views.live_output import LiveOutput, LiveTaskRun
 from noetl.engine.pipeline.payloads import MAX_RESULT_BYTES
-from noetl.events.calls import PlaybookCall, PlaybookCallResult
-from noetl.events.live_output import OutputBatch, OutputChunk
-from noetl.events.orders import Order, Turn, TurnAnswer
-from noetl.events.referenced_values import wanted_of
-from noetl.events.references import Reference
+from noetl.events.large_values import wanted_of
+from noetl.events.orders import Order, OutputBatch, OutputChunk, PlaybookCall, PlaybookCallResult, Turn, TurnAnswer
+from noetl.events.outcomes import Reference
 from noetl.events.secret_materials import Ask, Material
 from noetl.net.net import Net
 from noetl.store.contract import Store

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from noetl.events.calls import PlaybookCall
+from noetl.events.orders import PlaybookCall
 from noetl.store.contract import Commit
 
 

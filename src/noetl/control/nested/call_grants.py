@@ -27,8 +27,7 @@ from noetl.engine.pipeline.scopes import Load
 from noetl.engine.pipeline.secret_grants import Known, fits, fixed_parts
 from noetl.engine.plan import Plan
 from noetl.engine.side_runs.state import SideRunKind
-from noetl.events.calls import PlaybookCall
-from noetl.events.position import Position
+from noetl.events.orders import PlaybookCall, Position
 from noetl.net.task import Task
 from noetl.store.contract import Store
 from noetl.tools.registry import BUILT_IN

@@ -18,8 +18,8 @@ from noetl.control.secrets.release import SecretRelease
 from noetl.engine.completion import final_result
 from noetl.engine.execution import Execution
 from noetl.engine.scopes import payload_of
-from noetl.events.calls import PlaybookCall, PlaybookCallResult
 from noetl.events.compensation import CompensationRegistered
+from noetl.events.orders import PlaybookCall, PlaybookCallResult
 from noetl.net.net import Net
 from noetl.tools.registry import CALL_NOTHING
 

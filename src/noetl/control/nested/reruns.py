@@ -22,9 +22,8 @@ from noetl.engine.rerun_state import (
     why_not,
 )
 from noetl.events.envelope import Event
-from noetl.events.executions import ExecutionRequested
+from noetl.events.executions import Approval, ExecutionRequested, RerunState
 from noetl.events.loops import IterationFailed
-from noetl.events.rerun_state import Approval, RerunState
 from noetl.net.net import Net
 from noetl.store.contract import ExecutionRow, History, SingleRow
 

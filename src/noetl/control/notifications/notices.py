@@ -23,9 +23,9 @@ from noetl.events.steps import StepFailed
 from noetl.events.waits import HumanCreated, HumanEscalated, HumanOverdue
 from noetl.net.net import Destination, Net, Notification
 from noetl.store.notices import NoticeRow
-from noetl.templates.authored import Authored
 from noetl.templates.render import render
 from noetl.templates.scope import Scope
+from noetl.templates.values import Authored
 
 OWN = "playbook"  # the rule of a notice that the playbook itself asks for
 _TOLD = (PlaybookProcessed, PlaybookLate, HumanCreated, HumanEscalated, HumanOverdue)

@@ -20,7 +20,7 @@ from noetl.base.durations import seconds
 from noetl.base.errors import BackendError, InvalidError, NotFoundError, Outage
 from noetl.net.net import DESTINATIONS, EVENTS, Destination, Net, Notification
 from noetl.store.key_values import KeyValues
-from noetl.templates.authored import Authored
+from noetl.templates.values import Authored
 
 KIND = "notification_rule"  # on the key-value table
 EVERY_S = 5.0

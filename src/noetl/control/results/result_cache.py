@@ -24,7 +24,7 @@ import msgspec
 
 from noetl.base.errors import BackendError, ToolError
 from noetl.events.large_values import Load
-from noetl.events.references import Reference
+from noetl.events.outcomes import Reference
 from noetl.store.contract import ResultStore
 from noetl.store.results.files import referring, table_reference
 

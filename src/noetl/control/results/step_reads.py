@@ -14,10 +14,9 @@ import msgspec
 
 from noetl.engine.plan import Plan
 from noetl.events.outcomes import TaskResult
-from noetl.net.net import Transition
+from noetl.net.net import Transition, tasks_of
 from noetl.net.secret_reads import texts_in
 from noetl.net.task import Task
-from noetl.net.tasks import tasks_of
 from noetl.tools.python.context_reads import reads_context
 from noetl.tools.registry import BUILT_IN
 

@@ -21,13 +21,10 @@ from noetl.control.commit.loaded_executions import LoadedExecutions
 from noetl.control.commit.sharing import SharingPolicy
 from noetl.control.secrets.release import SecretRelease
 from noetl.engine.pipeline.secret_names import naming_of
-from noetl.events.calls import PlaybookCall
-from noetl.events.credentials import SealedCredential
 from noetl.events.masking import masked
-from noetl.events.orders import Report, Turn
-from noetl.events.secret_materials import Material, secrets_in
-from noetl.net.net import KeychainEntry, Net
-from noetl.net.tasks import tasks_of
+from noetl.events.orders import PlaybookCall, Report, Turn
+from noetl.events.secret_materials import Material, SealedCredential, secrets_in
+from noetl.net.net import KeychainEntry, Net, tasks_of
 from noetl.store.contract import Store
 from noetl.tools.registry import CALL_NOTHING, credential_inputs
 

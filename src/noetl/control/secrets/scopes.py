@@ -26,16 +26,14 @@ from noetl.engine.scopes import surroundings_of
 from noetl.engine.side_runs.orders import side_run_of
 from noetl.engine.side_runs.state import SideRunKind
 from noetl.engine.v2_case.port import collects_of
-from noetl.events.orders import Iterations
-from noetl.events.position import Position
-from noetl.net.net import Transition
+from noetl.events.orders import Iterations, Position
+from noetl.net.net import Transition, tasks_of
 from noetl.net.secret_reads import texts_in
 from noetl.net.task import Task
-from noetl.net.tasks import tasks_of
-from noetl.templates.authored import Authored
 from noetl.templates.expression import GuardReference, parse
 from noetl.templates.render import render
-from noetl.templates.scopes import is_reserved
+from noetl.templates.scope import is_reserved
+from noetl.templates.values import Authored
 
 # Beyond it the answer is "not all is known", which grants by the fixed parts of the template alone.
 _MOST = 10_000  # iterations of one order that are looked through

@@ -27,8 +27,7 @@ from noetl.engine.scopes import surroundings_of
 from noetl.engine.v2_case.port import CALL, has_rules, input_names, next_task
 from noetl.events.case_runs import CaseStarted
 from noetl.events.envelope import Event
-from noetl.events.orders import Iterations, Order
-from noetl.events.position import Position
+from noetl.events.orders import Iterations, Order, Position
 from noetl.events.secret_materials import Material
 from noetl.events.side_runs import OrderClaimed
 from noetl.events.tasks import TaskProcessed, TaskStarted

@@ -15,7 +15,7 @@ import msgspec
 
 from noetl.base.clock import Clock
 from noetl.base.redaction import Mask, MaskedLines
-from noetl.events.live_output import OutputChunk, OutputStream
+from noetl.events.orders import OutputChunk, OutputStream
 from noetl.events.tasks import TaskProcessed
 from noetl.store.contract import Commit
 

@@ -22,10 +22,9 @@ from noetl.events.loops import (
     LoopStarted,
     Path,
 )
+from noetl.events.orders import Position
 from noetl.events.outcomes import TaskResult
-from noetl.events.position import Position
-from noetl.events.task_notes import HookFailed, JobPlaced
-from noetl.events.tasks import KeychainRefreshed, TaskProcessed, TaskStarted
+from noetl.events.tasks import HookFailed, JobPlaced, KeychainRefreshed, TaskProcessed, TaskStarted
 
 
 def opened(loop: LoopRun | None, payload: LoopStarted, event_id: str, ctx: dict[str, Any]) -> LoopRun:

@@ -11,12 +11,11 @@ from noetl.base.errors import TemplateError, ToolError
 from noetl.engine.pipeline.scopes import Views
 from noetl.engine.plan import Plan
 from noetl.events.loops import LoopStarted, Path
-from noetl.events.outcomes import Error
-from noetl.events.references import Reference
+from noetl.events.outcomes import Error, Reference
 from noetl.net.net import Loop, Transition
-from noetl.templates.authored import Authored
 from noetl.templates.render import render
 from noetl.templates.scope import Scope, loop_of
+from noetl.templates.values import Authored
 
 KIND = "loop.collection"
 MAX_IN_FLIGHT = 10  # O-33

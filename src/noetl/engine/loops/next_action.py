@@ -19,8 +19,8 @@ from noetl.engine.loops.levels import KIND, level_at, not_opened, open_level, va
 from noetl.engine.loops.scopes import first_scope, inner_scope
 from noetl.engine.loops.state import Frame
 from noetl.engine.plan import Plan
+from noetl.events.executions import KeptIterations
 from noetl.events.loops import IterationFailed, IterationStarted, LoopKept, LoopScheduled, LoopStarted
-from noetl.events.rerun_state import KeptIterations
 from noetl.events.steps import StepFailed, StepScheduled, StepStarted
 from noetl.events.tokens import TokenClaimed
 from noetl.net.net import Transition

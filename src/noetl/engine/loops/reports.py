@@ -30,13 +30,11 @@ from noetl.engine.side_runs.orders import defer
 from noetl.engine.v2_case.recording import Entry, add_notes, without_notes
 from noetl.events.case_runs import CaseStarted
 from noetl.events.loops import IterationDone, IterationFailed, IterationStarted, Path
-from noetl.events.orders import ReportResult, Timed
+from noetl.events.orders import Position, ReportResult, Timed
 from noetl.events.outcomes import Error
 from noetl.events.payloads import EventSource
-from noetl.events.position import Position
 from noetl.events.steps import StepDone, StepFailed
-from noetl.events.task_notes import HookFailed, JobPlaced
-from noetl.events.tasks import KeychainRefreshed, TaskProcessed, TaskStarted
+from noetl.events.tasks import HookFailed, JobPlaced, KeychainRefreshed, TaskProcessed, TaskStarted
 from noetl.net.task import Directive
 
 _TaskEntry = TaskStarted | KeychainRefreshed | HookFailed | JobPlaced | TaskProcessed

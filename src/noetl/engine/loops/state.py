@@ -10,8 +10,8 @@ import msgspec
 from noetl.engine.pipeline.progress import after
 from noetl.events.cases import Taken
 from noetl.events.loops import LoopStarted, Path
+from noetl.events.orders import Position
 from noetl.events.outcomes import Error
-from noetl.events.position import Position
 from noetl.events.tasks import TaskProcessed
 from noetl.net.task import Directive
 

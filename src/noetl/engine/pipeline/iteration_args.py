@@ -13,12 +13,11 @@ import msgspec
 
 from noetl.base.source import is_template
 from noetl.engine.pipeline.scopes import Iteration, PipelineScope, task_scope, view_of
-from noetl.events.orders import Iterations, Outer, SideRunOrder
-from noetl.events.position import Position
+from noetl.events.orders import Iterations, Outer, Position, SideRunOrder
 from noetl.net.net import Transition
-from noetl.templates.authored import Authored
 from noetl.templates.expression import parse
 from noetl.templates.render import render
+from noetl.templates.values import Authored
 
 _OF_ITERATION = frozenset({"iter", "loop", "loop_index"})
 

@@ -15,8 +15,7 @@ import msgspec
 from noetl.base.errors import ToolError
 from noetl.events.case_runs import CaseHeard, CaseStarted
 from noetl.events.loops import IterationDone, IterationFailed
-from noetl.events.outcomes import Error, Outcome, Status, TaskResult
-from noetl.events.references import Reference
+from noetl.events.outcomes import Error, Outcome, Reference, Status, TaskResult
 from noetl.events.steps import StepDone, StepFailed
 from noetl.events.tasks import TaskProcessed
 from noetl.net.net import Net

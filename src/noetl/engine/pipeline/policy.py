@@ -13,13 +13,13 @@ import msgspec
 
 from noetl.base.durations import seconds
 from noetl.base.errors import TemplateError, ToolError
+from noetl.events.orders import Position
 from noetl.events.outcomes import Error, Outcome
-from noetl.events.position import Position
 from noetl.events.tasks import Decided
 from noetl.net.task import Backoff, Directive, Mutations, Retry, Rule, Task
-from noetl.templates.authored import Authored
 from noetl.templates.render import holds, render
 from noetl.templates.scope import Scope
+from noetl.templates.values import Authored
 
 Render = Callable[[Authored], Any]
 

@@ -12,14 +12,14 @@ from noetl.base.errors import ToolError
 from noetl.base.source import is_template
 from noetl.engine.pipeline.patches import overlaid
 from noetl.engine.pipeline.scopes import PipelineScope, task_scope
-from noetl.events.position import Position
+from noetl.events.orders import Position
 from noetl.net.kinds import BoundInputs
+from noetl.net.net import KIND as TRANSFER
+from noetl.net.net import ends_sql
 from noetl.net.task import Task
-from noetl.net.tasks import KIND as TRANSFER
-from noetl.net.tasks import ends_sql
-from noetl.templates.authored import Authored
 from noetl.templates.render import render
 from noetl.templates.scope import Scope
+from noetl.templates.values import Authored
 
 KEYCHAIN = "keychain"
 NOOP = "noop"

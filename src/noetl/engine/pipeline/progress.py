@@ -10,8 +10,8 @@ import msgspec
 
 from noetl.base.ids import derived
 from noetl.engine.pipeline.patches import written
+from noetl.events.orders import Position
 from noetl.events.outcomes import Error, TaskResult
-from noetl.events.position import Position
 from noetl.events.steps import StepDone, StepFailed
 from noetl.events.tasks import Decided, TaskProcessed
 from noetl.net.task import Directive

@@ -9,9 +9,8 @@ import msgspec
 
 from noetl.base.errors import ToolError
 from noetl.engine.pipeline.patches import written
-from noetl.events.outcomes import Error, Outcome, TaskResult
-from noetl.events.position import Position
-from noetl.events.references import Reference
+from noetl.events.orders import Position
+from noetl.events.outcomes import Error, Outcome, Reference, TaskResult
 from noetl.events.secret_materials import Material
 from noetl.events.tasks import Decided
 from noetl.net.task import Task

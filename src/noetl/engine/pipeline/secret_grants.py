@@ -19,9 +19,9 @@ from noetl.base.source import is_template
 from noetl.engine.pipeline.secret_names import Lookup, Named, Naming
 from noetl.net.net import KeychainEntry
 from noetl.net.task import Task
-from noetl.templates.authored import Authored
 from noetl.templates.render import render
 from noetl.templates.scope import Scope
+from noetl.templates.values import Authored
 
 _EXPRESSION = re.compile(r"\{\{.*?\}\}|\{#.*?#\}", re.DOTALL)
 _STATEMENT = "{%"

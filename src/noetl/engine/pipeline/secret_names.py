@@ -12,10 +12,9 @@ from typing import Any
 import msgspec
 
 from noetl.base.source import is_template
-from noetl.net.net import Net, Transition
+from noetl.net.net import ENDS, Net, Transition, tasks_of
 from noetl.net.secret_reads import auths_in, credential_name, keychain_reads
 from noetl.net.task import Repeat, Task
-from noetl.net.tasks import ENDS, tasks_of
 
 SECRETS = "secrets"
 KEYS = ("auth", "credential", "credentials")

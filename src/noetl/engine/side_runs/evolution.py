@@ -19,8 +19,8 @@ from noetl.events.compensation import (
 )
 from noetl.events.control import PlaybookCancelled
 from noetl.events.envelope import Event
+from noetl.events.orders import Position
 from noetl.events.outcomes import Error
-from noetl.events.position import Position
 from noetl.events.side_runs import (
     AsyncDone,
     AsyncStarted,

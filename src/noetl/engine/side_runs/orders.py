@@ -15,8 +15,7 @@ from noetl.engine.identity import order_id_of
 from noetl.engine.side_runs.state import SideRunKind
 from noetl.events.cases import OwnEvent
 from noetl.events.compensation import CompensationRegistered, CompensationUnknown, Surrounding
-from noetl.events.orders import Outer, ReportResult, SideRunOrder
-from noetl.events.position import Position
+from noetl.events.orders import Outer, Position, ReportResult, SideRunOrder
 from noetl.events.side_runs import AsyncStarted, OrderClaimed
 from noetl.events.tasks import TaskProcessed
 from noetl.net.net import Transition

@@ -15,12 +15,12 @@ from noetl.engine.pipeline.scopes import AliasedName, Load, PipelineScope, error
 from noetl.engine.v2_case.parts import CALL, is_page_sink, task_at
 from noetl.events.cases import CaseCalls, OwnEvent
 from noetl.events.legacy_names import foreign_aliases, own_aliases
+from noetl.events.orders import Position
 from noetl.events.outcomes import Error, TaskResult
-from noetl.events.position import Position
 from noetl.net.net import Transition
 from noetl.net.task import Collect, Repeat, Task
-from noetl.templates.headers import with_headers
-from noetl.templates.scopes import is_reserved
+from noetl.templates.scope import is_reserved
+from noetl.templates.values import with_headers
 from noetl.templates.views import PayloadView
 
 

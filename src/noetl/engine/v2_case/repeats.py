@@ -19,9 +19,9 @@ from noetl.engine.v2_case.position import DONE, FAILED, CaseStanding
 from noetl.events.cases import CaseCalls, OwnEvent, RetryProcessed, RetryStarted, SinkProcessed, SinkStarted
 from noetl.events.outcomes import Error, Status, TaskResult
 from noetl.net.task import Directive, Repeat, Task
-from noetl.templates.authored import Authored
 from noetl.templates.render import holds, render
 from noetl.templates.scope import Scope
+from noetl.templates.values import Authored
 
 _LONGEST_S = 1e9  # where growth leaves the numbers; nobody waits that long either
 

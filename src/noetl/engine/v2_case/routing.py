@@ -23,9 +23,9 @@ from noetl.events.cases import Chosen, OwnEvent, Taken
 from noetl.net.case import Action, Case
 from noetl.net.net import Transition
 from noetl.net.routing import Arc, Router
-from noetl.templates.authored import Authored
 from noetl.templates.render import holds, render
 from noetl.templates.scope import Scope
+from noetl.templates.values import Authored
 
 __all__ = ["BrokenCase", "after_loop", "decided_by_rules", "sets_own_vars", "shortcut"]
 _DONE = OwnEvent(name="loop.done")

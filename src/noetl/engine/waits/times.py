@@ -10,9 +10,9 @@ from noetl.base.durations import seconds
 from noetl.base.errors import TemplateError
 from noetl.engine.execution import Execution, StepRun
 from noetl.events.outcomes import Error
-from noetl.templates.authored import Authored
 from noetl.templates.render import render
 from noetl.templates.scope import Scope
+from noetl.templates.values import Authored
 
 _MOMENT_FORM = "write it as 2025-01-31T06:00:00Z, with its offset"
 

@@ -34,9 +34,9 @@ from noetl.events.waits import (
 )
 from noetl.net import waits as net
 from noetl.net.net import Transition
-from noetl.templates.authored import Authored
 from noetl.templates.render import render
 from noetl.templates.scope import Scope
+from noetl.templates.values import Authored
 
 Armed = TimerScheduled | MessageAwaited | SignalAwaited | HumanCreated
 

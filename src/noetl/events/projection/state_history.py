@@ -18,7 +18,7 @@ from noetl.events.loops import IterationDone, IterationFailed, IterationStarted,
 from noetl.events.projection.loop_cells import LoopCells, LoopCounts
 from noetl.events.projection.number_history import NumberHistory
 from noetl.events.projection.projection import Projection
-from noetl.events.projection.side_run_list import SideRunList
+from noetl.events.projection.side_runs import SideRunList
 from noetl.events.projection.views import LoopProgress, StepRunView
 
 _LOOP_EVENTS = (LoopStarted, LoopKept, IterationStarted, IterationDone, IterationFailed)

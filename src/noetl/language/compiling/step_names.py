@@ -10,7 +10,7 @@ from noetl.language.compiling.text_positions import name_in, parsed
 from noetl.language.reading.nodes import Mapping, Scalar, scalars
 from noetl.language.reading.playbook import ArcSyntax, CaseExit, Dialect, LoopSyntax, Playbook, StepSyntax
 from noetl.language.reading.shared_checks import did_you_mean, nearest
-from noetl.templates.scopes import RESERVED, is_reserved, reserved_names
+from noetl.templates.scope import RESERVED, is_reserved, reserved_names
 
 START = "start"
 

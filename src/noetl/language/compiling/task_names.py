@@ -15,7 +15,7 @@ from noetl.language.compiling.pipelines import MAIN, Pipeline, pipelines, rewrit
 from noetl.language.reading.nodes import Scalar
 from noetl.language.reading.playbook import Branch, Playbook, PolicySyntax, Sugar, TaskSyntax
 from noetl.language.reading.shared_checks import nearest
-from noetl.templates.scopes import RESERVED, is_reserved
+from noetl.templates.scope import RESERVED, is_reserved
 
 # Words of the template language: `{{ if.data }}` does not parse, so no task can be read by such a name.
 _WORDS = frozenset(

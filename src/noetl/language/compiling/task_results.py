@@ -15,7 +15,7 @@ from noetl.language.compiling.text_positions import name_in, parsed
 from noetl.language.compiling.undefined_names import given_names
 from noetl.language.reading.nodes import Mapping, Scalar
 from noetl.language.reading.playbook import Dialect, LoopSyntax, Playbook, StepSyntax
-from noetl.templates.scopes import TemplateSite
+from noetl.templates.scope import TemplateSite
 
 _STEP = re.compile(r"workflow\[(\d+)\]")
 _IN_PIPELINE = frozenset(

@@ -12,8 +12,7 @@ import msgspec
 
 from noetl.base.errors import TemplateError
 from noetl.base.source import is_template
-from noetl.language.compiling.lowering.overlay import EXECUTOR_OPTIONS
-from noetl.language.compiling.lowering.values import inner
+from noetl.language.compiling.lowering.values import EXECUTOR_OPTIONS, inner
 from noetl.language.compiling.passes import Compilation
 from noetl.language.compiling.pipelines import HOOKS, MAIN, Pipeline, pipelines
 from noetl.language.compiling.step_names import arcs_of
@@ -26,7 +25,7 @@ from noetl.language.grammar.waits import HANDLER, HUMAN_TASK, MESSAGE, SIGNAL, T
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, scalars
 from noetl.language.reading.playbook import CaseExit, LoopSyntax, Playbook, RetrySyntax, StepSyntax, TaskSyntax, Then
 from noetl.templates.expression import parse
-from noetl.templates.scopes import TemplateSite
+from noetl.templates.scope import TemplateSite
 
 
 class TemplateText(msgspec.Struct, frozen=True):

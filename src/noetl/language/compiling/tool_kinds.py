@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl.base.diagnostics import PositionedDiagnostic
-from noetl.language.compiling.lowering.overlay import EXECUTOR_OPTIONS, LOOP_OPTIONS, loops_of, step_options
+from noetl.language.compiling.lowering.values import EXECUTOR_OPTIONS, LOOP_OPTIONS, loops_of, step_options
 from noetl.language.compiling.passes import Compilation, head
 from noetl.language.compiling.pipelines import every_task
 from noetl.language.reading.loops import REPLACED_OPTIONS

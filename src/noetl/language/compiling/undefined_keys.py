@@ -22,7 +22,7 @@ from noetl.language.reading.nodes import Mapping
 from noetl.language.reading.playbook import LoopSyntax, Playbook, StepSyntax
 from noetl.language.reading.shared_checks import is_typo, nearest
 from noetl.templates.logic import GuardReference
-from noetl.templates.scopes import TemplateSite, visible
+from noetl.templates.scope import TemplateSite, visible
 
 EVENT_KEYS = frozenset({"name", "step", "status", "data", "result", "error"})
 TOKEN_KEYS = frozenset({"args", "inputs", "meta"})

@@ -17,7 +17,7 @@ from noetl.language.reading.playbook import Dialect, Playbook, SetVars
 from noetl.language.reading.shared_checks import nearest
 from noetl.net.names import collecting_steps, defined_names, names_beside_collected
 from noetl.net.net import Net
-from noetl.templates.scopes import TemplateSite, foreign, is_reserved, visible
+from noetl.templates.scope import TemplateSite, foreign, is_reserved, visible
 
 _STEP = re.compile(r"workflow\[(\d+)\]")
 _WAY_OUT = "declare it under workload (null if the start brings it), or write | default(…)"

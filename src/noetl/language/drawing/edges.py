@@ -12,7 +12,7 @@ import msgspec
 from noetl.net.case import CaseRule
 from noetl.net.net import Net, Transition
 from noetl.net.routing import Arc, Mode, Router
-from noetl.templates.authored import Authored
+from noetl.templates.values import Authored
 
 UNKNOWN = "?"  # where a computed target leads that cannot be told before it is taken
 _FAILURES = ("step.failed", "call.error", "timeout", "message.timeout")

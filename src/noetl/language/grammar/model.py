@@ -12,7 +12,7 @@ from functools import cached_property
 import msgspec
 
 from noetl.language.grammar.shapes import Schema, array, described_schema, mapping, ref
-from noetl.templates.scopes import DIALECTS, V2_CASE, V2_EVAL, V10, TemplateSite
+from noetl.templates.scope import DIALECTS, V2_CASE, V2_EVAL, V10, TemplateSite
 
 EVERY_DIALECT = frozenset(DIALECTS)
 ONLY_V10 = frozenset({V10})

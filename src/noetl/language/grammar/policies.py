@@ -24,7 +24,7 @@ from noetl.language.grammar.shapes import (
     writes,
 )
 from noetl.net.kinds import Kinds
-from noetl.templates.scopes import TemplateSite
+from noetl.templates.scope import TemplateSite
 
 WRITES_TO_CTX = writes("workload", "keychain", "ctx", "iter", "vars", "execution_id")
 WRITES_TO_ITER = writes("workload", "keychain", "ctx", "iter", "index", "parent")

@@ -25,7 +25,7 @@ from noetl.language.grammar.shapes import (
 from noetl.language.grammar.steps import CONCURRENCY, LEASE
 from noetl.net.kinds import Kinds
 from noetl.net.net import DESTINATIONS, EVENTS
-from noetl.templates.scopes import TemplateSite
+from noetl.templates.scope import TemplateSite
 
 _ADDRESSES: Schema = {"anyOf": [TEXT, array(TEXT)]}
 _OPTIONS = {

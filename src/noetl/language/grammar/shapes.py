@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from noetl.templates.scopes import RESERVED
+from noetl.templates.scope import RESERVED
 
 Schema = dict[str, Any]
 

@@ -33,7 +33,7 @@ from noetl.language.grammar.shapes import (
     words,
 )
 from noetl.language.grammar.waits import BLOCKS, WAITS
-from noetl.templates.scopes import TemplateSite, reserved_names
+from noetl.templates.scope import TemplateSite, reserved_names
 
 # Options of a step
 

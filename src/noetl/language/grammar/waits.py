@@ -16,7 +16,7 @@ from noetl.language.grammar.shapes import (
     ref,
     words,
 )
-from noetl.templates.scopes import TemplateSite
+from noetl.templates.scope import TemplateSite
 
 _OF_A_TIMER = RenderedAt(TemplateSite.WAIT, "a timer")
 _OF_A_MESSAGE = RenderedAt(TemplateSite.WAIT, "a message")

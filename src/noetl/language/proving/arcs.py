@@ -11,7 +11,7 @@ from noetl.language.proving.graph import FAILED, boundary_events
 from noetl.net.debug import arc_address, part_address, transition_address
 from noetl.net.net import Net, Transition
 from noetl.net.routing import Arc, Mode, Router
-from noetl.templates.authored import Authored
+from noetl.templates.values import Authored
 
 
 class StepEdge(msgspec.Struct, frozen=True):

@@ -29,8 +29,8 @@ from noetl.net.debug import arc_address, case_address, part_address, rule_addres
 from noetl.net.net import Loop, Net, Transition
 from noetl.net.routing import Arc
 from noetl.net.task import Task
-from noetl.templates.authored import Authored
 from noetl.templates.logic import GuardReference
+from noetl.templates.values import Authored
 
 
 def used_before_set(net: Net, graph: Graph) -> list[PlacedFinding]:

@@ -14,7 +14,7 @@ from noetl.language.v2_case import port as v2_case
 from noetl.net.debug import arc_address, part_address
 from noetl.net.net import Net, Transition
 from noetl.net.routing import Admission, Arc, Mode, Router
-from noetl.templates.authored import Authored
+from noetl.templates.values import Authored
 
 _ENUMERATED = 5  # optional arcs whose guards are compared with each other; more are taken as independent
 

@@ -13,10 +13,10 @@ from typing import Any
 
 from noetl.base.errors import TemplateError
 from noetl.language.proving.graph import same_event
-from noetl.templates.authored import Authored
 from noetl.templates.expression import parse
 from noetl.templates.logic import And, Compare, Const, Not, Opaque, Or, Shape
 from noetl.templates.logic import truth as truth_of
+from noetl.templates.values import Authored
 
 UNDEFINED: Any = object()
 # A value that no guard compares with: it stands for all that are not named.

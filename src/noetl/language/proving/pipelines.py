@@ -15,7 +15,7 @@ from noetl.language.proving.variable_access import Moving, ReadKeys, task_ctx, t
 from noetl.net.debug import rule_address, task_address
 from noetl.net.net import Net, Transition
 from noetl.net.task import Directive, Rule, Task
-from noetl.templates.authored import Authored
+from noetl.templates.values import Authored
 
 _SUCCESS = Authored("{{ outcome.status == 'success' }}")
 

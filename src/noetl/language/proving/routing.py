@@ -16,7 +16,7 @@ from noetl.net.debug import arc_address, part_address, rule_address, step_addres
 from noetl.net.net import Net, Transition
 from noetl.net.routing import Mode, Router
 from noetl.net.task import Task
-from noetl.templates.authored import Authored
+from noetl.templates.values import Authored
 
 
 def routing_findings(net: Net) -> list[PlacedFinding]:

@@ -11,9 +11,9 @@ from noetl.base.errors import TemplateError
 from noetl.base.source import is_template
 from noetl.net.net import Loop, Transition
 from noetl.net.task import Mutations, Task
-from noetl.templates.authored import Authored
 from noetl.templates.expression import parse
 from noetl.templates.logic import GuardReference
+from noetl.templates.values import Authored
 
 
 def references(*values: Authored | None) -> tuple[GuardReference, ...]:

@@ -12,7 +12,7 @@ from noetl.base.errors import TemplateError, ToolError
 from noetl.base.redaction import Mask
 from noetl.events.envelope import Event
 from noetl.events.large_values import Load
-from noetl.events.references import Reference
+from noetl.events.outcomes import Reference
 from noetl.net.net import Net
 from noetl.operations.attempt_inputs import attempt_inputs, attempt_page
 from noetl.operations.attempt_shapes import AttemptInputs, AttemptPage

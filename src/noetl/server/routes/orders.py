@@ -21,9 +21,7 @@ from noetl.control.claiming.pools import EVERY
 from noetl.control.nested.call_grants import CallRefusedError
 from noetl.control.nested.calls import child_id_of
 from noetl.control.secrets.release import SecretRefusedError
-from noetl.events.calls import PlaybookCall, PlaybookCallResult
-from noetl.events.live_output import MAX_BATCH_BYTES, OutputBatch
-from noetl.events.orders import Turn, TurnAnswer
+from noetl.events.orders import MAX_BATCH_BYTES, OutputBatch, PlaybookCall, PlaybookCallResult, Turn, TurnAnswer
 from noetl.events.secret_materials import Ask, Material
 from noetl.events.worker_protocol import read_turn
 from noetl.server.bodies import JSON, body_of, invalid, require

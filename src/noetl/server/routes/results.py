@@ -13,7 +13,7 @@ from fastapi import Query, Request, Response
 
 from noetl.base.clock import rfc3339
 from noetl.base.errors import RefusedError, ToolError
-from noetl.events.references import Reference
+from noetl.events.outcomes import Reference
 from noetl.operations.value_pages import MOST_ENTRIES, ValuePage, value_page
 from noetl.server.bodies import JSON, body_of, read, require
 from noetl.server.guarded_router import GuardedRouter, Json, shows

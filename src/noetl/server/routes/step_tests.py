@@ -9,7 +9,7 @@ import msgspec
 from fastapi import Query, Request, Response
 
 from noetl.events.envelope import Event
-from noetl.events.rerun_state import RerunState
+from noetl.events.executions import RerunState
 from noetl.events.traces import caller_of
 from noetl.net.net import Net
 from noetl.operations.step_tests import (

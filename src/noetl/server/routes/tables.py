@@ -13,7 +13,7 @@ from starlette.background import BackgroundTask
 from starlette.responses import FileResponse
 
 from noetl.base.errors import ToolError
-from noetl.events.references import PARQUET, Reference
+from noetl.events.outcomes import PARQUET, Reference
 from noetl.operations.api_shapes import TablePage
 from noetl.operations.value_pages import opened_tables, table_page
 from noetl.server.bodies import require, too_large

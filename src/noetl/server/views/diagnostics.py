@@ -10,8 +10,7 @@ import msgspec
 from noetl.base.diagnostics import Diagnostic
 from noetl.base.source import Source
 from noetl.language.migrating.fixes import Fix, fix_for, tried_fixes
-from noetl.net.net import Net, content_hash
-from noetl.net.tasks import tasks_of
+from noetl.net.net import Net, content_hash, tasks_of
 from noetl.tools.kinds import load_kinds
 
 if TYPE_CHECKING:

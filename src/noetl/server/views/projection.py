@@ -11,7 +11,7 @@ import msgspec
 
 from noetl.base.clock import rfc3339
 from noetl.events.projection.loop_cells import BLOCK, LoopCells
-from noetl.events.projection.side_run_list import SideRunMoment
+from noetl.events.projection.side_runs import SideRunMoment
 from noetl.events.projection.state_history import StateHistory, StepMoment
 
 MOST_SIDE_RUNS = 1_000  # listed in one answer; all are counted

@@ -19,7 +19,7 @@ import msgspec
 from noetl.base.crash_points import crash_point
 from noetl.base.errors import BackendError, ToolError
 from noetl.base.private_files import create, make_folder
-from noetl.events.references import PARQUET, Reference
+from noetl.events.outcomes import PARQUET, Reference
 
 STORE = "files"
 _CHECKSUM = re.compile(r"[0-9a-f]{64}")

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from noetl.base.errors import BackendError, ToolError
-from noetl.events.references import Reference
+from noetl.events.outcomes import Reference
 from noetl.store.results.files import referring
 
 _Result = TypeVar("_Result")

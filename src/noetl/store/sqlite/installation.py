@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from noetl.events.credentials import SealedCredential
+from noetl.events.secret_materials import SealedCredential
 from noetl.store.audit import COLUMNS, ORIGIN, PAGE, AuditEntry, AuditRow, chained, row_values
 from noetl.store.catalog import CatalogRow, Registration, chosen, row_of
 from noetl.store.key_values import KeyValue

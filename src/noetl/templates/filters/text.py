@@ -15,10 +15,9 @@ from noetl.templates.budget import Evaluation
 from noetl.templates.iteration import elements
 from noetl.templates.methods import call_method
 from noetl.templates.methods import replace as replace_text
-from noetl.templates.sql_marks import SqlFragment, SqlIdentifier
-from noetl.templates.sql_marks import identifier as quoted_identifier
 from noetl.templates.text_output import percent_format, written
-from noetl.templates.values import described
+from noetl.templates.values import SqlFragment, SqlIdentifier, described
+from noetl.templates.values import identifier as quoted_identifier
 
 _WORD_START = re.compile(r"([-\s({\[<]+)")
 _MAX_INDENT = 1_000

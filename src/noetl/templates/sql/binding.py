@@ -33,7 +33,7 @@ from noetl.templates.sql.plan import (
 from noetl.templates.sql.positions import SqlPosition
 from noetl.templates.sql.segments import Hole, has_blocks
 from noetl.templates.sql.statements import Bound, Parameter, Part, Statement, as_text, constant, quoted, unquoted
-from noetl.templates.sql_marks import SqlFragment, SqlIdentifier
+from noetl.templates.values import SqlFragment, SqlIdentifier
 
 KEYCHAIN = "keychain"
 _SEPARATE = frozenset(" \t\n\r\f\v(),;")

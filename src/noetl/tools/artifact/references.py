@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from noetl.base.errors import ToolError
-from noetl.events.references import Reference
+from noetl.events.outcomes import Reference
 from noetl.tools.contract import ToolContext
 
 _KEY = re.compile(r"(?:[0-9a-f]{2}/)?([0-9a-f]{64})(?:\.(?:json|parquet))?\Z")

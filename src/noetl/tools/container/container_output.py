@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from noetl.base.errors import ToolError
-from noetl.events.live_output import OutputStream
+from noetl.events.orders import OutputStream
 from noetl.tools.container.container_task import ContainerTask
 from noetl.tools.contract import ToolContext, ToolResult
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from noetl.templates.headers import Headers
+from noetl.templates.values import Headers
 from noetl.tools.http.bad_request import Wrong
 
 # A token of RFC 9110.

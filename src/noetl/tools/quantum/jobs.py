@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import msgspec
 
 from noetl.base.addresses.guard import UNGUARDED, AddressGuard
-from noetl.events.references import Reference
+from noetl.events.outcomes import Reference
 from noetl.tools.quantum.circuits import Circuit
 
 JOB = "quantum.job"

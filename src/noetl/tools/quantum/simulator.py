@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from noetl.base.errors import ToolError
-from noetl.events.references import Reference
+from noetl.events.outcomes import Reference
 from noetl.tools.quantum.circuits import MEASURE, RESET, Circuit, Operation
 from noetl.tools.quantum.gates import GATES
 from noetl.tools.quantum.jobs import JOB, UNAVAILABLE, Job, JobContext, JobRequest, JobState

@@ -16,7 +16,7 @@ import msgspec
 
 from noetl.base.durations import seconds
 from noetl.base.errors import ToolError
-from noetl.events.task_notes import JobPlaced
+from noetl.events.tasks import JobPlaced
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.quantum.circuits import Circuit, circuit_of, numbers_of
 from noetl.tools.quantum.jobs import JOB, UNAVAILABLE, Job, JobContext, JobRequest, JobState, Provider

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from noetl.base.errors import ToolError
-from noetl.events.references import PARQUET, Reference
+from noetl.events.outcomes import PARQUET, Reference
 from noetl.store.results.files import is_checksum
 from noetl.tools.contract import ToolContext
 from noetl.tools.tables.files import TableFiles

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import msgspec
 
 from noetl.base.errors import ToolError
-from noetl.events.references import Reference
+from noetl.events.outcomes import Reference
 from noetl.store.results.files import table_reference
 from noetl.tools.sql.requests import quoted_name
 from noetl.tools.tables.files import TableFiles, TypedColumn, copy_to, scan

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from noetl.base.errors import ToolError
-from noetl.events.references import PARQUET, Reference
+from noetl.events.outcomes import PARQUET, Reference
 from noetl.templates.sql.statements import Bound, Statement, quoted
 from noetl.tools.sql.requests import conflict_clause, quoted_name
 from noetl.tools.tables.files import NULL, TableFiles, TypedColumn, scan

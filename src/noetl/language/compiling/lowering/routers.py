@@ -11,7 +11,7 @@ from noetl.language.reading.playbook import Admit, StepSyntax
 from noetl.language.reading.playbook import ArcSyntax as WrittenArc
 from noetl.net.debug import arc_address, part_address
 from noetl.net.routing import Admission, AdmitRule, Arc, Join, JoinMode, Mode, Router
-from noetl.templates.authored import Authored
+from noetl.templates.values import Authored
 
 
 def lower_router(lowering: Lowering, step: StepSyntax) -> Router | None:

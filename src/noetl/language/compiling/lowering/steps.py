@@ -6,13 +6,13 @@ from typing import Any
 
 from noetl.base.diagnostics import DiagnosticPosition
 from noetl.language.compiling.lowering.debug_map import Lowering
-from noetl.language.compiling.lowering.overlay import loops_of
 from noetl.language.compiling.lowering.routers import lower_admission, lower_join, lower_router
 from noetl.language.compiling.lowering.tasks import TaskLowering
 from noetl.language.compiling.lowering.values import (
     authored,
     flag,
     inner,
+    loops_of,
     lower_concurrency,
     lower_rate,
     table,
@@ -28,7 +28,7 @@ from noetl.net.debug import part_address, pipeline_address, step_address
 from noetl.net.net import Emit, Lifecycle, Loop, StepResult, Transition
 from noetl.net.task import Task as NetTask
 from noetl.net.waits import Compensation, FormField, Handler, Handlers, HumanTask, Message, Signal, Timeout, Timer
-from noetl.templates.authored import Authored
+from noetl.templates.values import Authored
 
 
 def lower_step(lowering: Lowering, step: StepSyntax) -> Transition:

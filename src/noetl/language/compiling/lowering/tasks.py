@@ -8,8 +8,7 @@ from typing import Any
 
 from noetl.language.compiling.guards import ERROR_OUTCOME, decided, shape_of
 from noetl.language.compiling.lowering.debug_map import Lowering
-from noetl.language.compiling.lowering.overlay import Layers
-from noetl.language.compiling.lowering.values import authored, written
+from noetl.language.compiling.lowering.values import Layers, authored, written
 from noetl.language.compiling.passes import key_place
 from noetl.language.reading.nodes import Mapping, data, scalars
 from noetl.language.reading.numbers import is_templated
@@ -19,8 +18,8 @@ from noetl.language.reading.playbook import RuleSyntax as WrittenRule
 from noetl.net.debug import pipeline_address
 from noetl.net.task import Backoff, Collect, Directive, Mutations, Policy, Repeat, Retry, Rule
 from noetl.net.task import Task as NetTask
-from noetl.templates.authored import Authored
 from noetl.templates.logic import Const
+from noetl.templates.values import Authored
 
 
 class TaskLowering:
