@@ -12,10 +12,10 @@ import pytest
 
 from noetl.base.errors import RefusedError
 from noetl.operations.embedded import RunResult, run
+from noetl.tools.files import MAX_BYTES
 from noetl.tools.permissions import denied_kinds
 from noetl.tools.python.child.bounds import threads_of_user
 from noetl.tools.python.limits import default_limits
-from noetl.tools.script_files import MAX_BYTES
 from tests.cli.running import call
 from tests.engine_script import playbook
 

@@ -18,7 +18,7 @@ from noetl.tools.container.tool import ContainerTool
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.dbt.tool import DbtTool
 from noetl.tools.dlt.tool import DltTool
-from noetl.tools.email.tool import EmailTool
+from noetl.tools.email import EmailTool
 from noetl.tools.kinds import KINDS
 from noetl.tools.messaging.tool import KafkaTool, RedisTool
 from noetl.tools.nats.tool import NatsTool

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from noetl.tools.quantum import simulator
-from noetl.tools.quantum.circuits import MEASURE, Circuit, Operation, circuit_of
-from noetl.tools.quantum.gates import GATES
+from noetl.tools.quantum.circuits import GATES, MEASURE, Circuit, Operation, circuit_of
 from noetl.tools.quantum.simulator import probabilities
 from noetl.tools.quantum.tool import QuantumTool
 from tests.fixtures.running import fixture, run

@@ -9,8 +9,8 @@ import pytest
 
 from noetl.events.outcomes import Outcome
 from noetl.store.results.files import MemoryResults
-from noetl.tools.artifact.references import reference_row
-from noetl.tools.script.tool import ScriptTool
+from noetl.tools.artifact import reference_row
+from noetl.tools.script import ScriptTool
 from tests.tools.sql_tasks import outcome_of
 
 

@@ -21,7 +21,7 @@ from noetl.events.outcomes import Outcome, Status
 from noetl.tools.kinds import KINDS
 from noetl.tools.permissions import OFF_BY_DEFAULT, Permissions
 from noetl.tools.registry import Registry
-from noetl.tools.shell import marked_processes
+from noetl.tools.shell import programs
 from noetl.tools.shell.programs import MAX_OUTPUT_BYTES
 from noetl.tools.shell.tool import ShellTool
 from tests.cli.running import call
@@ -147,13 +147,13 @@ async def test_one_that_is_just_becoming_another_program_is_looked_at_again(monk
 
     def unfinished(pid: int, what: str) -> bytes:
         seen = read(pid, what)
-        if what != "environ" or f"{marked_processes.MARK}=".encode() not in seen:
+        if what != "environ" or f"{programs.MARK}=".encode() not in seen:
             return seen
         looks[pid] += 1
         return seen if looks[pid] > 3 else b""
 
-    read = marked_processes.read
-    monkeypatch.setattr(marked_processes, "read", unfinished)
+    read = programs.read
+    monkeypatch.setattr(programs, "read", unfinished)
     outcome = await ran("cd $TMPDIR; setsid sh -c 'echo $$ > part; mv part pid; exec sleep 600' & " + TOLD)
 
     daemon = int(outcome.result["stdout"])

@@ -1,4 +1,5 @@
-"""A child process that answers calls over pipes, for libraries whose native code the worker should survive.
+"""A child process that answers calls over pipes, for libraries whose native code the worker should survive. Also the
+pool of such processes that one tool keeps, by execution.
 
 A clean interpreter with little of the environment, in a session of its own, so that all of it can be killed. Frames are
 a length in eight hexadecimal digits and that many bytes of JSON; `child_pipes` is the other end.
@@ -10,7 +11,8 @@ import asyncio
 import os
 import signal
 import sys
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ _PROGRAM = (
 )
 _LARGEST = 128 << 20  # bytes of one answer; a child counts what it gives against the limit of a result
 _KEPT = ("PATH", "LANG", "LC_ALL", "TMPDIR", "SYSTEMROOT")  # nothing of ours: no tokens, no settings
+_IDLE = 4
 
 
 class Program(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,3 +106,68 @@ class Child:
         transport = getattr(self._process, "_transport", None)
         if transport is not None:
             transport.close()  # the pipes too, or the loop complains about them when it ends
+
+
+# Child processes of one tool: each is kept for the execution that used it, and killed as a group.
+#
+# A child is never used for another execution: what one execution left in its memory stays out of reach of the next.
+
+
+class ChildPool:
+    """Idle and busy children of one program. Only a few idle ones are kept."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._idle: list[tuple[str, Child]] = []
+        self._busy: set[Child] = set()
+        self._ending: set[asyncio.Task[None]] = set()
+
+    @asynccontextmanager
+    async def child(self, execution_id: str) -> AsyncIterator[Child]:
+        """A child for one call. A child whose call did not end (cancelled, timed out) is killed."""
+        child = await self._take(execution_id)
+        try:
+            yield child
+        finally:
+            await self._give_back(execution_id, child)
+
+    async def call(self, execution_id: str, request: dict[str, Any]) -> dict[str, Any]:
+        """The answer of a child, without its error: that is raised as ToolError."""
+        async with self.child(execution_id) as child:
+            answer = await child.call(request)
+        if (error := answer.get("error")) is not None:
+            raise ToolError(error.pop("kind"), error.pop("message"), **error)
+        return answer
+
+    async def _take(self, execution_id: str) -> Child:
+        owners = [owner for owner, _ in self._idle]
+        if execution_id in owners:
+            _, child = self._idle.pop(owners.index(execution_id))
+        else:
+            child = await Child.start(self._program)
+        self._busy.add(child)
+        return child
+
+    async def _give_back(self, execution_id: str, child: Child) -> None:
+        self._busy.discard(child)
+        if not child.usable:
+            await child.kill()
+            return
+        self._idle.append((execution_id, child))
+        while len(self._idle) > _IDLE:
+            await self._idle.pop(0)[1].kill()
+
+    def release(self, execution_id: str) -> None:
+        """This execution is over: its children end."""
+        for child in [child for owner, child in self._idle if owner == execution_id]:
+            ending = asyncio.ensure_future(child.kill())
+            self._ending.add(ending)
+            ending.add_done_callback(self._ending.discard)
+        self._idle = [(owner, child) for owner, child in self._idle if owner != execution_id]
+
+    async def close(self) -> None:
+        await asyncio.gather(*self._ending)
+        children = [*self._busy, *(child for _, child in self._idle)]
+        self._idle, self._busy = [], set()
+        for child in children:
+            await child.kill()

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from noetl.events.outcomes import Outcome
-from noetl.tools.chat.tool import SlackTool, TeamsTool
+from noetl.tools.chat import SlackTool, TeamsTool
 from noetl.tools.http.tool import HttpTool
 from tests.servers.http import HttpServer, reply
 from tests.tools.sql_tasks import outcome_of

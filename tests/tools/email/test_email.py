@@ -20,8 +20,8 @@ from aiosmtpd.smtp import AuthResult, Envelope, LoginPassword
 from noetl.base.addresses.guard import AddressGuard
 from noetl.base.addresses.policy import CLOSED
 from noetl.events.outcomes import Outcome
-from noetl.tools.email import tool
-from noetl.tools.email.tool import EmailTool
+from noetl.tools import email as tool
+from noetl.tools.email import EmailTool
 from tests.servers.certificates import make_certificates
 from tests.servers.mail import MailServer
 from tests.servers.ports import free_port

@@ -17,7 +17,7 @@ from noetl.base.redaction import Redactor
 from noetl.events.outcomes import Outcome
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.http.tool import HttpTool
-from noetl.tools.llm.tool import LlmTool
+from noetl.tools.llm import LlmTool
 from tests.servers.http import HttpServer, Request, reply
 from tests.tools.sql_tasks import context, outcome_of
 

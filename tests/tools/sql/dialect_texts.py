@@ -6,8 +6,7 @@ import json
 from typing import Any
 
 from noetl.tools.sql.child import insertions
-from noetl.tools.sql.connection import Connection
-from noetl.tools.sql.dialects import DIALECTS
+from noetl.tools.sql.dialects import DIALECTS, Connection
 from noetl.tools.sql.engines import engine_of
 from noetl.tools.sql.rendering import rendered
 

@@ -16,8 +16,7 @@ import msgspec
 
 from noetl.base.errors import ToolError
 from noetl.tools.archive.request import MAX_BYTES, MAX_FILES, MAX_RATIO, ArchiveAnswer, ArchiveRequest, PackedFile
-from noetl.tools.child_pool import ChildPool
-from noetl.tools.child_process import Program
+from noetl.tools.child_process import ChildPool, Program
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.file_ends import FileEnd, Workplace, brief_errors, end_of
 from noetl.tools.kinds.files import ARCHIVE_FORMATS, ARCHIVE_OPS

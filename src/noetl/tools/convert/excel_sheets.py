@@ -20,7 +20,7 @@ from noetl.base.errors import ToolError
 from noetl.tools.convert.problems import DATA
 from noetl.tools.convert.request import TableFile
 from noetl.tools.convert.tables import distinct_names
-from noetl.tools.sql.plain_values import plain
+from noetl.tools.sql.answers import plain
 
 # A workbook is a zip: what it expands to is bounded before it is read.
 _EXPANDED_BYTES = 2 << 30

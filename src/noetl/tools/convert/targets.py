@@ -15,8 +15,7 @@ from noetl.tools.convert.expansion import compressed, from_utf8
 from noetl.tools.convert.problems import DATA
 from noetl.tools.convert.request import ConvertRequest, TableFile
 from noetl.tools.convert.tables import Table, TableColumn, misfit
-from noetl.tools.sql.answers import Allowance
-from noetl.tools.sql.plain_values import plain
+from noetl.tools.sql.answers import Allowance, plain
 
 _BATCH_ROWS = 1_000
 _EMPTY = {"csv": "", "json": "[]\n", "jsonl": ""}

@@ -14,8 +14,7 @@ from typing import Any
 import msgspec
 
 from noetl.base.errors import ToolError
-from noetl.tools.child_pool import ChildPool
-from noetl.tools.child_process import Program
+from noetl.tools.child_process import ChildPool, Program
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.convert.inputs import ConvertEnd, columns_of, limits_of, source_of, target_of
 from noetl.tools.convert.request import Converted, ConvertRequest, TableFile

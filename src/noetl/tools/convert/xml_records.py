@@ -19,7 +19,7 @@ import msgspec
 from noetl.base.errors import ToolError
 from noetl.tools.convert.problems import DATA
 from noetl.tools.convert.request import TableFile
-from noetl.tools.sql.plain_values import plain
+from noetl.tools.sql.answers import plain
 
 MAX_DEPTH = 100
 _RECORD_BYTES = 8 << 20

@@ -16,8 +16,7 @@ import msgspec
 from noetl.base.errors import ToolError
 from noetl.tools.child_pipes import forked, refusal, serve_calls
 from noetl.tools.duckdb.sandboxed_connection import LOCKED, connected
-from noetl.tools.sql.answers import Allowance, SqlAnswer
-from noetl.tools.sql.plain_values import plain
+from noetl.tools.sql.answers import Allowance, SqlAnswer, plain
 from noetl.tools.sql.requests import quoted_name
 from noetl.tools.tables.files import copy_to, scan
 

@@ -19,8 +19,7 @@ import msgspec
 
 from noetl.base.errors import ToolError
 from noetl.templates.sql.statements import Bound
-from noetl.tools.child_pool import ChildPool
-from noetl.tools.child_process import Program
+from noetl.tools.child_process import ChildPool, Program
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.duckdb.attachments import Attachment
 from noetl.tools.duckdb.parameters import insertion_statements, written

@@ -13,7 +13,7 @@ import msgspec
 
 from noetl.base.errors import ToolError
 from noetl.net.secret_reads import credential_name
-from noetl.tools.http.bad_request import Wrong
+from noetl.tools.http.request_options import Wrong
 
 Resolve = Callable[[str], Mapping[str, Any]]
 

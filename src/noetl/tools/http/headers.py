@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from noetl.templates.values import Headers
-from noetl.tools.http.bad_request import Wrong
+from noetl.tools.http.request_options import Wrong
 
 # A token of RFC 9110.
 _NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+\Z")

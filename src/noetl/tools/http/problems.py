@@ -17,8 +17,7 @@ import httpx2
 
 from noetl.base.addresses.guard import BlockedError, UnresolvedError
 from noetl.base.errors import ToolError
-from noetl.tools.http.bad_request import Wrong
-from noetl.tools.http.request_options import RequestTimeout
+from noetl.tools.http.request_options import RequestTimeout, Wrong
 
 _LONGEST_URL = 300
 _USERINFO = re.compile(r"//[^/?#]*@")

@@ -1,4 +1,5 @@
-"""What a task's effective spec says about its request, with the defaults (SPEC-05, TOOL-04)."""
+"""What a task's effective spec says about its request, with the defaults (SPEC-05, TOOL-04). Also the refusal of a
+request that cannot be sent as it is written."""
 
 from __future__ import annotations
 
@@ -8,7 +9,6 @@ from typing import Any
 import msgspec
 
 from noetl.base.durations import seconds
-from noetl.tools.http.bad_request import Wrong
 
 TIMEOUT_S = 30.0  # O-33
 CONNECT_S = 10.0
@@ -68,3 +68,10 @@ def _timeout(written: Any) -> RequestTimeout:
 def _flag(written: Any) -> bool:
     """True unless it says otherwise; a template may give it as text."""
     return written.strip().lower() not in _FALSE if isinstance(written, str) else written is None or bool(written)
+
+
+# The refusal of a request that cannot be sent as it is written; the tool adds which request it was.
+
+
+class Wrong(Exception):  # noqa: N818  it is the playbook's mistake, and becomes an ordinary error outcome
+    """The request cannot be made; the text says why, and never shows a secret."""

@@ -22,14 +22,13 @@ from noetl.base.addresses.policy import OPEN, AddressPolicy
 from noetl.base.errors import ToolError
 from noetl.base.redaction import MASK
 from noetl.tools.contract import ToolContext, ToolResult
-from noetl.tools.http.bad_request import Wrong
 from noetl.tools.http.calls import HttpRequest, call_of, checked
 from noetl.tools.http.contents import content_of
 from noetl.tools.http.credentials import attached, fields_of
 from noetl.tools.http.headers import read
 from noetl.tools.http.pools import HttpPools
 from noetl.tools.http.problems import clipped, error_outcome, is_retryable, named
-from noetl.tools.http.request_options import Knobs, knobs_of
+from noetl.tools.http.request_options import Knobs, Wrong, knobs_of
 
 # A response's body, in pieces and within bounds (reliability.md §2.5, response bombs).
 #

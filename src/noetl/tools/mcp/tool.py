@@ -15,11 +15,10 @@ import msgspec
 
 from noetl.base.durations import seconds
 from noetl.base.errors import ToolError
-from noetl.tools.child_pool import ChildPool
-from noetl.tools.child_process import Program
+from noetl.tools.child_process import ChildPool, Program
 from noetl.tools.contract import ToolContext, ToolResult
-from noetl.tools.http.bad_request import Wrong
 from noetl.tools.http.credentials import attached, fields_of
+from noetl.tools.http.request_options import Wrong
 from noetl.tools.mcp.requests import METHODS, McpRequest
 
 if find_spec("mcp") is None:  # the child imports it; say so before there is one

@@ -12,8 +12,7 @@ from typing import Any
 
 import msgspec
 
-from noetl.tools.child_pool import ChildPool
-from noetl.tools.child_process import Program
+from noetl.tools.child_process import ChildPool, Program
 from noetl.tools.contents import encoded
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.messaging.broker_inputs import BrokerInputs, total

@@ -12,8 +12,7 @@ from typing import Any
 
 from noetl.base.errors import ToolError
 from noetl.tools.auth_shapes import connection_fields
-from noetl.tools.child_pool import ChildPool
-from noetl.tools.child_process import Program
+from noetl.tools.child_process import ChildPool, Program
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.file_ends import FileEnd, Workplace, brief_errors, end_of
 from noetl.tools.kinds.files import PGP_OPS

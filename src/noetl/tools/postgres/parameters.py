@@ -15,7 +15,7 @@ from typing import Any
 import asyncpg  # type: ignore[import-untyped]
 
 from noetl.templates.sql.statements import Parameter, Part, Statement, as_text, numbering
-from noetl.tools.sql.plain_values import plain
+from noetl.tools.sql.answers import plain
 
 _TEXT_TYPES = frozenset({"text", "varchar", "bpchar", "name", "unknown"})
 _DOCUMENT = "jsonb"

@@ -21,11 +21,17 @@ from noetl.tools.postgres.pools import PostgresPools
 from noetl.tools.postgres.session import PostgresSession
 from noetl.tools.postgres.targets import target_of
 from noetl.tools.sql.answers import check_rows, reference_to, result_of
-from noetl.tools.sql.new_rows import new_rows
-from noetl.tools.sql.requests import Insertion, conflict_clause, keeps_transactions, quoted_name, request, with_script
+from noetl.tools.sql.requests import (
+    Insertion,
+    conflict_clause,
+    keeps_transactions,
+    new_rows,
+    quoted_name,
+    request,
+    with_script,
+)
 from noetl.tools.tables.files import TableFiles
-from noetl.tools.tables.loads import RowLoad
-from noetl.tools.tables.stored import store_table, table_folder, wants_table
+from noetl.tools.tables.stored import RowLoad, store_table, table_folder, wants_table
 from noetl.tools.trigger_source import TriggerBatch, TriggerPoll
 
 STORE = "postgres.table"

@@ -20,8 +20,7 @@ import msgspec
 
 from noetl.base.errors import ToolError
 from noetl.events.outcomes import Reference
-from noetl.tools.quantum.circuits import MEASURE, RESET, Circuit, Operation
-from noetl.tools.quantum.gates import GATES
+from noetl.tools.quantum.circuits import GATES, MEASURE, RESET, Circuit, Operation
 from noetl.tools.quantum.jobs import JOB, UNAVAILABLE, Job, JobContext, JobRequest, JobState
 from noetl.tools.quantum.process import Engine
 

@@ -20,8 +20,7 @@ from noetl.events.tasks import JobPlaced
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.quantum.circuits import Circuit, circuit_of, numbers_of
 from noetl.tools.quantum.jobs import JOB, UNAVAILABLE, Job, JobContext, JobRequest, JobState, Provider
-from noetl.tools.quantum.placement import Backend, backends_of, place
-from noetl.tools.quantum.providers import SIMULATOR, Providers, stand_ins
+from noetl.tools.quantum.providers import SIMULATOR, Backend, Providers, backends_of, place, stand_ins
 
 SHOTS = 1024
 _POLL_S = 0.5

@@ -1,8 +1,13 @@
-"""Answers: the one shape in which SQL tools give back what their statements did (TOOL-05, C-48, RES-05)."""
+"""Answers: the one shape in which SQL tools give back what their statements did (TOOL-05, C-48, RES-05). Also the
+plain values in them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import base64
+import math
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -11,6 +16,8 @@ from noetl.base.errors import ToolError
 from noetl.tools.sql.requests import Insertion
 
 MAX_RESULT_BYTES = 64 << 20  # reliability.md §3.6
+# What JSON readers in most languages hold as an integer.
+_LARGEST = 1 << 63
 
 
 class SqlAnswer(msgspec.Struct, frozen=True):
@@ -59,3 +66,82 @@ def check_rows(count: int, max_rows: int | None) -> None:
 
 def _too_large(what: str) -> ToolError:
     return ToolError("result.too_large", f"the SQL gives {what}: narrow it, page through it, or keep it in a table")
+
+
+# Plain values: what databases return, as JSON data that loses nothing.
+#
+# A decimal is a number where a JSON number holds it exactly, else text with all its digits; NaN, infinities and
+# integers past 64 bits are text too. Times are RFC 3339 (with `Z` where they know their zone), lengths of time ISO
+# 8601, bytes base64.
+
+
+def plain(value: Any) -> Any:
+    """`value` as JSON data."""
+    kind = type(value)
+    if value is None or kind is str or kind is bool:
+        return value
+    if kind is int:
+        return value if -_LARGEST <= value < _LARGEST else str(value)
+    if kind is float:
+        return value if math.isfinite(value) else _not_finite(value)
+    made = _CONVERSIONS.get(kind)
+    if made is not None:
+        return made(value)
+    return _container(value)
+
+
+def _container(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(plain(key)): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in value]
+    return str(value)
+
+
+def _not_finite(value: float) -> str:
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _decimal(value: Decimal) -> Any:
+    if not value.is_finite():
+        return "NaN" if value.is_nan() else "Infinity" if value > 0 else "-Infinity"
+    if value == value.to_integral_value() and abs(value) < _LARGEST:
+        return int(value)
+    number = float(value)
+    return number if math.isfinite(number) and Decimal(repr(number)) == value else str(value)
+
+
+def _moment(value: datetime) -> str:
+    if value.date() in (date.max, date.min):  # how drivers give infinity
+        return _day(value.date())
+    return value.isoformat() if value.tzinfo is None else value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def _day(value: date) -> str:
+    return "infinity" if value == date.max else "-infinity" if value == date.min else value.isoformat()
+
+
+def _length(value: timedelta) -> str:
+    """ISO 8601: days, and seconds within the day."""
+    sign = "-" if value < timedelta(0) else ""
+    value = abs(value)
+    seconds = f"{value.seconds}.{value.microseconds:06d}".rstrip("0").rstrip(".")
+    days = f"{value.days}D" if value.days else ""
+    clock = f"T{seconds}S" if seconds != "0" or not days else ""
+    return f"{sign}P{days}{clock}"
+
+
+def _bytes(value: bytes | bytearray | memoryview) -> str:
+    return base64.b64encode(bytes(value)).decode()
+
+
+_CONVERSIONS: dict[type, Any] = {
+    Decimal: _decimal,
+    datetime: _moment,
+    date: _day,
+    time: time.isoformat,
+    timedelta: _length,
+    bytes: _bytes,
+    bytearray: _bytes,
+    memoryview: _bytes,
+}

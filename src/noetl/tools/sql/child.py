@@ -18,11 +18,9 @@ from noetl.base.addresses.policy import AddressPolicy
 from noetl.base.errors import ToolError
 from noetl.tools.child_pipes import serve_calls
 from noetl.tools.guarded_sockets import GuardedSockets
-from noetl.tools.sql.answers import Allowance, SqlAnswer, check_rows
-from noetl.tools.sql.connection import Connection
-from noetl.tools.sql.dialects import dialect_named
+from noetl.tools.sql.answers import Allowance, SqlAnswer, check_rows, plain
+from noetl.tools.sql.dialects import Connection, dialect_named
 from noetl.tools.sql.engines import engine_of
-from noetl.tools.sql.plain_values import plain
 from noetl.tools.sql.rendering import placeholder, rendered, row_arguments
 from noetl.tools.sql.row_file import RowFile
 

@@ -13,8 +13,7 @@ from noetl.base.errors import ToolError
 from noetl.tools.auth_shapes import UNRESOLVED, connection_fields
 from noetl.tools.contract import ToolContext
 from noetl.tools.files import allowed_path
-from noetl.tools.sql.connection import Connection
-from noetl.tools.sql.dialects import DIALECTS, SqlDialect, dialect_named
+from noetl.tools.sql.dialects import DIALECTS, Connection, SqlDialect, dialect_named
 
 _FIELDS = {
     "host": ("account", "host", "hostname", "server", "db_host", "server_hostname"),

@@ -1,9 +1,12 @@
-"""Dialects: the databases that the `sql` tool speaks to, their drivers, and how each reads quotes.
+"""Dialects: the databases that the `sql` tool speaks to, their drivers, and how each reads quotes. Also one connection,
+as the parent tells it to its child process.
 
 All drivers are pure Python where it concerns the network, so that the address policy holds for them.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import msgspec
 
@@ -78,3 +81,24 @@ def dialect_named(name: str) -> SqlDialect | None:
     """The dialect of a URL's scheme (`mysql`, `mysql+pymysql`, `mariadb`) or of a credential's field."""
     plain = name.lower().partition("+")[0]
     return DIALECTS.get(ALIASES.get(plain, plain))
+
+
+# Connection: one database and role, as the parent tells it to its child process.
+
+
+class Connection(msgspec.Struct, frozen=True, kw_only=True):
+    """One database and role. Shown without its password."""
+
+    dialect: str
+    host: str = ""
+    port: int = 0
+    user: str = ""
+    password: str = ""
+    database: str = ""
+    options: dict[str, Any] = {}
+
+    def __str__(self) -> str:
+        where = f" at {self.host}" if self.host else ""
+        return f'{self.dialect} database "{self.database}"{where}'
+
+    __repr__ = __str__

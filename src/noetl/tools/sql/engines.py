@@ -11,8 +11,7 @@ import sqlalchemy
 from sqlalchemy import event
 from sqlalchemy.engine import URL, Engine
 
-from noetl.tools.sql.connection import Connection
-from noetl.tools.sql.dialects import DIALECTS
+from noetl.tools.sql.dialects import DIALECTS, Connection
 
 _CONNECT_S = 15
 # Read quotes as the standard does, which is how templates were bound: a backslash is a backslash, "…" is a name.

@@ -16,7 +16,7 @@ from uuid import UUID
 import msgspec
 
 from noetl.base.errors import ToolError
-from noetl.tools.sql.plain_values import plain
+from noetl.tools.sql.answers import plain
 from noetl.tools.tables.files import BYTES, DECIMAL, NULL, TypedColumn, unique_names
 from noetl.tools.tables.stored import MAX_BYTES
 

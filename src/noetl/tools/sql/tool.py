@@ -15,18 +15,14 @@ import msgspec
 from noetl.base.errors import ToolError
 from noetl.templates.sql.lists import ALL_OF, ANY_OF
 from noetl.templates.sql.statements import Bound, Part, Statement
-from noetl.tools.child_pool import ChildPool
-from noetl.tools.child_process import Program
+from noetl.tools.child_process import ChildPool, Program
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.sql.answers import SqlAnswer, reference_to, result_of
-from noetl.tools.sql.connection import Connection
 from noetl.tools.sql.connection_fields import connection_of
-from noetl.tools.sql.dialects import DIALECTS, SqlDialect
-from noetl.tools.sql.new_rows import new_rows
-from noetl.tools.sql.requests import Insertion, keeps_transactions, request, with_script
+from noetl.tools.sql.dialects import DIALECTS, Connection, SqlDialect
+from noetl.tools.sql.requests import Insertion, keeps_transactions, new_rows, request, with_script
 from noetl.tools.tables.files import TableFiles, TypedColumn
-from noetl.tools.tables.loads import RowLoad
-from noetl.tools.tables.stored import store_table, table_folder, wants_table
+from noetl.tools.tables.stored import RowLoad, store_table, table_folder, wants_table
 from noetl.tools.trigger_source import TriggerBatch, TriggerPoll
 
 if find_spec("sqlalchemy") is None:  # the child imports it; say so before there is one

@@ -1,19 +1,37 @@
-"""The child process of the `storage` tool: reads requests, does them, writes answers, as JSON over pipes."""
+"""The child process of the `storage` tool: reads requests, does them, writes answers, as JSON over pipes. Also the
+failures of object stores, as outcomes."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import msgspec
+from obstore.exceptions import (
+    AlreadyExistsError,
+    BaseError,
+    NotModifiedError,
+    NotSupportedError,
+    PermissionDeniedError,
+    PreconditionError,
+    UnauthenticatedError,
+)
 
 from noetl.base.addresses.guard import AddressGuard
 from noetl.base.errors import ToolError
 from noetl.tools.child_pipes import serve_calls
 from noetl.tools.guarded_proxy import guarded_proxy
-from noetl.tools.storage.failures import failure
 from noetl.tools.storage.operations import perform
 from noetl.tools.storage.request import StorageRequest
+
+_STATUS = re.compile(r"status code: (\d{3})")
+_CODE = re.compile(r"<Code>\s*([A-Za-z0-9_.-]{1,80})\s*</Code>|\"(?:reason|error)\":\s*\"([A-Za-z0-9_.-]{1,80})\"")
+_MESSAGE = re.compile(r"<Message>\s*([^<]{1,300})|\"(?:message|error_description)\":\s*\"([^\"]{1,300})")
+_CAUSE = re.compile(r"(?: - |: )(HTTP error: [^\n]{1,200}|[Cc]onnection[^\n]{1,200}|error sending request[^\n]{0,100})")
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)
+_TELLING = re.compile(r"[\x00-\x1f\x7f]+")
+_RETRYABLE = frozenset({408, 429})
 
 
 def serve() -> None:
@@ -42,3 +60,62 @@ async def _done(request: StorageRequest) -> dict[str, Any]:
             if proxy.refusal is not None:  # what the driver says is only that it got no connection
                 raise proxy.refusal from problem
             raise failure(problem, f"{request.op} of {request.source.location}") from problem
+
+
+# Failures of object stores, as error outcomes with the service's own code and words.
+#
+# The driver's text holds the whole address of a request, and an address may hold a signature or a token. Only the
+# service's code and message are taken from it.
+
+
+def failure(problem: Exception, what: str) -> ToolError:
+    """The error outcome of `what`."""
+    text = str(problem).partition("Debug source:")[0]
+    status = int(found[1]) if (found := _STATUS.search(text)) else None
+    code = _group(_CODE.search(text)) or (str(status) if status else None)
+    kind = _kind(problem, status, text)
+    said = _message(kind, text, status)
+    is_passing = status is None or status >= 500 or status in _RETRYABLE
+    retryable = kind == "storage.error" and is_passing and isinstance(problem, BaseError | OSError)
+    return ToolError(kind, f"{what}: {said}", retryable=retryable, code=code, status=status)
+
+
+def _kind(problem: Exception, status: int | None, text: str) -> str:
+    match problem:
+        case FileNotFoundError():
+            return "storage.missing"
+        case AlreadyExistsError() | PreconditionError() | NotModifiedError():
+            return "storage.conflict"
+        case UnauthenticatedError() | PermissionDeniedError() | PermissionError():
+            return "storage.denied"
+        case NotSupportedError():
+            return "storage.input"
+    by_status = {401: "denied", 403: "denied", 404: "missing", 409: "conflict", 412: "conflict", 416: "input"}
+    if status in by_status:
+        return f"storage.{by_status[status]}"
+    # a token that could not be had, or a key that is none, is a wrong credential whatever the store calls it
+    return (
+        "storage.denied" if re.search(r"token request|decod\w+ key|InvalidKey|private key", text) else "storage.error"
+    )
+
+
+def _message(kind: str, text: str, status: int | None) -> str:
+    if said := _group(_MESSAGE.search(text)):
+        return _plain(said)
+    if cause := _group(_CAUSE.search(text)):
+        return _plain(cause)
+    known = {
+        "storage.missing": "it does not exist",
+        "storage.conflict": "it exists already, or has changed since it was read",
+        "storage.denied": "the credential does not allow it",
+        "storage.input": "this store cannot do that",
+    }
+    return known.get(kind) or (f"the store answered {status}" if status else _plain(text.partition("\n")[0])[:200])
+
+
+def _group(found: re.Match[str] | None) -> str | None:
+    return next((group for group in found.groups() if group), None) if found else None
+
+
+def _plain(text: str) -> str:
+    return _TELLING.sub(" ", _ADDRESS.sub("…", text)).strip()

@@ -1,4 +1,5 @@
 """`storage`: reads, writes, lists, copies and watches objects of S3, Google Cloud Storage, Azure and local folders.
+`gcs` is the same for one bucket of Google Cloud Storage.
 
 The work is done by a child process: the driver reads credentials from its environment, and the child has none. The
 child reaches the network through a proxy that holds to the address policy, streams what it copies, and is killed when
@@ -14,8 +15,7 @@ from typing import Any
 import msgspec
 
 from noetl.base.errors import ToolError
-from noetl.tools.child_pool import ChildPool
-from noetl.tools.child_process import Program
+from noetl.tools.child_process import ChildPool, Program
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.files import allowed_path
 from noetl.tools.storage.inputs import request_of
@@ -24,6 +24,7 @@ from noetl.tools.trigger_source import TriggerBatch, TriggerItem, TriggerPoll
 
 if find_spec("obstore") is None:  # the child imports it; say so before there is one
     raise ImportError("obstore is not installed")
+
 
 _PROGRAM = Program(module="noetl.tools.storage.child", name="object storage", error="storage.error", retryable=True)
 
@@ -82,3 +83,37 @@ class StorageTool:
 
     def helpers(self) -> dict[str, dict[str, Any]]:
         return {}
+
+
+# `gcs`: the `storage` tool for one bucket of Google Cloud Storage, by bucket and object.
+
+
+class GcsTool(StorageTool):
+    async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        return await super().run(storage_inputs(inputs), context)
+
+
+def storage_inputs(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The same request, as `storage` takes it. ToolError `storage.input` says what is missing."""
+    op, auth = str(inputs.get("op") or ""), inputs.get("auth")
+    source, destination = inputs.get("source"), inputs.get("destination")
+    if op == "put" and "data" not in inputs:
+        op = "upload"
+    if op == "upload":
+        if not source:
+            raise ToolError("storage.input", 'upload needs "source": a file in a data folder')
+        return {"op": "copy", "url": f"file:{source}", "target": {"url": _object(inputs, destination), "auth": auth}}
+    if op == "download":
+        if not destination:
+            raise ToolError("storage.input", 'download needs "destination": a file in a data folder')
+        return {"op": "copy", "url": _object(inputs, source), "target": f"file:{destination}", "auth": auth}
+    kept = {name: inputs[name] for name in ("data", "media_type", "format") if name in inputs}
+    return {"op": op, "url": _object(inputs, source), "auth": auth, **kept}
+
+
+def _object(inputs: Mapping[str, Any], url: Any) -> str:
+    if inputs.get("bucket"):
+        return f"gs://{inputs['bucket']}/{inputs.get('object') or ''}"
+    if isinstance(url, str) and url.startswith(("gs://", "gcs://")):
+        return url
+    raise ToolError("storage.input", '"bucket" is missing')

@@ -13,8 +13,7 @@ import msgspec
 from noetl.base.errors import ToolError
 from noetl.base.redaction import MASK
 from noetl.templates.sql.statements import quoted
-from noetl.tools.child_pool import ChildPool
-from noetl.tools.child_process import Program
+from noetl.tools.child_process import ChildPool, Program
 from noetl.tools.sql.answers import SqlAnswer
 from noetl.tools.sql.requests import quoted_name
 

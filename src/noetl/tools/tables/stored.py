@@ -1,4 +1,5 @@
-"""From a file of rows to the reference of a stored table, and back (RES-05)."""
+"""From a file of rows to the reference of a stored table, and back (RES-05). Also the loading of such a file into a
+table."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ import msgspec
 from noetl.base.errors import ToolError
 from noetl.events.outcomes import PARQUET, Reference
 from noetl.store.results.files import is_checksum
+from noetl.templates.sql.statements import Statement
 from noetl.tools.contract import ToolContext
 from noetl.tools.tables.files import TableFiles
 
@@ -86,3 +88,25 @@ async def fetched_tables(written: Any, context: ToolContext, folder: Path) -> di
         str(name): await fetched_table(value, context, folder / f"table-{number}.parquet")
         for number, (name, value) in enumerate(written.items())
     }
+
+
+# Loads: a file of rows into a table, as `transfer` asks the tools of databases for it.
+#
+# No playbook can write one: it is an object of ours among the inputs of a call, and never comes out of YAML.
+
+
+class RowLoad(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows of `file` into `table` (a name as SQL), in one transaction with the statements `then`.
+
+    The file is CSV without a header and NULL as `\\N` for PostgreSQL, lines of JSON for others. `binary` are columns of
+    bytes, in hexadecimal digits. `key`: the columns that tell which rows are there already; they are updated.
+    `empties`: all rows that were there go first."""
+
+    table: str
+    columns: tuple[str, ...]
+    file: Path
+    # Columns of bytes, in hexadecimal digits: neither CSV nor JSON can hold bytes.
+    binary: tuple[str, ...] = ()
+    key: tuple[str, ...] = ()
+    empties: bool = False
+    then: tuple[Statement, ...] = ()

@@ -11,10 +11,9 @@ from noetl.engine.pipeline.patches import at_path
 from noetl.templates.sql.binding import read
 from noetl.templates.sql.placeholders import column, names_in, with_params
 from noetl.templates.sql.statements import Bound, Parameter, Part, Statement
-from noetl.tools.artifact.references import loaded
+from noetl.tools.artifact import loaded
 from noetl.tools.sql.requests import quoted_name
-from noetl.tools.transfer.calls import TransferEnd
-from noetl.tools.transfer.contract import Chunk, Rows, TransferPosition, rows_in
+from noetl.tools.transfer.contract import Chunk, Rows, TransferEnd, TransferPosition, rows_in
 from noetl.tools.transfer.targets import parts_of
 
 _NAME = "noetl_source"

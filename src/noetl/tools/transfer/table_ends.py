@@ -19,8 +19,7 @@ from noetl.events.outcomes import Reference
 from noetl.store.results.files import table_reference
 from noetl.tools.sql.requests import quoted_name
 from noetl.tools.tables.files import TableFiles, TypedColumn, copy_to, scan
-from noetl.tools.transfer.calls import TransferEnd
-from noetl.tools.transfer.contract import TransferPosition, TransferProgress
+from noetl.tools.transfer.contract import TransferEnd, TransferPosition, TransferProgress
 
 # Sums of hashes are taken modulo this, as DuckDB's hashes have 64 bits.
 _HASHES = 1 << 64

@@ -16,8 +16,7 @@ from noetl.templates.sql.statements import Bound, Statement, quoted
 from noetl.tools.sql.requests import quoted_name
 from noetl.tools.tables.files import copy_to, scan
 from noetl.tools.tables.stored import fetched_table
-from noetl.tools.transfer.calls import TransferEnd
-from noetl.tools.transfer.contract import TransferPosition
+from noetl.tools.transfer.contract import TransferEnd, TransferPosition
 from noetl.tools.transfer.sources import SqlSource
 from noetl.tools.transfer.table_ends import ChunkFiles, TableChunk, table_of
 

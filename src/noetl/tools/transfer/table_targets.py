@@ -13,10 +13,8 @@ from noetl.events.outcomes import PARQUET, Reference
 from noetl.templates.sql.statements import Bound, Statement, quoted
 from noetl.tools.sql.requests import conflict_clause, quoted_name
 from noetl.tools.tables.files import NULL, TableFiles, TypedColumn, scan
-from noetl.tools.tables.loads import RowLoad
-from noetl.tools.tables.stored import store_table
-from noetl.tools.transfer.calls import TransferEnd
-from noetl.tools.transfer.contract import TransferProgress
+from noetl.tools.tables.stored import RowLoad, store_table
+from noetl.tools.transfer.contract import TransferEnd, TransferProgress
 from noetl.tools.transfer.table_ends import ChunkFiles, TableChunk
 from noetl.tools.transfer.table_sources import format_of
 from noetl.tools.transfer.targets import SqlTarget

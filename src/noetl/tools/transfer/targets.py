@@ -10,10 +10,9 @@ import msgspec
 
 from noetl.base.errors import ToolError
 from noetl.templates.sql.statements import Parameter, Statement
-from noetl.tools.artifact.references import reference_row, store_value
+from noetl.tools.artifact import reference_row, store_value
 from noetl.tools.sql.requests import Insertion, conflict_clause, quoted_name, request
-from noetl.tools.transfer.calls import TransferEnd
-from noetl.tools.transfer.contract import Rows, TransferProgress
+from noetl.tools.transfer.contract import Rows, TransferEnd, TransferProgress
 
 TABLE = "noetl_transfers"
 _CREATE = (

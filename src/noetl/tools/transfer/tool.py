@@ -17,8 +17,17 @@ from noetl.base.errors import ToolError
 from noetl.tools.contract import Printed, ToolContext, ToolResult
 from noetl.tools.tables.files import TableFiles
 from noetl.tools.tables.stored import table_folder, table_in
-from noetl.tools.transfer.calls import TransferEnd, end_of
-from noetl.tools.transfer.contract import Chunk, Rows, TransferProgress, TransferSource, TransferTarget, pieces, renamed
+from noetl.tools.transfer.contract import (
+    Chunk,
+    Rows,
+    TransferEnd,
+    TransferProgress,
+    TransferSource,
+    TransferTarget,
+    end_of,
+    pieces,
+    renamed,
+)
 from noetl.tools.transfer.sources import ArtifactSource, HttpSource, SqlSource
 from noetl.tools.transfer.table_ends import ChunkFiles, TableChunk, TableSource, TableTarget
 from noetl.tools.transfer.table_sources import ObjectTables, QueryTables, StoredTables

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from noetl.base.errors import ToolError
-from noetl.tools.storage.gcs import GcsTool, storage_inputs
+from noetl.tools.storage.tool import GcsTool, storage_inputs
 from tests.servers.object_stores import google_bucket
 from tests.tools.sql_tasks import outcome_of
 

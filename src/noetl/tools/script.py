@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from noetl.base.errors import ToolError
-from noetl.tools.artifact.references import loaded
+from noetl.tools.artifact import loaded
 from noetl.tools.contract import ToolContext, ToolResult
-from noetl.tools.script_files import read_script
+from noetl.tools.files import read_script
 from noetl.tools.shell.inputs import arguments_of, program_of, result_of
 from noetl.tools.shell.programs import private_folder, run
 

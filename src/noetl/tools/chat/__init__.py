@@ -1,1 +1,0 @@
-"""`slack` and `teams`: messages to a channel by an incoming webhook."""

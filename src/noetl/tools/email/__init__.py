@@ -1,1 +1,0 @@
-"""`email`: sends a message by SMTP."""

@@ -1,1 +1,0 @@
-"""`script`: a program text in the language it names. Read first: `tool.py`."""
