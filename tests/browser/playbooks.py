@@ -116,6 +116,16 @@ workflow:
   - step: end
 """
 
+PRINTING = """apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: printing, path: tests/printing }
+workload: { n: 150 }
+workflow:
+  - step: start
+    loop: { in: "{{ range(workload.n) | list }}", iterator: x, spec: { mode: parallel } }
+    tool: { kind: python, args: { x: "{{ iter.x }}" }, code: "print(f'item {x} is here')" }
+"""
+
 SLOW = """apiVersion: noetl.io/v10
 kind: Playbook
 metadata: { name: slow, path: tests/slow }

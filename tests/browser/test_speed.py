@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.chromium import UI
 from tests.browser.conftest import PATIENCE_MS, Picture
-from tests.browser.playbooks import BIG, long
+from tests.browser.playbooks import BIG, PRINTING, long
 from tests.browser.serving import Site
 
 FIRST_JS_BYTES = 120_000
@@ -85,6 +85,25 @@ def test_of_a_hundred_thousand_events_only_those_in_sight_are_drawn(
     expect(page.get_by_role("img", name="start: 26000 of 26000 iterations done, 0 failed")).to_be_visible()
     assert page.locator("*").count() <= MOST_ELEMENTS
     picture(page, "loops-big")
+
+
+def test_of_many_log_entries_those_are_drawn_that_a_reader_comes_to(here: Site, open_at: Callable[[str], Page]) -> None:
+    here.register(PRINTING)
+    execution_id = here.start("tests/printing", n=150)
+    assert here.ended(execution_id) == "completed"
+    page = open_at(f"/executions/{execution_id}?tab=logs")
+    expect(page.locator(".tools")).to_contain_text("150 of 150")
+    entries = page.locator("main ol pre")
+    assert 0 < entries.count() < 150
+
+    for _ in range(20):
+        page.evaluate("scrollTo(0, document.body.scrollHeight)")
+        page.wait_for_timeout(50)
+        if entries.count() == 150:
+            break
+    expect(entries).to_have_count(150)
+    page.get_by_label("Find in logs").fill("item 149 is")
+    expect(entries).to_have_count(1)
 
 
 def test_of_a_long_playbook_only_the_lines_in_sight_are_drawn(open_at: Callable[[str], Page], here: Site) -> None:

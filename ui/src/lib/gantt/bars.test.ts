@@ -17,6 +17,8 @@ describe("the reach of a chart", () => {
     expect(reach([bar(10, 12), bar(11, null)], 20)).toEqual({ from: 10, to: 20 }));
   it("ends with the last bar when all is over", () =>
     expect(reach([bar(10, 12), bar(11, 15)], 99)).toEqual({ from: 10, to: 15 }));
+  it("is found of any number of bars", () =>
+    expect(reach(new Array<Bar>(300_000).fill(bar(10, 12)), 99)).toEqual({ from: 10, to: 12 }));
   it("is never empty", () => expect(reach([bar(10, 10)], 99).to).toBeGreaterThan(10));
 });
 

@@ -30,8 +30,11 @@ export interface Scale {
 /** All of it, with a little room at the end while it still runs. */
 export function reach(bars: Bar[], now: number): { from: number; to: number } {
   if (!bars.length) return { from: now - 1, to: now };
-  const from = Math.min(...bars.map((bar) => bar.from));
-  const to = Math.max(...bars.map((bar) => bar.to ?? now));
+  let [from, to] = [Infinity, -Infinity];
+  for (const bar of bars) {
+    from = Math.min(from, bar.from);
+    to = Math.max(to, bar.to ?? now);
+  }
   return { from, to: Math.max(to, from + 0.001) };
 }
 

@@ -29,6 +29,20 @@ describe("a step as a bar", () => {
       ["running", 11, 15],
     ]);
   });
+  it("is worded once it is seen", () => {
+    let reads = 0;
+    const counted = {
+      ...STEP,
+      get worker_id() {
+        reads++;
+        return "w";
+      },
+    };
+    const bar = barOf(counted, 99);
+    expect(reads).toBe(0);
+    expect(bar.parts.at(-1)!.title).toContain("w");
+    expect(reads).toBeGreaterThan(0);
+  });
   it("that waits has not ended", () => {
     const bar = barOf(
       { ...STEP, waiting_at: AT(12), waits_for: ["message go"], finished_at: null, status: "waiting" },

@@ -15,10 +15,10 @@ function iterations({ total, done, failed }: StepBar): string {
 }
 
 /** Tasks that are in the text of the step: what it is compiled to has others. */
-export const writtenTasks = (step: StepBar, written: ReadonlySet<string>): StepBar => ({
-  ...step,
-  tasks: step.tasks.filter((task) => !task.task.includes("__") || written.has(task.task)),
-});
+export function writtenTasks(step: StepBar, written: ReadonlySet<string>): StepBar {
+  const isWritten = ({ task }: StepBar["tasks"][number]): boolean => !task.includes("__") || written.has(task);
+  return step.tasks.every(isWritten) ? step : { ...step, tasks: step.tasks.filter(isWritten) };
+}
 
 function retries(step: StepBar): string {
   const number = step.tasks.filter((task) => task.attempt > 1).length;
@@ -27,16 +27,31 @@ function retries(step: StepBar): string {
 
 /** The pauses before its retries, drawn over the bar of a step so that they are seen without opening it. */
 function pauses(step: StepBar, now: number): Part[] {
+  if (!step.tasks.some((task) => task.do === "retry")) return [];
   return tasksOf(step, now).flatMap((bar) => bar.parts.filter((part) => part.kind === "backoff"));
 }
 
 export function barOf(step: StepBar, now: number): Bar {
-  const [from, started, waiting, to] = [
-    seconds(step.scheduled_at)!,
-    seconds(step.started_at),
-    seconds(step.waiting_at),
-    seconds(step.finished_at),
-  ];
+  const [from, to] = [seconds(step.scheduled_at)!, seconds(step.finished_at)];
+  // A run may have 10,000 step runs, of which a screen shows thirty: only those that are seen are worded.
+  return {
+    id: step.step_run_id,
+    get label() {
+      return `${step.step}${iterations(step)}${retries(step)}`;
+    },
+    step: step.step,
+    depth: 0,
+    from,
+    to,
+    state: step.status,
+    get parts() {
+      return [...partsOf(step, from, to, now), ...pauses(step, now)];
+    },
+  };
+}
+
+function partsOf(step: StepBar, from: number, to: number | null, now: number): Part[] {
+  const [started, waiting] = [seconds(step.started_at), seconds(step.waiting_at)];
   const parts: Part[] = [];
   if (started === null || started - from > NOTICEABLE_S)
     parts.push({
@@ -68,16 +83,7 @@ export function barOf(step: StepBar, now: number): Bar {
       state: "waiting",
       title: t.waitingFor(span((to ?? now) - waiting), step.waits_for.join(t.or)),
     });
-  return {
-    id: step.step_run_id,
-    label: `${step.step}${iterations(step)}${retries(step)}`,
-    step: step.step,
-    depth: 0,
-    from,
-    to,
-    state: step.status,
-    parts: [...parts, ...pauses(step, now)],
-  };
+  return parts;
 }
 
 export function tasksOf(step: StepBar, now: number): Bar[] {
