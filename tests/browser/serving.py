@@ -93,7 +93,7 @@ async def _serve(db: str) -> None:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
 
-    def ready(served: Served) -> None:
+    async def ready(served: Served) -> None:
         print(json.dumps({"url": served.url, "token": served.first_token}), flush=True)
 
     await serve(ServerSettings(db=db, port=0, workers=4, local=True), ready=ready, stop=stop)

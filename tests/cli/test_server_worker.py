@@ -57,6 +57,25 @@ def test_both_are_started_shown_and_stopped_by_their_recorded_ids(tmp_path: Path
         place.call("server", "stop", "--all", "--force", "--timeout", "5")
 
 
+def test_a_context_that_is_named_later_has_a_token_that_the_server_accepts(tmp_path: Path) -> None:
+    place = Here(tmp_path)
+    start = ("server", "start", "--detach", "--port", "0", "--context", "team")
+    try:
+        place.call("token", "create", "somebody", "--role", "admin")  # the store has had its first token
+        first = place.call(*start)
+        asked = place.call("executions", "--server", "team")
+        place.call("server", "stop")
+        again = place.call(*start)
+        asked_again = place.call("executions", "--server", "team")
+    finally:
+        place.call("server", "stop", "--all", "--force", "--timeout", "5")
+
+    assert "(admin) for the context team" in first.stderr
+    assert asked.returncode == 0, asked.stderr
+    assert "for the context" not in again.stderr, "the token that the context has is kept"
+    assert asked_again.returncode == 0, asked_again.stderr
+
+
 def test_a_number_that_was_given_to_another_process_is_never_signalled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -126,8 +126,12 @@ async def _read(client: httpx2.AsyncClient, url: str) -> None:
 async def test_serve_tells_where_it_listens_and_ends_when_told(tmp_path: Path) -> None:
     stop, told = asyncio.Event(), asyncio.get_running_loop().create_future()
     settings = ServerSettings(db=str(tmp_path / "store.db"), port=0, local=True)
+
+    async def ready(served: Served) -> None:
+        told.set_result(served)
+
     with logging_kept():
-        serving_task = asyncio.create_task(serve(settings, ready=told.set_result, stop=stop))
+        serving_task = asyncio.create_task(serve(settings, ready=ready, stop=stop))
         served: Served = await told
         async with httpx2.AsyncClient(timeout=60, trust_env=False) as client:
             assert (await client.get(f"{served.url}/api/health/live")).status_code == 200

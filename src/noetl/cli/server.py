@@ -57,7 +57,7 @@ def command() -> None:
 @deny_option
 @sandbox_option
 @addresses_option
-@click.option("--context", metavar="NAME", help="Remember its address, and its first token, as this context.")
+@click.option("--context", metavar="NAME", help="Remember its address, and a token of an administrator, as this context.")
 @click.option("--detach", is_flag=True, help="Run it in the background.")
 @color_option
 def start_command(detach: bool, context: str | None, **flags: Any) -> None:
@@ -98,6 +98,8 @@ def _detach(settings: Settings) -> None:
         click.echo(f"server {record.name} ({record.pid}) at {record.url}")
         if "master_key" in record.detail:
             say_master_key(record.detail["master_key"])
+        if "context_token" in record.detail:
+            click.echo(record.detail["context_token"], err=True)
 
     try:
         detached(arguments, "server", within_s=_READY_S, ready=ready)

@@ -133,15 +133,16 @@ def main() -> None:
     order = msgspec.json.decode(sys.stdin.buffer.readline(), type=ChildOrder)
     with not_looking():
         from noetl.server.logs import log
-        from noetl.server.server_process import serve
+        from noetl.server.server_process import Served, serve
+
+    async def ready(_: Served) -> None:
+        log.info(SERVES, pid=os.getpid())
 
     async def serving() -> None:
         stop = asyncio.Event()
         asyncio.get_running_loop().add_reader(sys.stdin.fileno(), stop.set)  # nothing more comes but its end
         with socket.socket(fileno=order.listening) as listening:
-            await serve(
-                order.settings, ready=lambda _: log.info(SERVES, pid=os.getpid()), stop=stop, listening=listening
-            )
+            await serve(order.settings, ready=ready, stop=stop, listening=listening)
 
     own_process.is_own_process = True
     look_rarely()

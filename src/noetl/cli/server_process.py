@@ -113,8 +113,8 @@ def _serve_all(settings: ServerSettings, announced: Announced, processes: int) -
         stop, beside = asyncio.Event(), set[asyncio.Task[None]]()
         _stop_on_signal(stop.set)
 
-        def ready(served: Served) -> None:
-            word.append(_announce(served, settings, announced))
+        async def ready(served: Served) -> None:
+            word.append(await _announce(served, settings, announced))
             if children is not None:
                 beside.add(asyncio.ensure_future(children.serve(settings, served.listening)))
 
@@ -158,29 +158,54 @@ def _stop_on_signal(stop: Callable[[], None]) -> None:
         asyncio.get_running_loop().add_signal_handler(one, on_signal)
 
 
-def _announce(served: Served, settings: ServerSettings, announced: Announced) -> Path:
+async def _announce(served: Served, settings: ServerSettings, announced: Announced) -> Path:
     from noetl.base.settings import default_db
-    from noetl.cli.contexts import add, write_token
+    from noetl.cli.contexts import write_token
     from noetl.cli.processes import leave, own_record
     from noetl.store.open_store import without_password
 
     store = settings.db or str(default_db())
-    if announced.context is not None:
-        add(announced.context, served.url, served.first_token, announced.ca)
+    made = None if announced.context is None else await _remember(served, announced.context, announced.ca)
     if served.first_token is not None and announced.token_file is not None:
         write_token(Path(announced.token_file), served.first_token)
     detail = {"store": without_password(store)}
     if served.first_key is not None:
         detail["master_key"] = str(served.first_key)
+    if made is not None:
+        detail["context_token"] = made
     place = leave(own_record("server", str(served.port), served.url, **detail))
     print_line(f"NoETL at {served.url}, store {without_password(store)}")
     if served.first_key is not None:
         say_master_key(str(served.first_key))
     if served.first_token is not None and announced.token_file is None:
         say_token(served.first_token)
+    if made is not None:
+        print_line(made)
     if announced.then is not None:
         announced.then(served.url)
     return place
+
+
+async def _remember(served: Served, name: str, ca: str | None) -> str | None:
+    """Keep the server as a context whose token it accepts; what is said of a token that had to be made for it."""
+    from noetl.base.errors import RefusedError
+    from noetl.cli.contexts import add, read_token
+    from noetl.operations.identity import Role
+    from noetl.operations.tokens import Wanted
+
+    kept = add(name, served.url, served.first_token, ca)
+    tokens = served.services.access.tokens
+    if kept.token_file is not None:
+        try:
+            if await tokens.identified(read_token(kept.token_file)) is not None:
+                return None
+        except RefusedError:  # the file is gone or damaged
+            pass
+    # Only the first start on a store prints a token. Without this, a context that is named later, or that was of another
+    # store, would be refused by the server it names. Whoever can start a server on a store can make any token there.
+    text, token = await tokens.create(Wanted(subject="admin", role=Role.ADMIN))
+    add(name, served.url, text, ca)
+    return f"made token {token.token_id} (admin) for the context {name}"
 
 
 def say_master_key(file: str) -> None:

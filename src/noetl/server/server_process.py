@@ -11,7 +11,7 @@ import logging
 import os
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
@@ -74,15 +74,15 @@ class _Server(uvicorn.Server):
 async def serve(
     settings: ServerSettings,
     *,
-    ready: Callable[[Served], None],
+    ready: Callable[[Served], Awaitable[None]],
     stop: asyncio.Event,
     listening: socket.socket | None = None,
 ) -> None:
-    """Serve until `stop` is set. `ready` is told once everything listens. `listening` is the socket of another process
+    """Serve until `stop` is set. `ready` is awaited once everything listens. `listening` is the socket of another process
     of the same server, which has made the first token and the first key."""
     configure_logging(log_level(settings))
     async with serving(settings, listening) as served:
-        ready(served)
+        await ready(served)
         await stop.wait()
 
 
