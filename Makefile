@@ -1,6 +1,6 @@
 # Every verb of this project. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-groups test-modules test-ui test-deep soak check format bench golden conformance docs docs-site client ui lock sbom audit clean
+.PHONY: help setup demo test test-groups test-modules test-ui test-deep soak check format bench golden conformance docs docs-site wheel client ui lock sbom audit clean
 
 PY := .venv/bin/python
 READY := .venv/.ready
@@ -100,6 +100,9 @@ docs: $(READY) ## rewrite the generated pages of docs/
 
 docs-site: $(READY) $(DOCS) ## build the documentation as a site into the package; a server shows it at /docs
 	@PYTHONPATH=tools NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict
+
+wheel: $(READY) $(DOCS) ## build the wheel into dist, with the web UI and the documentation in it
+	@$(PY) -m hatchling build --target wheel
 
 client: $(READY) ## write the blocking client from the asynchronous one
 	@$(PY) -m tools.blocking_client

@@ -83,6 +83,7 @@ async def test_a_server_without_it_says_how_to_get_it(site: Path) -> None:
         answer = await stranger.get("/docs/")
 
     assert answer.status_code == 200
+    assert "<code>make wheel</code> builds a wheel that has it" in answer.text
     assert "make docs-site" in answer.text
 
 

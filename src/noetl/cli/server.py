@@ -57,7 +57,9 @@ def command() -> None:
 @deny_option
 @sandbox_option
 @addresses_option
-@click.option("--context", metavar="NAME", help="Remember its address, and a token of an administrator, as this context.")
+@click.option(
+    "--context", metavar="NAME", help="Remember its address, and a token of an administrator, as this context."
+)
 @click.option("--detach", is_flag=True, help="Run it in the background.")
 @color_option
 def start_command(detach: bool, context: str | None, **flags: Any) -> None:

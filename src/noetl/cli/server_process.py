@@ -201,7 +201,7 @@ async def _remember(served: Served, name: str, ca: str | None) -> str | None:
                 return None
         except RefusedError:  # the file is gone or damaged
             pass
-    # Only the first start on a store prints a token. Without this, a context that is named later, or that was of another
+    # Only the first start on a store prints a token. Without this, a context that is named later, or was of another
     # store, would be refused by the server it names. Whoever can start a server on a store can make any token there.
     text, token = await tokens.create(Wanted(subject="admin", role=Role.ADMIN))
     add(name, served.url, text, ca)

@@ -78,8 +78,8 @@ async def serve(
     stop: asyncio.Event,
     listening: socket.socket | None = None,
 ) -> None:
-    """Serve until `stop` is set. `ready` is awaited once everything listens. `listening` is the socket of another process
-    of the same server, which has made the first token and the first key."""
+    """Serve until `stop` is set. `ready` is awaited once everything listens. `listening` is the socket of another
+    process of the same server, which has made the first token and the first key."""
     configure_logging(log_level(settings))
     async with serving(settings, listening) as served:
         await ready(served)

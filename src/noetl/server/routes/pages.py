@@ -27,7 +27,10 @@ _INLINE = re.compile(rb"<script>(.*?)</script>", re.S)
 _NOT_BUILT = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>NoETL documentation</title>
 <h1>The documentation is not built here</h1>
-<p>In a checkout, <code>make docs-site</code> builds it. Releases have it.</p>
+<p>This server was installed without it. In the clone of NoETL, <code>make wheel</code> builds a wheel that has it:
+install that one, and restart the server. A server that runs from the clone itself needs
+<code>make docs-site</code>.</p>
+<p>The same pages are the files in the folder <code>docs</code> of the clone.</p>
 <p>The API is described at <a href="../openapi">openapi</a>; <code>noetl --help</code> lists every command.</p>
 """
 

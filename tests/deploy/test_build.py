@@ -1,5 +1,5 @@
-"""The version of a build: a later build is newer, whatever it is built from, and everything that names a version names
-the same one (docs/upgrade.md, CONTRIBUTING.md "A release")."""
+"""A build: a later one is newer, whatever it is built from, and everything that names a version names the same one
+(docs/upgrade.md, CONTRIBUTING.md "A release"); and the pages in it are those of the checkout."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,67 @@ def test_a_source_archive_keeps_the_version_it_was_made_with(project: Path) -> N
     wheel = built(next((project.parent / "unpacked").iterdir()))
 
     assert version_of(wheel) == "3.1.0.dev20260102030405"
+
+
+# Builders that write what their sources say, where the real ones do.
+UI_BUILDER = "mkdir -p src/noetl/_ui && cat ui/src/*.ts > src/noetl/_ui/index.html\n"
+DOCS_BUILDER = "#!/bin/sh\nmkdir -p src/noetl/_docs && cat docs/*.md > src/noetl/_docs/index.html\n"
+
+
+@pytest.fixture
+def pages(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The project with sources of a UI and of documentation, all made an hour ago, and what builds them."""
+    monkeypatch.delenv("NOETL_SKIP_UI", raising=False)
+    program(project / "bin/npm", "#!/bin/sh\n")
+    monkeypatch.setenv("PATH", f"{project / 'bin'}:{os.environ['PATH']}")
+    program(project / "tools/ui.sh", UI_BUILDER)
+    program(project / ".venv/bin/mkdocs", DOCS_BUILDER)
+    for name, text in (
+        ("ui/package.json", "{}"),
+        ("ui/src/a.ts", "first"),
+        ("docs/index.md", "first"),
+        ("mkdocs.yml", ""),
+    ):
+        program(project / name, text)
+    for name in ("ui", "docs", "examples"):
+        for path in (project / name, *(project / name).rglob("*")):
+            made_before(path)
+    return project
+
+
+def program(file: Path, text: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    file.chmod(0o755)
+
+
+def made_before(path: Path, seconds: float = 3_600) -> None:
+    os.utime(path, (path.stat().st_atime, path.stat().st_mtime - seconds))
+
+
+def pages_in(wheel: Path) -> list[str]:
+    with zipfile.ZipFile(wheel) as opened:
+        return [opened.read(f"noetl/{folder}/index.html").decode() for folder in ("_ui", "_docs")]
+
+
+def test_a_wheel_has_the_pages_of_the_checkout_also_after_a_change(pages: Path) -> None:
+    first = pages_in(built(pages))
+    for name in ("ui/src/a.ts", "docs/index.md"):
+        (pages / name).write_text("second")
+    for folder in ("_ui", "_docs"):  # an earlier build than the change, whatever the clock of files can tell apart
+        made_before(pages / f"src/noetl/{folder}/index.html", 60)
+
+    second = pages_in(built(pages))
+
+    assert (first, second) == (["first", "first"], ["second", "second"])
+
+
+def test_pages_that_are_up_to_date_are_not_built_again(pages: Path) -> None:
+    built(pages)
+    program(pages / "tools/ui.sh", "exit 3\n")
+    program(pages / ".venv/bin/mkdocs", "#!/bin/sh\nexit 3\n")
+
+    assert pages_in(built(pages)) == ["first", "first"]
 
 
 def test_changed_files_make_a_build_newer_than_its_commit(project: Path) -> None:
