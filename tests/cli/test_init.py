@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -26,14 +24,12 @@ def test_a_new_project_runs_and_its_tests_pass(tmp_path: Path) -> None:
     told = noetl("init", str(project))
 
     assert "noetl run playbooks/hello.yaml\n" in told
-    assert told.rstrip().endswith("then python -m pytest")
+    assert told.rstrip().endswith("noetl test")
     assert "path: my_shop/hello" in (project / "playbooks" / "hello.yaml").read_text()
     ran = noetl("run", "-q", "--db", str(tmp_path / "store.db"), str(project / "playbooks" / "hello.yaml"))
     assert json.loads(ran) == {"greeting": "hello, world"}
-    tested = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"], cwd=project, capture_output=True, text=True
-    )
-    assert "2 passed" in tested.stdout, tested.stdout + tested.stderr
+    assert noetl("test", str(project)).endswith("1 test: 1 passed\n")
+    assert "- run: noetl test\n" in (project / ".github" / "workflows" / "playbooks.yml").read_text()
 
 
 def test_the_schema_that_a_playbook_names_is_there(tmp_path: Path) -> None:
@@ -45,10 +41,12 @@ def test_the_schema_that_a_playbook_names_is_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("template", [one.name for one in example_files()])
-def test_every_template_checks_without_a_warning(template: str, tmp_path: Path) -> None:
+def test_every_template_checks_without_a_warning_and_its_tests_pass(template: str, tmp_path: Path) -> None:
     noetl("init", str(tmp_path / "p"), "--template", template)
 
     noetl("check", "--strict", str(tmp_path / "p"))
+    tested = json.loads(noetl("test", str(tmp_path / "p"), "-o", "json"))
+    assert f"{template}.test.yaml" in {Path(one["file"]).name for one in tested}
 
 
 def test_tokens_backups_and_data_stay_out_of_the_repository(tmp_path: Path) -> None:
@@ -63,7 +61,7 @@ def test_a_playbook_that_another_calls_comes_with_it(tmp_path: Path) -> None:
     noetl("init", str(tmp_path / "shop"), "--template", "nested")
 
     names = {file.name for file in (tmp_path / "shop" / "playbooks").iterdir()}
-    assert names == {"nested.yaml", "shop_total.yaml"}
+    assert names == {"nested.yaml", "nested.test.yaml", "shop_total.yaml", "shop_total.test.yaml"}
     assert "path: shop/shop_total" in (tmp_path / "shop" / "playbooks" / "nested.yaml").read_text()
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from noetl.testing.yaml_tests import read_test_file
+from noetl.tools.kinds import KINDS
 from tests.cli.running import call
 
 PLAYBOOK = """
@@ -55,6 +56,19 @@ tests:
     credentials: { api: { type: bearer, token: not-the-real-one } }
     tools: { http: { error: { kind: http.status, message: "404", details: { status: 404 } } } }
     expect: { status: failed, error: http.status, calls: { http: 1 } }
+"""
+
+
+LISTED = """
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: t, path: t }
+workflow:
+  - step: start
+    tool:
+      - { name: first, kind: http, url: "https://example.org" }
+      - { name: second, kind: http, url: "https://example.org" }
+      - { name: both, kind: noop, args: "{{ [first.data | length, second.data | length] }}" }
 """
 
 
@@ -110,9 +124,12 @@ def test_a_playbook_that_waits_for_ever_fails_its_test(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("tests: [{name: a, expects: {}}]", "Object contains unknown field `expects` - at `$.tests[0]`"),
-        ("tests: [{workload: {}}]", "missing required field `name` - at `$.tests[0]`"),
-        ("tests: [", "while parsing a flow node"),
+        (
+            "tests: [{name: a, expects: {}}]",
+            'orders.test.yaml:1:19: "expects" is not a key of tests[0]; did you mean "expect"? allowed: name, ',
+        ),
+        ("tests: [{workload: {}}]", 'orders.test.yaml:1:9: tests[0] needs the key "name"'),
+        ("tests: [", "orders.test.yaml:1:8: this is never closed"),
         ("{playbook: nowhere.yaml, tests: []}", 'there is no playbook nowhere.yaml; name it with "playbook: FILE"'),
     ],
 )
@@ -123,6 +140,75 @@ def test_a_file_that_cannot_be_read_is_refused(folder: Path, text: str, said: st
 
     assert code == 4
     assert said in err
+
+
+MISTAKEN = """
+test: 1
+tests:
+  - nme: it greets
+    workload: [1]
+    tools:
+      htpp: { result: 1, error: { kind: x, retriable: true } }
+      python: []
+    expect: { status: fialed, steps: start, calls: { http: two } }
+  - name: 5
+    tools: { http: {} }
+"""
+
+
+def test_all_mistakes_of_a_file_are_told_at_once_with_their_places(folder: Path) -> None:
+    (folder / "orders.test.yaml").write_text(MISTAKEN)
+
+    code, _, err = call("test")
+
+    assert code == 4
+    error_keys = "kind, message, retryable, details"
+    keys = "name, workload, tools, credentials, messages, people, allow, expect"
+    assert err.removeprefix("error: ").replace("orders.test.yaml:", "").splitlines() == [
+        '2:1: "test" is not a key of this file; did you mean "tests"? allowed: tests, playbook',
+        f'4:5: "nme" is not a key of tests[0]; did you mean "name"? allowed: {keys}',
+        '4:5: tests[0] needs the key "name"',
+        "5:15: tests[0].workload is a mapping, and this is a list",
+        f'7:7: "htpp" is not a kind of tool; did you mean "http"? allowed: {", ".join(sorted(KINDS))}',
+        "7:13: tests[0].tools.htpp has both of result and error; an answer has one of them",
+        f'7:44: "retriable" is not a key of tests[0].tools.htpp.error; did you mean "retryable"? allowed: {error_keys}',
+        "8:15: tests[0].tools.python has no answer; write result: or error:",
+        '9:23: "fialed" is not how an execution ends; did you mean "failed"? allowed: completed, failed, cancelled',
+        "9:38: tests[0].expect.steps is a list, and this is text",
+        '9:54: calls of "http" are not counted, since this test does not fake it under tools',
+        "9:60: tests[0].expect.calls.http is a whole number, and this is text",
+        "10:11: tests[1].name is text, and this is a number",
+        "11:20: tests[1].tools.http has neither of result and error; an answer has one of them",
+    ]
+
+
+def test_a_faked_tool_can_answer_with_a_list(folder: Path) -> None:
+    (folder / "orders.yaml").write_text(LISTED)
+    answers = "{ result: [] }", "{ result: [1, 2] }", "[{ result: [1] }, { result: [] }]"
+    tests = [
+        f"  - {{ name: t, tools: {{ http: {answer} }}, expect: {{ result: {counts} }} }}\n"
+        for answer, counts in zip(answers, ("[0, 0]", "[2, 2]", "[1, 0]"), strict=True)
+    ]
+    (folder / "orders.test.yaml").write_text("tests:\n" + "".join(tests))
+
+    code, out, _ = call("test")
+
+    assert (code, out.splitlines()[-1]) == (0, "3 tests: 3 passed")
+
+
+@pytest.mark.parametrize("command", [("check",), ("register", "--db", "noetl.db"), ("fmt", "--check")])
+def test_other_commands_leave_tests_out(folder: Path, command: tuple[str, ...]) -> None:
+    (folder / "orders.test.yaml").write_text(TESTS)
+    (folder / "orders.yaml").write_text((Path(__file__).parents[2] / "examples" / "hello.yaml").read_text())
+
+    both = call(*command, "orders.test.yaml", "orders.yaml")
+    alone = call(*command, "orders.test.yaml")
+
+    assert both[0] == 0, both
+    assert (alone[0], alone[2]) == (
+        2,
+        "error: orders.test.yaml: this is a file of tests, and no playbook; noetl test orders.test.yaml runs it\n",
+    )
 
 
 def test_a_folder_without_tests_says_where_those_in_python_are() -> None:

@@ -12,6 +12,7 @@ from noetl.base.source import Source
 from noetl.language.checking import check
 from noetl.language.formatting.formatter import format_text
 from noetl.net.net import Net, content_hash
+from noetl.operations.example_files import example_files
 from noetl.tools.kinds import KINDS
 
 TESTS = Path(__file__).parents[1]
@@ -20,7 +21,7 @@ PLAYBOOKS = sorted(
         *(TESTS / "fixtures").glob("*.yaml"),
         *(TESTS / "conventions" / "playbooks").glob("*.yaml"),
         *(TESTS / "golden" / "check" / "ok").glob("*.yaml"),
-        *(TESTS.parent / "examples").glob("*.yaml"),
+        *(one.file for one in example_files()),
     ]
 )
 

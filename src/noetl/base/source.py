@@ -20,6 +20,7 @@ class Span(msgspec.Struct, frozen=True, gc=False):
 
 
 NOWHERE = Span(1, 1, 1, 1)
+TEST_SUFFIX = ".test.yaml"  # of a file of tests, which lies beside its playbook and is none
 
 
 class Source(msgspec.Struct, frozen=True):

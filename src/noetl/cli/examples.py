@@ -60,7 +60,7 @@ def show(name: str) -> None:
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path), default=Path())
 @click.option("--force", is_flag=True, help="Replace existing files.")
 def copy(name: str, folder: Path, force: bool) -> None:
-    """Copy an example into FOLDER, with the playbooks it calls."""
+    """Copy an example into FOLDER, with its tests and the playbooks it calls."""
     texts = {folder / file: text for file, text in example_texts(name, "playbooks")}
     write_new(texts, force=force)
     for file in texts:
@@ -81,40 +81,6 @@ master.key
 __pycache__/
 .pytest_cache/
 """
-PYTEST = """[tool.pytest.ini_options]
-addopts = "-p noetl.testing.plugin"
-testpaths = ["tests"]
-"""
-CHECKED = '''"""Every playbook of this project passes `noetl check --strict`."""
-
-import subprocess
-import sys
-from pathlib import Path
-
-import pytest
-
-PLAYBOOKS = Path(__file__).parent.parent / "playbooks"
-
-
-@pytest.mark.parametrize("file", sorted(PLAYBOOKS.glob("*.yaml")), ids=lambda file: file.name)
-def test_a_playbook_has_no_mistakes(file):
-    command = [sys.executable, "-m", "noetl.cli.main", "check", "--strict", str(file)]
-
-    done = subprocess.run(command, capture_output=True, text=True)
-
-    assert done.returncode == 0, done.stdout + done.stderr
-'''
-HELLO_TEST = """from pathlib import Path
-
-PLAYBOOK = Path(__file__).parent.parent / "playbooks" / "hello.yaml"
-
-
-def test_it_greets_by_name(run_playbook):
-    ran = run_playbook(PLAYBOOK, {"name": "you"})
-
-    assert ran.ok
-    assert ran.result == {"greeting": "hello, you"}
-"""
 PIPELINE = """# Checks and tests the playbooks on every push. requirements.txt names the NoETL to install.
 name: playbooks
 on: [push, pull_request]
@@ -127,10 +93,9 @@ jobs:
         with: { python-version: "3.11" }
       - run: pip install -r requirements.txt
       - run: noetl check playbooks --strict -o github
-      - run: pytest
+      - run: noetl test
 """
 REQUIREMENTS = """# NoETL is not on PyPI: name your wheel here, for example ./wheels/noetl_engine-0.2.0-py3-none-any.whl
-pytest
 """
 
 
@@ -139,7 +104,7 @@ pytest
 @click.option("--template", default="hello", metavar="NAME", help="An example (`noetl examples list`), or plugin.")
 @click.option("--force", is_flag=True, help="Replace existing files.")
 def init_command(folder: Path, template: str, force: bool) -> None:
-    """Make a project: a playbook that runs, its test, settings, a schema for editors, a check for CI.
+    """Make a project: a playbook that runs, its tests, settings, a schema for editors, a check for CI.
 
     \b
     noetl init shop
@@ -156,7 +121,7 @@ def init_command(folder: Path, template: str, force: bool) -> None:
         click.echo(f"wrote {file}")
     where = "" if folder == Path() else f"cd {folder} && "
     click.echo(f"\nTry it: {where}noetl run playbooks/{template}.yaml")
-    click.echo("Test it: pip install pytest, then python -m pytest")
+    click.echo(f"Test it: {where}noetl test")
 
 
 def project_files(folder: Path, template: str) -> dict[Path, str]:
@@ -171,16 +136,14 @@ def project_files(folder: Path, template: str) -> dict[Path, str]:
         for file, text in example_texts(template, name)
     }
     texts |= {
-        "tests/test_playbooks.py": CHECKED,
         "noetl.toml": SETTINGS,
         "noetl.schema.json": json.dumps(playbook_schema(load_kinds()), indent=2, ensure_ascii=False) + "\n",
-        ".vscode/settings.json": json.dumps({"yaml.schemas": {"./noetl.schema.json": "playbooks/*.yaml"}}, indent=2)
+        ".vscode/settings.json": json.dumps(
+            {"yaml.schemas": {"./noetl.schema.json": ["playbooks/*.yaml", "!playbooks/*.test.yaml"]}}, indent=2
+        )
         + "\n",
         ".gitignore": IGNORED,
-        "pyproject.toml": PYTEST,
         "requirements.txt": REQUIREMENTS,
         ".github/workflows/playbooks.yml": PIPELINE,
     }
-    if template == "hello":
-        texts["tests/test_hello.py"] = HELLO_TEST
     return {folder / file: text for file, text in texts.items()}

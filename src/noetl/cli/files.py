@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.base.source import Source
+from noetl.base.source import TEST_SUFFIX, Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,8 +69,13 @@ def _text(name: str, content: bytes) -> str:
 
 
 def playbooks(names: Iterable[str]) -> Iterator[str]:
-    """Each file named, and for a folder the playbooks below it, in the order of their names."""
-    for name in names:
+    """Each file named, and for a folder the playbooks below it, in the order of their names. Tests lie beside their
+    playbooks, so `playbooks/*.yaml` names them too: they are left out. Unreadable where nothing else was named."""
+    named = list(names)
+    wanted = [name for name in named if not name.endswith(TEST_SUFFIX)]
+    if named and not wanted:
+        raise Unreadable(f"{named[0]}: this is a file of tests, and no playbook; noetl test {named[0]} runs it")
+    for name in wanted:
         if name != STDIN and Path(name).is_dir():
             found = [str(path) for path in _below(Path(name)) if _looks_like_playbook(path)]
             if not found:

@@ -51,11 +51,11 @@ def command(ctx: click.Context, places: tuple[Path, ...], output: str) -> None:
 
 
 def _test_files(places: tuple[Path, ...]) -> Iterator[Path]:
-    from noetl.testing.yaml_tests import SUFFIX
+    from noetl.base.source import TEST_SUFFIX
 
     for place in places:
         if place.is_dir():
-            found = sorted(place.rglob(f"*{SUFFIX}"))
+            found = sorted(place.rglob(f"*{TEST_SUFFIX}"))
             # Not in .venv and the like: what is installed there is not the author's.
             yield from (one for one in found if not any(part[0] == "." for part in one.relative_to(place).parts))
         else:

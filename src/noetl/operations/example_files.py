@@ -1,7 +1,7 @@
 """The examples that ship with NoETL: finding them, and copying them into a project.
 
-In a wheel they lie in `noetl/_examples`, in a checkout in `examples/`. Nothing here imports more than the standard
-library, so that the command line stays quick. The web UI offers them as templates.
+In a wheel they lie in `noetl/_examples`, in a checkout in `examples/`, each with its tests beside it. Nothing
+here imports more than `base`, so that the command line stays quick. The web UI offers them as templates.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from noetl.base.errors import RefusedError
+from noetl.base.source import TEST_SUFFIX
 
 PLUGIN = "plugin"
 _PREFIX = "examples/"  # of every example's path
@@ -40,7 +41,8 @@ def examples_folder() -> Path:
 
 def example_files() -> list[ExampleFile]:
     """All of them, by name."""
-    return [_example(file) for file in sorted(examples_folder().glob("*.yaml")) if file.stem not in _HIDDEN]
+    files = sorted(examples_folder().glob("*.yaml"))
+    return [_example(file) for file in files if file.stem not in _HIDDEN and not file.name.endswith(TEST_SUFFIX)]
 
 
 def find_example(name: str) -> ExampleFile:
@@ -51,12 +53,14 @@ def find_example(name: str) -> ExampleFile:
 
 
 def example_texts(name: str, folder: str) -> Iterator[tuple[str, str]]:
-    """File names and texts of the example and of those it calls, their paths moved from `examples/` to `folder/`; and
-    the files of the folder that is called like an example, such as a dbt project."""
+    """File names and texts of the example and of those it calls, their paths moved from `examples/` to `folder/`; their
+    tests; and the files of the folder that is called like an example, such as a dbt project."""
     one = find_example(name)
     for part in (one, *(find_example(needed) for needed in one.needs)):
         text = part.file.read_text(encoding="utf-8")
         yield part.file.name, re.sub(rf"(\bpath: ){_PREFIX}", rf"\g<1>{folder}/", text).replace(_PREFIX, "playbooks/")
+        tests = part.file.with_suffix(TEST_SUFFIX)
+        yield tests.name, tests.read_text(encoding="utf-8")
         for file in sorted(part.file.with_suffix("").rglob("*.*")):
             yield file.relative_to(part.file.parent).as_posix(), file.read_text(encoding="utf-8")
 

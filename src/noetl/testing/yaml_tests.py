@@ -11,12 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import yaml
 
+from noetl.base.diagnostics import Findings
 from noetl.base.errors import NoetlError, RefusedError, ToolError
+from noetl.base.source import TEST_SUFFIX, Source
+from noetl.language.reading.nodes import data
+from noetl.language.reading.yaml import read_yaml
 from noetl.testing.playbook_runs import Ran, Story, Stuck, run_story
+from noetl.testing.yaml_mistakes import meaning_mistakes, shape_mistakes
+from noetl.tools.kinds import load_kinds
 
-SUFFIX = ".test.yaml"
 _YEAR_S = 366 * 86_400.0
 
 
@@ -77,7 +81,8 @@ class PlaybookTest(_Shape, frozen=True, kw_only=True):
 
     def story(self) -> Story:
         fakes = {
-            kind: [one.as_fake() for one in given] if isinstance(given, list) else given.as_fake()
+            # Always a list of answers: a result that is a list by itself would be taken for several.
+            kind: [one.as_fake() for one in (given if isinstance(given, list) else [given])]
             for kind, given in self.tools.items()
         }
         return Story(
@@ -107,15 +112,25 @@ class PlaybookTestResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_test_file(file: Path) -> PlaybookTestFile:
-    """RefusedError says what is wrong with it, and where."""
+    """RefusedError says everything that is wrong with it, each with its place."""
     try:
-        return msgspec.convert(yaml.safe_load(file.read_text("utf-8")), PlaybookTestFile)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, msgspec.ValidationError) as problem:
+        source = Source(str(file), file.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError) as problem:
         raise RefusedError(f"{file}: {problem}") from None
+    findings = Findings()
+    root = read_yaml(source, findings)
+    said = [(found.span, f"{found.message}; {found.hint}" if found.hint else found.message) for found in findings]
+    if root is not None:
+        found = [*shape_mistakes(root, PlaybookTestFile), *meaning_mistakes(root, load_kinds())]
+        said += [(mistake.node.span, mistake.text) for mistake in found]
+    if said:
+        said.sort(key=lambda one: (one[0].line, one[0].column))
+        raise RefusedError("\n".join(f"{file}:{at.line}:{at.column}: {text}" for at, text in said))
+    return msgspec.convert(data(root), PlaybookTestFile)
 
 
 def playbook_of(file: Path, given: PlaybookTestFile) -> Path:
-    beside = given.playbook or f"{file.name.removesuffix(SUFFIX)}.yaml"
+    beside = given.playbook or f"{file.name.removesuffix(TEST_SUFFIX)}.yaml"
     if not (found := file.parent / beside).is_file():
         raise RefusedError(f'{file}: there is no playbook {found}; name it with "playbook: FILE"')
     return found

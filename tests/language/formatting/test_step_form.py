@@ -16,9 +16,10 @@ from noetl.language.formatting.step_form import control_of, form_inputs, step_fo
 from noetl.language.layout.model import NewStep
 from noetl.language.reading.nodes import Mapping, Sequence, data
 from noetl.language.reading.yaml import read_yaml
+from noetl.operations.example_files import example_files
 from noetl.tools.kinds import load_kinds
 
-EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.yaml"))
+EXAMPLES = [one.file for one in example_files()]
 KINDS = load_kinds()
 TEXT = """apiVersion: noetl.io/v10
 kind: Playbook
