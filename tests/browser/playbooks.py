@@ -245,3 +245,24 @@ def long(lines: int) -> str:
         "apiVersion: noetl.io/v10\nkind: Playbook\nmetadata: { name: long, path: tests/long }\n"
         "executor: { spec: { entry_step: step_0 } }\nworkflow:\n" + "\n".join(steps) + "\n"
     )
+
+
+def broad(areas: int, parts: int, path: str = "tests/broad") -> str:
+    """Areas one after the other, each with so many parts at once between its first and its last step. The second part
+    of the third area fails."""
+    steps = []
+    for area in range(areas):
+        name = f"area{area:02}"
+        names = [f"{name}_part_{part:02}" for part in range(parts)]
+        arcs = ", ".join(f"{{ step: {one} }}" for one in names)
+        steps.append(f"  - step: {name}_begin\n    next: {{ spec: {{ mode: inclusive }}, arcs: [{arcs}] }}")
+        for one in names:
+            code = "raise ValueError('no room')" if one == "area02_part_01" else "result = 1"
+            tool = f"{{ kind: python, code: {code!r} }}" if "raise" in code else "{ kind: noop }"
+            steps.append(f"  - step: {one}\n    tool: {tool}\n    next: {{ arcs: [{{ step: {name}_end }}] }}")
+        onward = f"\n    next: {{ arcs: [{{ step: area{area + 1:02}_begin }}] }}" if area + 1 < areas else ""
+        steps.append(f"  - step: {name}_end\n    spec: {{ join: {{ count: {parts} }} }}{onward}")
+    return (
+        f"apiVersion: noetl.io/v10\nkind: Playbook\nmetadata: {{ name: broad, path: {path} }}\n"
+        "executor: { spec: { entry_step: area00_begin } }\nworkflow:\n" + "\n".join(steps) + "\n"
+    )

@@ -8,6 +8,7 @@ export const t = area("net", {
   fitView: "Show the whole net",
   map: "Map of the net",
   end: "End of an arc",
+  theNet: "the net",
   theNetOf: (title: Value) => `The net of ${title}`,
 
   // StepNode.svelte
@@ -42,6 +43,16 @@ export const t = area("net", {
   allVisitsCount: "Tokens come back to it: all its visits in an execution count together",
   notOnThePath: "not on the path",
   showAllSteps: (length: Value) => `Show all ${length} steps`,
+
+  // GroupNode.svelte
+  stepsInside: (number: Value) => `${number} steps`,
+  inState: (number: Value, state: Value) => `${number} ${state}`,
+
+  // GroupList.svelte
+  groups: (number: number) => `${number} ${number === 1 ? "group" : "groups"}`,
+  collapseAll: "Collapse all",
+  expandAll: "Expand all",
+  groupNamed: (group: Value, number: Value) => `${group}, ${number} steps`,
 
   // Finder.svelte
   findAStep: "Find a step",

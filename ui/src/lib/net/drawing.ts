@@ -16,9 +16,11 @@ export interface Line {
 
 export interface Box {
   name: string;
-  role: "start" | "step" | "wait" | "end" | "unknown";
+  role: "start" | "step" | "wait" | "end" | "unknown" | "group";
   marks: Mark[];
   lines: Line[];
+  group?: string; // of a folded group: its name, and its steps (groups.ts)
+  members?: string[];
 }
 
 export interface Way {

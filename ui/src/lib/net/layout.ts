@@ -15,6 +15,7 @@ const WIDEST = 260;
 const SHOWN = 5; // tasks of a step; the rest is a number
 
 export function sizeOf(box: Box): { width: number; height: number } {
+  if (box.role === "group") return { width: Math.min(WIDEST, Math.max(150, box.name.length * 7.2 + 60)), height: 62 };
   const texts = [
     box.name,
     ...box.marks.map((mark) => `${mark.sign} ${mark.text}`),
@@ -113,7 +114,7 @@ export function throughBends(from: Point, bends: readonly Point[], to: Point, is
   return path;
 }
 
-const NARROW = 560; // pixels; a wider place shows a net from left to right, as it is read
+export const NARROW = 560; // pixels; a wider place shows a net from left to right, as it is read
 const USUAL_HEIGHT = 480; // of a place for nets; the real one changes with what else is shown, and nets should not turn
 const READABLE = 0.75; // of its own size
 
@@ -131,6 +132,38 @@ export function goesDown(drawing: Drawing, width: number): boolean {
   if (width === 0 || width >= NARROW || drawing.boxes.length < 2) return false;
   const right = share(placed(drawing), width);
   return right < READABLE && share(placed(drawing, true), width) > right;
+}
+
+export function bounds(boxes: readonly Placed[]): Placed {
+  const x = Math.min(...boxes.map((one) => one.x));
+  const y = Math.min(...boxes.map((one) => one.y));
+  const right = Math.max(...boxes.map((one) => one.x + one.width));
+  return { x, y, width: right - x, height: Math.max(...boxes.map((one) => one.y + one.height)) - y };
+}
+
+export const READABLE_FROM = 0.4; // of its own size: names can be read there, if not with pleasure
+const NEAR = 24; // boxes
+
+/** The boxes around the start, where all of them would be too small to be read; else nothing. */
+export function nearest({ drawing, boxes }: Laid, width: number): string[] | null {
+  if (share(boxes, Math.max(width, 1)) >= READABLE_FROM / 2) return null;
+  const start = boxes.get(drawing.entry) ?? boxes.values().next().value!;
+  const far = (one: Placed): number => Math.hypot(one.x - start.x, one.y - start.y);
+  return [...boxes]
+    .sort(([, one], [, other]) => far(one) - far(other))
+    .map(([name]) => name)
+    .slice(0, NEAR);
+}
+
+/** A drawing with where all of it stands in a place of `width`. */
+export interface Laid extends Arranged {
+  drawing: Drawing;
+  isDown: boolean;
+}
+
+export function laidOut(drawing: Drawing, width: number): Laid {
+  const isDown = goesDown(drawing, width);
+  return { drawing, isDown, ...arranged(drawing, isDown) };
 }
 
 export { SHOWN };

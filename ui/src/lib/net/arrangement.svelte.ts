@@ -1,0 +1,54 @@
+// Where everything of a drawing stands. A small net is laid out at once; a large one by a worker, and until it answers
+// the one before is shown.
+
+import type { Drawing } from "./drawing";
+import { laidOut, NARROW, type Laid } from "./layout";
+
+const SMALL = 40; // steps, which take a few milliseconds
+
+export class Arrangement {
+  private answer = $state.raw<Laid | null>(null); // of the worker
+  private atOnce = $derived.by(() => (this.isSmall() ? laidOut(this.drawing(), this.width()) : null));
+  readonly shown = $derived(this.atOnce ?? this.answer);
+  readonly isCurrent = $derived.by(() => this.shown?.drawing === this.drawing()); // and not the one before
+
+  private worker: Worker | null = null;
+  private isAsked = false; // the worker is at work: what is asked meanwhile waits, and only the last of it is done
+  private next: { drawing: Drawing; width: number } | null = null;
+
+  constructor(
+    private drawing: () => Drawing,
+    private room: () => number, // in pixels
+  ) {
+    $effect(() => {
+      if (!this.isSmall() && this.width()) this.ask({ drawing: this.drawing(), width: this.width() });
+    });
+    $effect(() => () => this.worker?.terminate());
+  }
+
+  /** In a place that is wide enough a net does not change with it. */
+  private width(): number {
+    return Math.min(this.room(), NARROW);
+  }
+
+  private isSmall(): boolean {
+    return this.drawing().boxes.length <= SMALL;
+  }
+
+  private ask(wanted: { drawing: Drawing; width: number }): void {
+    if (this.isAsked) {
+      this.next = wanted;
+      return;
+    }
+    this.isAsked = true;
+    this.worker ??= new Worker(new URL("./layout_worker.ts", import.meta.url), { type: "module" });
+    this.worker.onmessage = ({ data }: MessageEvent<Laid>) => {
+      this.isAsked = false;
+      this.answer = { ...data, drawing: wanted.drawing }; // not its copy, to tell whether it is current
+      const next = this.next;
+      this.next = null;
+      if (next) this.ask(next);
+    };
+    this.worker.postMessage($state.snapshot(wanted));
+  }
+}

@@ -1,0 +1,8 @@
+// Lays out large nets beside the page: a net of 1,000 steps takes a second, in which nothing could be pressed.
+
+import type { Drawing } from "./drawing";
+import { laidOut } from "./layout";
+
+addEventListener("message", ({ data }: MessageEvent<{ drawing: Drawing; width: number }>) =>
+  postMessage(laidOut(data.drawing, data.width)),
+);
