@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from noetl.engine.completion import final_result
+from noetl.engine.lifecycle import final_result
 from tests.engine_script import Conversation
 
 FORK = """

@@ -16,11 +16,10 @@ from noetl.engine.decision import Decision, DispatchStep, Draft
 from noetl.engine.execution import Execution, Token
 from noetl.engine.handlers import handled_events
 from noetl.engine.identity import SERVER, order_id_of, run_id_of
-from noetl.engine.limits import over_quota, places_of, turned_away
+from noetl.engine.limits import over_quota, places_of, rate_of, slowed_down, turned_away
 from noetl.engine.loops.next_action import begin_loop
-from noetl.engine.pipeline.iteration_args import once_and_each
+from noetl.engine.pipeline.preparation import once_and_each
 from noetl.engine.plan import Plan
-from noetl.engine.rates import rate_of, slowed_down
 from noetl.engine.scopes import admission_names, admission_scope
 from noetl.engine.waits.times import length
 from noetl.events.control import RateLimit, TokenHeld

@@ -31,11 +31,10 @@ from noetl.engine.commands import (
     Wake,
 )
 from noetl.engine.compensation import before_the_end, compensate
-from noetl.engine.completion import finish
-from noetl.engine.control import child_effects, control
 from noetl.engine.decision import NOTHING, Decision, Draft, Effect
 from noetl.engine.execution import Due, Execution
 from noetl.engine.handlers import handle
+from noetl.engine.lifecycle import child_effects, control, finish, start
 from noetl.engine.limit_changes import change_limit
 from noetl.engine.loops.next_action import drive
 from noetl.engine.lost_leases import lose
@@ -44,7 +43,6 @@ from noetl.engine.reports import claim, record
 from noetl.engine.routing import route
 from noetl.engine.server_side_steps import run_in_place
 from noetl.engine.settle import Unsettled, unstuck
-from noetl.engine.start import start
 from noetl.engine.token_creation import enqueue
 from noetl.engine.v2_case.listeners import deliver_events, only_listeners, stop_listening
 from noetl.engine.waits.delivery import cancel_timer, deliver_message, deliver_signal, inject

@@ -21,9 +21,8 @@ from noetl.engine.decision import Decision, Draft, Refusal
 from noetl.engine.execution import Execution, Token
 from noetl.engine.held_tokens import StepLimits
 from noetl.engine.identity import run_id_of
-from noetl.engine.limits import places_of
+from noetl.engine.limits import pace_all, places_of
 from noetl.engine.plan import Plan
-from noetl.engine.rates import pace_all
 from noetl.engine.scopes import admission_scope
 from noetl.events.control import LimitChanged
 from noetl.events.orders import ReportResult

@@ -15,8 +15,8 @@ from noetl.engine.concurrency_limits import COMPENSATION, DELAY, JOIN, RATE
 from noetl.engine.decision import Decision, Draft
 from noetl.engine.execution import Execution, StepRun, Token
 from noetl.engine.identity import fork_id_of, run_id_of, token_id_of
+from noetl.engine.limits import paced_anew
 from noetl.engine.plan import Plan
-from noetl.engine.rates import paced_anew
 from noetl.events.control import TokenHeld
 from noetl.events.tokens import NextEnqueued, TokenCreated, TokenDropped, TokenEnqueued
 from noetl.events.waits import TokenReleased

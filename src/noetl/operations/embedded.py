@@ -26,8 +26,8 @@ from noetl.control.nested.playbook_lookup import StoreLibrary
 from noetl.control.outside.requests import command_for
 from noetl.control.runnable import check_runnable
 from noetl.control.secrets.release import SecretRelease
-from noetl.engine.completion import final_result
 from noetl.engine.execution import Execution
+from noetl.engine.lifecycle import final_result
 from noetl.engine.scopes import payload_of
 from noetl.events.executions import Final, RerunState
 from noetl.events.large_values import Load

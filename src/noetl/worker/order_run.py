@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from noetl.base.errors import TemplateError
-from noetl.engine.pipeline.iteration_args import enclosing, iteration_of, side_run_surroundings, with_iteration_args
 from noetl.engine.pipeline.patches import written
+from noetl.engine.pipeline.preparation import enclosing, iteration_of, side_run_surroundings, with_iteration_args
 from noetl.engine.pipeline.result_schemas import kept_as_wanted
 from noetl.engine.pipeline.scopes import Load, PipelineScope
 from noetl.events.case_runs import CaseWaiting

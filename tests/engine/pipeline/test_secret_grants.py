@@ -7,8 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from noetl.engine.pipeline.secret_grants import NOTHING_KNOWN, Grants, Known
-from noetl.engine.pipeline.secret_names import naming_of
+from noetl.engine.pipeline.secret_grants import NOTHING_KNOWN, Grants, Known, naming_of
 from noetl.net.task import Task
 from noetl.templates.values import Authored
 from tests.engine_script import Conversation

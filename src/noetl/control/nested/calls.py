@@ -15,8 +15,8 @@ from noetl.control.nested.awaited_children import AwaitedChildren
 from noetl.control.nested.call_grants import refused, stands_at
 from noetl.control.nested.starts import Start
 from noetl.control.secrets.release import SecretRelease
-from noetl.engine.completion import final_result
 from noetl.engine.execution import Execution
+from noetl.engine.lifecycle import final_result
 from noetl.engine.scopes import payload_of
 from noetl.events.compensation import CompensationRegistered
 from noetl.events.orders import PlaybookCall, PlaybookCallResult

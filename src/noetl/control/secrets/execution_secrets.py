@@ -20,7 +20,7 @@ from noetl.base.redaction import Mask
 from noetl.control.commit.loaded_executions import LoadedExecutions
 from noetl.control.commit.sharing import SharingPolicy
 from noetl.control.secrets.release import SecretRelease
-from noetl.engine.pipeline.secret_names import naming_of
+from noetl.engine.pipeline.secret_grants import naming_of
 from noetl.events.masking import masked
 from noetl.events.orders import PlaybookCall, Report, Turn
 from noetl.events.secret_materials import Material, SealedCredential, secrets_in

@@ -18,8 +18,7 @@ from noetl.engine.execution import Execution, StepLease, StepRun
 from noetl.engine.loops.state import Range
 from noetl.engine.pipeline.patches import overlaid
 from noetl.engine.pipeline.scopes import Load
-from noetl.engine.pipeline.secret_grants import UNRESOLVED, Grants, filled_entries
-from noetl.engine.pipeline.secret_names import Naming, naming_of
+from noetl.engine.pipeline.secret_grants import UNRESOLVED, Grants, Naming, filled_entries, naming_of
 from noetl.engine.plan import Plan
 from noetl.events.envelope import Event
 from noetl.events.outcomes import Error

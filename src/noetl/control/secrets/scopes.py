@@ -16,11 +16,15 @@ from noetl.base.source import is_template
 from noetl.engine.execution import Execution, StepLease, StepRun
 from noetl.engine.loops.scopes import iterations_of
 from noetl.engine.loops.state import Range
-from noetl.engine.pipeline.iteration_args import enclosing, once_and_each, side_run_surroundings, with_iteration_args
-from noetl.engine.pipeline.preparation import inside
+from noetl.engine.pipeline.preparation import (
+    enclosing,
+    inside,
+    once_and_each,
+    side_run_surroundings,
+    with_iteration_args,
+)
 from noetl.engine.pipeline.scopes import Iteration, Load, PipelineScope, task_scope
-from noetl.engine.pipeline.secret_grants import NOTHING_KNOWN, Known
-from noetl.engine.pipeline.secret_names import Naming
+from noetl.engine.pipeline.secret_grants import NOTHING_KNOWN, Known, Naming
 from noetl.engine.plan import Plan
 from noetl.engine.scopes import surroundings_of
 from noetl.engine.side_runs.orders import side_run_of

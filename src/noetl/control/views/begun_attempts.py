@@ -17,9 +17,17 @@ from noetl.base.redaction import MASK
 from noetl.control.claiming.orders import order_for
 from noetl.engine.evolve import evolve
 from noetl.engine.execution import Execution
-from noetl.engine.pipeline.iteration_args import enclosing, iteration_of, side_run_surroundings, with_iteration_args
 from noetl.engine.pipeline.patches import written
-from noetl.engine.pipeline.preparation import Prepared, inside, prepare, takes_sql
+from noetl.engine.pipeline.preparation import (
+    Prepared,
+    enclosing,
+    inside,
+    iteration_of,
+    prepare,
+    side_run_surroundings,
+    takes_sql,
+    with_iteration_args,
+)
 from noetl.engine.pipeline.progress import after, entered
 from noetl.engine.pipeline.scopes import KeychainView, MaterialView, PipelineScope, task_scope
 from noetl.engine.plan import Plan

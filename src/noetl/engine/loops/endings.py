@@ -13,10 +13,9 @@ from noetl.engine.decision import CloseOrder, Decision, Draft
 from noetl.engine.execution import Execution, StepRun
 from noetl.engine.loops.evolution import collected_value
 from noetl.engine.loops.levels import level_at, levels_of
-from noetl.engine.loops.reducers import fold_all
+from noetl.engine.loops.reducers import fold_all, settled
 from noetl.engine.loops.scopes import judging_scope
 from noetl.engine.loops.state import Frame
-from noetl.engine.loops.writes import settled
 from noetl.engine.pipeline.patches import written
 from noetl.engine.pipeline.payloads import refuse_above_cap
 from noetl.engine.pipeline.result_schemas import asks_for_storing

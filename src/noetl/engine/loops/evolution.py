@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from noetl.engine.identity import entry_mark
+from noetl.engine.loops.reducers import note_writes
 from noetl.engine.loops.state import Begun, Frame, LoopRun, Range, Region
-from noetl.engine.loops.writes import note_writes
 from noetl.engine.pipeline.progress import entered
 from noetl.events.case_runs import CaseStarted
 from noetl.events.cases import Taken

@@ -18,9 +18,9 @@ from noetl.engine.execution import Execution, StepRun
 from noetl.engine.identity import entry_mark
 from noetl.engine.loops.endings import EndedIteration, cut_if_complete, fail_loop
 from noetl.engine.loops.levels import level_at
+from noetl.engine.loops.reducers import Ledger
 from noetl.engine.loops.scopes import ctx_for, outer_of
 from noetl.engine.loops.state import Begun, Frame, LoopRun, Range, expected_after
-from noetl.engine.loops.writes import Ledger
 from noetl.engine.pipeline.patches import put_last, written
 from noetl.engine.pipeline.progress import after
 from noetl.engine.plan import Plan

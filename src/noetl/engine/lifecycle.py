@@ -1,0 +1,251 @@
+"""Lifecycle of an execution: its first events, pause, resume and cancel, when it is over, and what it gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from noetl.base.errors import TemplateError, ToolError
+from noetl.base.ids import derived
+from noetl.engine.commands import CancelExecution, PauseExecution, ResumeExecution, StartExecution
+from noetl.engine.compensation import request
+from noetl.engine.decision import (
+    CancelCalled,
+    CancelChildren,
+    Decision,
+    Draft,
+    Effect,
+    EndExecution,
+    PauseChildren,
+    ResumeChildren,
+)
+from noetl.engine.execution import Execution
+from noetl.engine.identity import run_id_of, token_id_of
+from noetl.engine.pipeline.patches import overlaid
+from noetl.engine.plan import Plan
+from noetl.engine.side_runs.endings import stop_side_runs
+from noetl.engine.side_runs.state import SideRunKind
+from noetl.engine.withdrawal import all_but, withdraw
+from noetl.events.compensation import CompensationUnknown
+from noetl.events.control import PlaybookCancelled, PlaybookPaused, PlaybookResumed
+from noetl.events.envelope import Event
+from noetl.events.executions import (
+    ExecutionRequested,
+    Final,
+    PlaybookProcessed,
+    RequestEvaluated,
+    WorkflowFinished,
+    WorkflowStarted,
+)
+from noetl.events.orders import ReportResult
+from noetl.events.outcomes import Error, TaskResult
+from noetl.events.side_runs import AsyncDone, HandlerFailed, HandlerStarted
+from noetl.events.steps import CtxPatched, StepFailed
+from noetl.events.tokens import TokenCreated, TokenDropped, TokenEnqueued
+from noetl.events.waits import StepTimeout
+from noetl.templates.render import render
+from noetl.templates.scope import Scope
+from noetl.templates.values import Authored
+
+END = "end"  # a step of this name gives the result, when it has one (O-08)
+
+
+# Starting: the first events of every run, in the order of SRV-01.
+
+
+def start(plan: Plan, execution: Execution, command: StartExecution) -> Decision:
+    """Request, evaluation, start and the start token: one decision, so that nothing is half begun."""
+    net = plan.net
+    draft = Draft(execution, command.at, execution.execution_id)
+    draft.add(
+        ExecutionRequested(
+            path=net.path,
+            version=net.version,
+            net_hash=command.net_hash,
+            trace_id=execution.trace_id,
+            payload=command.payload,
+            parent_execution_id=command.parent_execution_id,
+            parent_step_run_id=command.parent_step_run_id,
+            depth=command.depth,
+            compensates=command.compensates,
+            carried=command.carried,
+            late_after_s=_expected_durations(plan, command),
+        )
+    )
+    if command.refused is not None:
+        draft.add(PlaybookProcessed(status=Final.FAILED, error=command.refused))
+        draft.add_effect(EndExecution(Final.FAILED))
+        return draft.decision()
+    draft.add(RequestEvaluated(name=net.name, dialect=net.dialect))
+    carried = command.carried
+    entry, args = (net.entry, {}) if carried is None else (carried.step, carried.args)
+    workload = overlaid(net.workload, command.payload)
+    draft.add(WorkflowStarted(workload=workload, entry=entry))
+    try:
+        begins_anew = net.ctx is not None and carried is None and command.compensates is None
+        ctx = _initial_ctx(net.ctx, workload, execution, command.at) if begins_anew else {}
+    except (TemplateError, ToolError) as problem:
+        error = Error(kind=problem.kind, message=f"the ctx of the playbook: {problem}")
+        draft.add(PlaybookProcessed(status=Final.FAILED, error=error))
+        draft.add_effect(EndExecution(Final.FAILED))
+        return draft.decision()
+    if command.compensates is not None:
+        return _undoing(draft, execution, command)
+    token_id = token_id_of(execution.execution_id)
+    about: dict[str, Any] = {"step": entry, "step_run_id": run_id_of(token_id)}
+    draft.add(TokenCreated(token_id=token_id, step=entry, path=net.path, version=net.version, args=args), **about)
+    draft.add(TokenEnqueued(token_id=token_id), **about)
+    if ctx:  # nothing reads it before the token is admitted, which is the next decision
+        draft.add(CtxPatched(patch=ctx, previous={}))
+    if command.paused:
+        draft.add(PlaybookPaused(reason=command.held or "its parent is paused"))
+    return draft.decision()
+
+
+def _expected_durations(plan: Plan, command: StartExecution) -> tuple[float, ...]:
+    """After each of them the execution is late; one that only undoes another has none."""
+    if command.compensates is not None or command.refused is not None:
+        return ()
+    own = (one.after_s for one in plan.net.notifications if one.after_s is not None)
+    return tuple(sorted({*own, *command.late_after_s}))
+
+
+def _initial_ctx(
+    written: Authored | None, workload: dict[str, Any], execution: Execution, now: float
+) -> dict[str, Any]:
+    """What the context begins with: nothing has happened yet, so only the input can be read."""
+    names = {"workload": workload, "execution_id": execution.execution_id}
+    rendered = render(written, Scope(names), now=now, keys=True) if written is not None else {}
+    if not isinstance(rendered, dict):
+        raise TemplateError(f"ctx must be a mapping, this gave {type(rendered).__name__}")
+    return rendered
+
+
+def _undoing(draft: Draft, execution: Execution, command: StartExecution) -> Decision:
+    """What another execution had registered is registered here, and asked for at once; no token moves (design.md
+    §8)."""
+    for registration in command.registrations:
+        about: dict[str, Any] = {
+            "step": registration.step,
+            "step_run_id": registration.owner,
+            "event_id": registration.registration_id,
+        }
+        draft.add(registration, **about)
+    request(draft, execution, "parent")
+    if command.paused:
+        draft.add(PlaybookPaused(reason="its parent is paused"))
+    return draft.decision()
+
+
+# Control: pause, resume and cancel of an execution, and what follows for its children (SRV-07, SRV-11, O-02, O-16).
+
+
+def control(execution: Execution, command: PauseExecution | ResumeExecution | CancelExecution) -> Decision:
+    """What was asked for is recorded, unless the execution is over or is so already."""
+    if not execution.is_open:
+        return Decision(verdict=ReportResult.TERMINAL)
+    draft = Draft(execution, command.at, derived("control", execution.execution_id, execution.seq))
+    parent_id = execution.last_event_id
+    match command:
+        case PauseExecution():
+            if execution.lifecycle.paused:
+                return Decision(verdict=ReportResult.DUPLICATE)
+            draft.add(PlaybookPaused(reason=command.reason), parent_id=parent_id)
+        case ResumeExecution():
+            if not execution.lifecycle.paused:
+                return Decision(verdict=ReportResult.DUPLICATE)
+            draft.add(PlaybookResumed(reason=command.reason), parent_id=parent_id)
+        case CancelExecution():
+            if execution.lifecycle.cancelled is not None and command.compensate:
+                return Decision(verdict=ReportResult.DUPLICATE)
+            draft.add(PlaybookCancelled(reason=command.reason, compensate=command.compensate), parent_id=parent_id)
+            _cancel(draft, execution, command)
+    return draft.decision()
+
+
+def _cancel(draft: Draft, execution: Execution, command: CancelExecution) -> None:
+    """Stop everything; what was done is undone only if that was asked for with it (O-02)."""
+    withdraw(draft, execution, all_but(execution))
+    if command.compensate:
+        stop_side_runs(draft, execution, (SideRunKind.ASYNC, SideRunKind.HANDLER), command.reason)
+        request(draft, execution, "cancel", parent_id=execution.last_event_id)
+        if execution.lifecycle.paused:  # else nothing would be undone, and the execution would not end, before a resume
+            draft.add(PlaybookResumed(reason=command.reason), parent_id=execution.last_event_id)
+    else:
+        stop_side_runs(draft, execution, tuple(SideRunKind), command.reason)
+
+
+# Child effects: what happens to an execution, or to a step run that waits for a child, happens to the child (O-02,
+# O-16).
+# The engine decides upon one execution and does not know which children it has. So it says what is to become of them,
+# and the control plane decides the commands for the children it finds, in the same batch.
+_ENDED = "the step that waited for it has ended"
+_INTERRUPTED = "the step that waited for it was interrupted"
+_TIMED_OUT = "the step that waited for it has timed out"
+_RUN_ENDS = (TokenDropped, StepFailed, HandlerFailed, AsyncDone, CompensationUnknown)
+# Most events concern no child. One look at their class is what they cost.
+_CONCERNING = frozenset({PlaybookPaused, PlaybookResumed, PlaybookCancelled, StepTimeout, HandlerStarted, *_RUN_ENDS})
+
+
+def child_effects(events: Iterable[Event]) -> list[Effect]:
+    """What these events mean for children, in their order."""
+    concerning = [event for event in events if type(event.payload) in _CONCERNING]
+    return [effect for event in concerning for effect in _effects_of(event)] if concerning else []
+
+
+def _effects_of(event: Event) -> Iterator[Effect]:
+    match event.payload:
+        case PlaybookPaused():
+            yield PauseChildren(reason="its parent was paused")
+        case PlaybookResumed():
+            yield ResumeChildren(reason="its parent was resumed")
+        case PlaybookCancelled(compensate=compensate):
+            yield CancelChildren(reason="its parent was cancelled", compensate=compensate)
+        case HandlerStarted(interrupting=True, owner=owner):
+            yield from _called_by(owner, _INTERRUPTED)
+        case StepTimeout(action="alternative"):
+            yield from _called_by(event.step_run_id, _TIMED_OUT)
+        case TokenDropped() | StepFailed() | HandlerFailed() | AsyncDone() | CompensationUnknown():
+            yield from _called_by(event.step_run_id, _ENDED)
+        case _:  # a timeout that only tells of itself, a handler beside its step: the step goes on waiting
+            pass
+
+
+def _called_by(step_run_id: str | None, reason: str) -> Iterator[Effect]:
+    if step_run_id is not None:
+        yield CancelCalled(step_run_id=step_run_id, reason=reason)
+
+
+# When an execution is over, how it ended and what it gives back (SRV-06, O-08).
+
+
+def finish(execution: Execution, at: float) -> Decision:
+    """Close an execution in which no token is left."""
+    status, error = _ending(execution)
+    draft = Draft(execution, at, execution.last_event_id)
+    draft.add(WorkflowFinished(status=status))
+    draft.add(PlaybookProcessed(status=status, result_of=_result_of(execution), error=error))
+    draft.add_effect(EndExecution(status))
+    return draft.decision()
+
+
+def _ending(execution: Execution) -> tuple[Final, Error | None]:
+    if execution.lifecycle.cancelled is not None:
+        return Final.CANCELLED, Error(kind="cancelled", message=execution.lifecycle.cancelled)
+    error = execution.failure
+    return (Final.COMPLETED if error is None else Final.FAILED), error
+
+
+def _result_of(execution: Execution) -> tuple[str, ...]:
+    end = execution.outputs.ends.get(END)
+    if end is not None and (end.result is not None or end.ref is not None):
+        return (END,)
+    return tuple(execution.outputs.ends)
+
+
+def final_result(execution: Execution, payload_of: Callable[[TaskResult], Any]) -> Any:
+    """The execution's own result: the terminal step's payload, or a mapping of steps when several tokens ended."""
+    names = _result_of(execution)
+    if len(names) == 1:
+        return payload_of(execution.outputs.ends[names[0]])
+    return {name: payload_of(execution.outputs.ends[name]) for name in names} or None
