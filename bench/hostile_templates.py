@@ -24,7 +24,7 @@ from noetl.base.errors import TemplateError
 from noetl.templates.budget import MAX_STEPS, Evaluation
 from noetl.templates.expression import parse
 from noetl.templates.filters.table import FILTERS
-from noetl.templates.jinja_tests import PREDICATES
+from noetl.templates.functions import PREDICATES
 from noetl.templates.methods import methods_of
 
 KINDS = ("methods", "filters", "tests", "operators")

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from noetl.templates.filters.table import FILTERS
-from noetl.templates.functions import FUNCTIONS
-from noetl.templates.jinja_tests import PREDICATES
+from noetl.templates.functions import FUNCTIONS, PREDICATES
 from tests.cli.running import call
 from tests.docs.pages import ROOT
 

@@ -118,9 +118,9 @@ def _certificate_as(checked: Checked, net: Net, certificate: Certificate, output
         case "json":
             return _certificate_json(certificate)
         case "dot":
-            from noetl.language.proving.dot import dot
+            from noetl.language.drawing.text_forms import findings_dot
 
-            return dot(net, certificate)
+            return findings_dot(net, certificate)
         case _:
             return _certificate_text(checked, certificate)
 
@@ -190,11 +190,11 @@ def graph_command(file: str, output: str, dialect: str | None) -> None:
 def _drawing_as(drawing: Drawing, output: str) -> str:
     match output:
         case "mermaid":
-            from noetl.language.drawing.graph_languages import mermaid
+            from noetl.language.drawing.text_forms import mermaid
 
             return mermaid(drawing)
         case "dot":
-            from noetl.language.drawing.graph_languages import dot
+            from noetl.language.drawing.text_forms import dot
 
             return dot(drawing)
         case "svg":
@@ -202,7 +202,7 @@ def _drawing_as(drawing: Drawing, output: str) -> str:
 
             return svg(drawing)
         case _:
-            from noetl.language.drawing.text_tree import ladder
+            from noetl.language.drawing.text_forms import ladder
 
             return ladder(drawing)
 

@@ -287,7 +287,7 @@ def credential_input(task: Task) -> dict[str, Any]:
 
 # The ends of a transfer: SQL in `source` and `target` is bound like that of the kinds that run it (design.md §8).
 
-KIND = "transfer"
+TRANSFER = "transfer"
 ENDS = ("source", "target")
 SQL_KEYS = ("command", "query")
 
@@ -301,7 +301,7 @@ class EndsSql(msgspec.Struct, frozen=True):
 
 def ends_sql(kind: str, written: dict[str, Any]) -> EndsSql:
     """What is SQL in the inputs of a transfer, apart from what is rendered."""
-    if kind != KIND:
+    if kind != TRANSFER:
         return EndsSql()
     sql = {end: _sql(written.get(end)) for end in ENDS}
     sql = {end: texts for end, texts in sql.items() if texts}

@@ -12,8 +12,7 @@ from typing import Any
 
 from noetl.base.errors import TemplateError
 from noetl.templates.filters.table import FILTERS
-from noetl.templates.functions import FUNCTIONS
-from noetl.templates.jinja_tests import PREDICATES
+from noetl.templates.functions import FUNCTIONS, PREDICATES
 from noetl.templates.syntax import CHILDREN, Tree, children, place_of
 from noetl.templates.undefined import unknown
 from noetl.templates.values import dunder_error

@@ -17,8 +17,7 @@ from noetl.templates.attribute_access import ABSENT, checked_key, member, sliced
 from noetl.templates.budget import Evaluation
 from noetl.templates.comparisons import contains, equal, ordered
 from noetl.templates.filters.table import LIST_FILTERS, find
-from noetl.templates.functions import FUNCTIONS
-from noetl.templates.jinja_tests import predicate
+from noetl.templates.functions import FUNCTIONS, predicate
 from noetl.templates.methods import call_method
 from noetl.templates.references import chain
 from noetl.templates.text_output import written

@@ -7,9 +7,8 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from noetl.language.drawing.drawing import draw
-from noetl.language.drawing.graph_languages import dot, mermaid
 from noetl.language.drawing.svg import svg
-from noetl.language.drawing.text_tree import ladder
+from noetl.language.drawing.text_forms import dot, ladder, mermaid
 from noetl.net.net import Net
 from noetl.net.routing import Join, Mode
 from noetl.net.task import Task

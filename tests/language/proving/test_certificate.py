@@ -9,8 +9,8 @@ import pytest
 
 from noetl.base.source import Source, Span
 from noetl.language.checking import check
+from noetl.language.drawing.text_forms import findings_dot
 from noetl.language.proving.certificate import Certificate, analyse
-from noetl.language.proving.dot import dot
 from noetl.net.case import Action, Case, CaseRule
 from noetl.net.debug import Origin, step_address
 from noetl.net.net import Net, content_hash
@@ -68,7 +68,7 @@ def test_a_certificate_is_json_and_names_the_net_it_is_for() -> None:
 def test_the_drawing_colours_what_was_found() -> None:
     drawn = net(step("start", arc("a"), arc("b", "{{ false }}")), step("a"), step("b"), step('q"uote'))
 
-    text = dot(drawn, analyse(drawn, {}))
+    text = findings_dot(drawn, analyse(drawn, {}))
 
     assert text.startswith("digraph playbook {")
     assert '"b" [label="b\\nW_UNREACHABLE", color="#c0392b"' in text

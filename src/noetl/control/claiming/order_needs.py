@@ -9,8 +9,7 @@ import msgspec
 from noetl.engine.execution import Execution
 from noetl.engine.plan import Plan
 from noetl.engine.side_runs.state import SideRun, SideRunKind
-from noetl.net.net import ENDS, Transition, pipeline_of, tasks_of, with_hooks
-from noetl.net.net import KIND as TRANSFER
+from noetl.net.net import ENDS, TRANSFER, Transition, pipeline_of, tasks_of, with_hooks
 from noetl.net.task import Task
 from noetl.tools.registry import BUILT_IN
 

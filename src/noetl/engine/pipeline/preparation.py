@@ -14,8 +14,7 @@ from noetl.engine.pipeline.patches import overlaid
 from noetl.engine.pipeline.scopes import Iteration, PipelineScope, task_scope, view_of
 from noetl.events.orders import Iterations, Outer, Position, SideRunOrder
 from noetl.net.kinds import BoundInputs
-from noetl.net.net import KIND as TRANSFER
-from noetl.net.net import Transition, ends_sql
+from noetl.net.net import TRANSFER, Transition, ends_sql
 from noetl.net.task import Task
 from noetl.templates.expression import parse
 from noetl.templates.render import render

@@ -9,11 +9,10 @@ from __future__ import annotations
 import msgspec
 
 from noetl.base.diagnostics import Findings
-from noetl.language.compiling.accepted_errors import check_accepted_errors
+from noetl.language.compiling.accepted_errors import check_accepted_errors, check_error_kinds
 from noetl.language.compiling.accepted_failures import check_accepted_failures, check_exhausted_retries
 from noetl.language.compiling.control_flow import expand_sugar
 from noetl.language.compiling.credentials import check_credentials
-from noetl.language.compiling.error_kinds import check_error_kinds
 from noetl.language.compiling.event_names import check_event_names
 from noetl.language.compiling.guards import check_shadows, check_unmatched
 from noetl.language.compiling.inputs import check_input_shapes, check_inputs
@@ -22,8 +21,13 @@ from noetl.language.compiling.passes import Compilation, Pass
 from noetl.language.compiling.python_code import check_python_code
 from noetl.language.compiling.sql_fragments import check_sql_fragments, has_sql
 from noetl.language.compiling.step_names import check_step_names, check_targets
-from noetl.language.compiling.task_names import check_jumps, check_task_names, name_tasks
-from noetl.language.compiling.task_results import check_step_results, check_task_results
+from noetl.language.compiling.task_names import (
+    check_jumps,
+    check_step_results,
+    check_task_names,
+    check_task_results,
+    name_tasks,
+)
 from noetl.language.compiling.template_sites import check_template_syntax
 from noetl.language.compiling.tool_kinds import check_spec_keys, check_tool_kinds
 from noetl.language.compiling.undefined_keys import check_undefined_keys

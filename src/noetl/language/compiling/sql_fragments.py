@@ -15,8 +15,7 @@ from noetl.language.compiling.pipelines import every_task
 from noetl.language.compiling.text_positions import parsed, place_in
 from noetl.language.reading.nodes import Mapping, Node, Scalar, scalars
 from noetl.language.reading.playbook import Playbook, TaskSyntax
-from noetl.net.net import ENDS, SQL_KEYS
-from noetl.net.net import KIND as TRANSFER
+from noetl.net.net import ENDS, SQL_KEYS, TRANSFER
 
 # The author has said that it is SQL of their own: no warning.
 _MARKED = re.compile(r"\|\s*sql\s*-?\}\}\s*\Z")

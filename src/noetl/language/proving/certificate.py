@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from noetl.base.diagnostics import Diagnostic, in_order
-from noetl.language.proving.cycles import arc_cycles
+from noetl.language.proving.arcs import arc_cycles
 from noetl.language.proving.dataflow import used_before_set
 from noetl.language.proving.firings import build
 from noetl.language.proving.graph import Graph

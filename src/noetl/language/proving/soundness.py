@@ -13,10 +13,9 @@ from noetl.language.proving.graph import Graph
 from noetl.language.proving.growth import Growth, growing
 from noetl.language.proving.outcomes import Fault
 from noetl.language.proving.search import StateSearch
-from noetl.language.proving.simulation import play
 from noetl.language.proving.source_positions import PlacedFinding
 from noetl.language.proving.token_outcomes import OutOfBudget, TokenOutcomes
-from noetl.language.proving.witness import Move, listed
+from noetl.language.proving.witness import Move, listed, play
 from noetl.net.debug import part_address, step_address
 
 _PRICE = 200  # combinations of outcomes that take as long as one marking of the search

@@ -97,7 +97,7 @@ async def drawing_response(net: Net, form: GraphFormat) -> Response:
 
 
 def _drawing_response(net: Net, form: GraphFormat) -> Response:
-    from noetl.language.drawing import drawing, graph_languages, layout, svg, text_tree
+    from noetl.language.drawing import drawing, layout, svg, text_forms
 
     found = drawing.draw(net)
     match form:
@@ -106,9 +106,9 @@ def _drawing_response(net: Net, form: GraphFormat) -> Response:
         case "svg":
             text = svg.svg(found)
         case "mermaid":
-            text = graph_languages.mermaid(found)
+            text = text_forms.mermaid(found)
         case "dot":
-            text = graph_languages.dot(found)
+            text = text_forms.dot(found)
         case _:
-            text = text_tree.ladder(found)
+            text = text_forms.ladder(found)
     return Response(text, media_type=_MEDIA[form])

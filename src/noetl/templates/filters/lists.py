@@ -11,8 +11,8 @@ from noetl.templates import prices
 from noetl.templates.arithmetic import operator
 from noetl.templates.attribute_access import ABSENT, AttributeGroup, attribute_path, attribute_text, follow_path
 from noetl.templates.budget import Evaluation
+from noetl.templates.functions import predicate
 from noetl.templates.iteration import elements
-from noetl.templates.jinja_tests import predicate
 from noetl.templates.methods import join as join_text
 from noetl.templates.text_output import written
 from noetl.templates.undefined import Missing

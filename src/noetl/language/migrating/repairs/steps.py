@@ -1,8 +1,11 @@
-"""Repairs of steps: `pipe`, inputs of a task beside its step, `policy`, `on_error` and `sink`."""
+"""Repairs of steps: `pipe`, inputs of a task beside its step, `policy`, `on_error` and `sink`. Also of retries and
+loops that lack a bound or a name."""
 
 from __future__ import annotations
 
+from noetl.base.template_names import expression
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
+from noetl.language.reading.playbook import Dialect
 from noetl.language.reading.spellings.model import Rewriting
 from noetl.language.reading.spellings.trees import (
     made_list,
@@ -15,6 +18,17 @@ from noetl.language.reading.spellings.trees import (
     without_keys,
 )
 from noetl.language.v2_case.port import is_nothing
+
+_ATTEMPTS = 3  # every run counts, the first one too
+_ITERATOR = "item"
+_WORDS = {
+    **dict.fromkeys(("constant", "static", "flat", "fixed_delay"), "none"),
+    **dict.fromkeys(("exp", "expo", "exponential_backoff", "doubling", "geometric"), "exponential"),
+    **dict.fromkeys(("incremental", "arithmetic", "linear_backoff"), "linear"),
+}
+_CASE_WORDS = {"none": "fixed"}  # what v2-case calls a delay that does not grow
+_QUADRATIC = ("quadratic", "square", "squared")
+_LOOP_WORDS = {"collection": "in", "element": "iterator"}
 
 
 def name_pipe(node: Mapping, rewriting: Rewriting) -> Mapping:
@@ -106,3 +120,96 @@ def _named(task: Mapping, name: str, at: Scalar) -> Mapping:
 def _step_name(node: Mapping) -> str:
     name = node.get("step")
     return str(name.value) if isinstance(name, Scalar) else "step"
+
+
+# Repairs of retries and loops that lack a bound or a name, or say how a delay grows in a word of their own.
+
+
+def bound_retry(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """`do: retry` without `attempts`."""
+    word = node.get("do")
+    if not isinstance(word, Scalar) or word.value != "retry" or "attempts" in node or "max_attempts" in node:
+        return node
+    return _bounded(node, "attempts", word, rewriting)
+
+
+def bound_policy(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """A retry policy of v2-case without `max_attempts`."""
+    if {"max_attempts", "attempts", "then"} & node.values.keys() or not len(node):
+        return node
+    return _bounded(node, "max_attempts", next(iter(node.keys.values())), rewriting)
+
+
+def _bounded(node: Mapping, key: str, at: Scalar, rewriting: Rewriting) -> Mapping:
+    rewriting.note(at, "a retry without a bound", f"{key}: {_ATTEMPTS}")
+    return with_value(node, key, made_text(_ATTEMPTS, at), at)
+
+
+def name_backoff(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """`backoff` of a retry in another word; a delay that grows with the square of the runs is a template."""
+    word = node.get("backoff")
+    if not isinstance(word, Scalar):
+        return node
+    if word.value in _WORDS:
+        rewriting.note(word, f"backoff: {word.value}", f"backoff: {_WORDS[word.value]}")
+        return with_value(node, "backoff", made_text(_WORDS[word.value], word))
+    return _squared(node, "backoff", "delay", "_attempt", rewriting) if word.value in _QUADRATIC else node
+
+
+def name_mode(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """`spec.mode` of a retry of v2-case in another word."""
+    spec = node.get("spec")
+    word = spec.get("mode") if isinstance(spec, Mapping) else None
+    if not isinstance(spec, Mapping) or not isinstance(word, Scalar):
+        return node
+    if word.value in _WORDS:
+        new = _CASE_WORDS.get(_WORDS[word.value], _WORDS[word.value])
+        rewriting.note(word, f"mode: {word.value}", f"mode: {new}")
+        return with_value(node, "spec", with_value(spec, "mode", made_text(new, word)))
+    if word.value not in _QUADRATIC:
+        return node
+    delay = "delay" if "delay" in node else "initial_delay"
+    flat = with_value(node, "backoff", word, spec.keys["mode"])
+    squared = _squared(flat, "backoff", delay, "_retry.count", rewriting)
+    if squared is flat:
+        return node
+    return with_value(squared, "spec", with_value(spec, "mode", made_text("fixed", word)))
+
+
+def _squared(node: Mapping, key: str, delay: str, runs: str, rewriting: Rewriting) -> Mapping:
+    """`node` with the growth written out in its delay; without a delay nothing grows."""
+    word, first = node.keys[key], node.get(delay)
+    if first is None:
+        rewriting.note(word, "the growth of no delay", "nothing")
+        return without_keys(node, key)
+    if not isinstance(first, Scalar) or isinstance(first.value, bool):
+        return node
+    number = expression(first.value) if isinstance(first.value, str) else str(first.value)
+    if number is None:  # a duration as text has no square
+        return node
+    text = f"{{{{ {number} * {runs} ** 2 }}}}"
+    rewriting.note(word, "a delay that grows with the square of the runs", f"delay: {text}")
+    return with_value(without_keys(node, key), delay, made_text(text, first))
+
+
+def name_iterator(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """A loop over something whose elements have no name; and one in the words of two spellings."""
+    if {"in", "collection"} <= node.values.keys() or {"iterator", "element"} <= node.values.keys():
+        return node
+    if rewriting.dialect is Dialect.V2_CASE and _is_mixed(node):
+        for older, word in _LOOP_WORDS.items():
+            if older in node:
+                rewriting.note(node.keys[older], f"loop.{older}", f"loop.{word}")
+                node = with_key(node, older, word)
+    if {"in", "collection"} & node.values.keys() and not {"iterator", "element"} & node.values.keys():
+        key = node.keys["in" if "in" in node else "collection"]
+        word = "iterator" if "in" in node else "element"
+        rewriting.note(key, "a loop without a name for its elements", f"{word}: {_ITERATOR}")
+        node = with_value(node, word, made_text(_ITERATOR, key), key)
+    return node
+
+
+def _is_mixed(node: Mapping) -> bool:
+    return bool({"collection", "element"} & node.values.keys()) and bool(
+        {"in", "iterator", "mode"} & node.values.keys()
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl.language.migrating.repairs import bounds, conditions, evals, roots, routes, steps
+from noetl.language.migrating.repairs import conditions, evals, roots, routes, steps
 from noetl.language.reading.nodes import Mapping
 from noetl.language.reading.spellings.model import V2_CASE, V2_EVAL, V10, Rewrite, Rewriting, Spelling, Where
 from noetl.language.reading.spellings.trees import moved_into
@@ -61,15 +61,15 @@ REPAIRS: tuple[Spelling, ...] = (
     _row("task-knobs", Where.TASK, "`timeout`, `verify_ssl`, … beside `kind`", "`spec`", move_knobs),
     _row("rule-order", Where.TASK, "`else` that is not the last rule", "`else` at the end", conditions.order_rules),
     _row("rule-expr", Where.RULE, "`expr`", "`when`", conditions.name_expression),
-    _row("retry-bound", Where.ACTION, "`do: retry` without `attempts`", "`attempts: 3`", bounds.bound_retry),
+    _row("retry-bound", Where.ACTION, "`do: retry` without `attempts`", "`attempts: 3`", steps.bound_retry),
     _row(
         "retry-backoff",
         Where.ACTION,
         "`backoff` in another word",
         "`none`, `linear`, `exponential`",
-        bounds.name_backoff,
+        steps.name_backoff,
     ),
-    _row("loop-iterator", Where.LOOP, "a loop without `iterator`", "`iterator: item`", bounds.name_iterator),
+    _row("loop-iterator", Where.LOOP, "a loop without `iterator`", "`iterator: item`", steps.name_iterator),
     _row("rule-stray", Where.RULE, "`do` beside `when`", "`then: {do: …}`", conditions.move_actions),
     _row("rule-guard", Where.RULE, "a condition without braces", "`{{ … }}`", conditions.write_braces),
     _row("arc-expr", Where.ARC, "`expr`", "`when`", conditions.name_expression),
@@ -79,11 +79,9 @@ REPAIRS: tuple[Spelling, ...] = (
 # What may be put right before it is known which dialect reads the rest: a document that lacks nothing else is then
 # migrated by the rules of its own dialect, which know more than the repairs of single constructs.
 OWN_DIALECT_REPAIRS: tuple[Spelling, ...] = (
-    _own("retry-bound", Where.RETRY, "a retry without `max_attempts`", "`max_attempts: 3`", bounds.bound_policy),
-    _own(
-        "retry-mode", Where.RETRY, "`spec.mode` in another word", "`fixed`, `linear`, `exponential`", bounds.name_mode
-    ),
-    _own("loop-words", Where.LOOP, "a loop in the words of two spellings", "`in`, `iterator`", bounds.name_iterator),
+    _own("retry-bound", Where.RETRY, "a retry without `max_attempts`", "`max_attempts: 3`", steps.bound_policy),
+    _own("retry-mode", Where.RETRY, "`spec.mode` in another word", "`fixed`, `linear`, `exponential`", steps.name_mode),
+    _own("loop-words", Where.LOOP, "a loop in the words of two spellings", "`in`, `iterator`", steps.name_iterator),
     Spelling(
         id="root-entry",
         where=Where.DOCUMENT,
