@@ -12,11 +12,11 @@ from noetl.engine.v2_case.names import next_task, step_result
 from noetl.engine.v2_case.parts import CALL
 from noetl.engine.v2_case.position import CaseSite
 from noetl.engine.v2_case.walk import CaseWalk, decided
-from noetl.events.case_runs import CaseStarted, CaseWaiting
 from noetl.events.orders import Entry, Position
 from noetl.events.outcomes import Error, Meta, Outcome, Status
 from noetl.events.steps import StepDone, StepFailed
 from noetl.events.tasks import TaskProcessed, TaskStarted
+from noetl.events.v2_case_runs import CaseStarted, CaseWaiting
 from tests.engine_script import Conversation
 
 

@@ -10,8 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noetl.base.errors import ToolError
-from noetl.events.case_runs import CaseHeard
-from noetl.events.cases import OwnEvent
 from noetl.events.control import Emitted
 from noetl.events.encoding import decode_payload, encode_payload
 from noetl.events.events import Payload
@@ -22,6 +20,8 @@ from noetl.events.outcomes import Error, Meta, Outcome, Reference, Status
 from noetl.events.steps import CtxPatched, StepFailed, StepScheduled
 from noetl.events.tasks import Decided, TaskProcessed
 from noetl.events.tokens import TokenConsumed, TokenCreated
+from noetl.events.v2_case_positions import OwnEvent
+from noetl.events.v2_case_runs import CaseHeard
 from noetl.store.results.files import MemoryResults
 
 BIG = "x" * 300

@@ -14,7 +14,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from noetl.events.cases import CaseEvaluated, RetryProcessed, RetryStarted, SinkProcessed, SinkStarted
 from noetl.events.control import JoinFilled, JoinUnfilled, PlaybookCancelled, TokenHeld
 from noetl.events.envelope import Event
 from noetl.events.executions import PlaybookProcessed
@@ -31,6 +30,7 @@ from noetl.events.outcomes import Error, TaskResult
 from noetl.events.steps import CtxPatched, StepDone, StepFailed, StepStarted
 from noetl.events.tasks import TaskProcessed, TaskStarted
 from noetl.events.tokens import ArcConsidered, NextEnqueued, NextSelected, TokenClaimed, TokenDropped
+from noetl.events.v2_case_positions import CaseEvaluated, RetryProcessed, RetryStarted, SinkProcessed, SinkStarted
 from tests.case_worker_script import case_entries
 from tests.engine.looping import LoopTalk
 from tests.engine_script import Conversation

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from noetl.base.errors import ToolError
-from noetl.tools.http import contents
-from noetl.tools.http.contents import Content, content_of
+from noetl.tools.http import message
+from noetl.tools.http.message import Content, content_of
 from tests.servers.http import HttpServer, reply
 from tests.tools.http_requesting import get
 
@@ -99,7 +99,7 @@ def test_json_of_a_hundred_levels_is_read() -> None:
 
 def test_json_of_too_many_values_is_refused_before_it_is_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Text of a few bytes a value makes objects of sixty."""
-    monkeypatch.setattr(contents, "MAX_VALUES", 1_000)
+    monkeypatch.setattr(message, "MAX_VALUES", 1_000)
 
     with pytest.raises(ToolError, match="more than 1,000 values"):
         data_of(b"[" + b"[]," * 1_000 + b"[]]", JSON)

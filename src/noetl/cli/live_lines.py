@@ -22,7 +22,6 @@ from noetl.cli.live_text import (
     side_run_line,
 )
 from noetl.cli.terminal import Paint, plain, visible
-from noetl.events.cases import RetryStarted
 from noetl.events.control import (
     JoinFilled,
     JoinUnfilled,
@@ -39,6 +38,7 @@ from noetl.events.projection.views import StepRunView
 from noetl.events.steps import ReportRefused, StepDenied, StepDone, StepFailed, StepStarted
 from noetl.events.tasks import TaskProcessed
 from noetl.events.tokens import NextSelected, TokenClaimed, TokenDropped
+from noetl.events.v2_case_positions import RetryStarted
 from noetl.events.waits import HumanCreated, MessageAwaited, SignalAwaited, TimerScheduled
 
 _STEP = 16  # columns of a step's name

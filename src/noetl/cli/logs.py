@@ -18,7 +18,7 @@ from noetl.cli.connection import known_step, live_output_source, place_meant, pl
 from noetl.cli.live_text import printed
 from noetl.cli.queries import ID_HELP, as_json, find_execution, id_argument
 from noetl.cli.terminal import color_option, visible
-from noetl.operations.log_levels import LEVELS, Level, is_at_least, levels_of
+from noetl.operations.results import LEVELS, Level, is_at_least, levels_of
 
 if TYPE_CHECKING:
     from noetl.client.history import RemoteRecords

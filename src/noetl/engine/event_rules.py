@@ -8,12 +8,12 @@ from __future__ import annotations
 import msgspec
 
 from noetl.engine.waits.evolution import event_data, is_told
-from noetl.events.cases import OwnEvent
 from noetl.events.control import Emitted
 from noetl.events.envelope import Event
 from noetl.events.loops import IterationDone, IterationFailed, LoopDone
 from noetl.events.steps import StepDenied, StepDone, StepFailed
 from noetl.events.tasks import TaskProcessed
+from noetl.events.v2_case_positions import OwnEvent
 from noetl.events.waits import (
     HumanClaimed,
     HumanCommented,

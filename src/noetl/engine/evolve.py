@@ -14,7 +14,6 @@ from noetl.engine.pipeline.patches import written
 from noetl.engine.side_runs import evolution as side_runs
 from noetl.engine.v2_case import evolution as cases
 from noetl.engine.waits import evolution as waits
-from noetl.events.cases import CaseEvaluated, RetryProcessed, RetryStarted, SinkProcessed, SinkStarted
 from noetl.events.control import (
     Emitted,
     LimitChanged,
@@ -34,6 +33,7 @@ from noetl.events.executions import (
 )
 from noetl.events.steps import CtxPatched, ReportRefused, StepDenied
 from noetl.events.tokens import NextEnqueued
+from noetl.events.v2_case_positions import CaseEvaluated, RetryProcessed, RetryStarted, SinkProcessed, SinkStarted
 from noetl.events.waits import Waiting
 
 

@@ -16,11 +16,11 @@ from noetl.engine.held_tokens import Fork, Pace, Slot, StepLimits
 from noetl.engine.loops.state import LoopRun, Range
 from noetl.engine.side_runs.state import PendingHandler, Saga, SideRun
 from noetl.engine.waits.state import OpenHumanTask, Wait, WaitKind
-from noetl.events.cases import OwnEvent, Taken
 from noetl.events.executions import Final, KeptIterations
 from noetl.events.loops import LoopDone
 from noetl.events.orders import Position
 from noetl.events.outcomes import Error, TaskResult
+from noetl.events.v2_case_positions import OwnEvent, Taken
 
 
 class Boundary(msgspec.Struct, frozen=True, kw_only=True, gc=False):

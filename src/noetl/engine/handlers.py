@@ -18,9 +18,9 @@ from noetl.engine.plan import Plan
 from noetl.engine.scopes import token_of
 from noetl.engine.side_runs.orders import event_names
 from noetl.engine.waits.due_timers import stop
-from noetl.events.cases import OwnEvent
 from noetl.events.outcomes import Error
 from noetl.events.side_runs import HandlerSkipped, HandlerStarted
+from noetl.events.v2_case_positions import OwnEvent
 from noetl.net.net import Transition
 from noetl.net.waits import Handler
 from noetl.templates.render import holds

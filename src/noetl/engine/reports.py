@@ -24,12 +24,12 @@ from noetl.engine.side_runs.endings import record_end
 from noetl.engine.side_runs.orders import claim_side_run, defer
 from noetl.engine.v2_case.recording import add_notes, without_notes
 from noetl.engine.withdrawal import close_waits
-from noetl.events.case_runs import CaseStarted, CaseWaiting
 from noetl.events.orders import Entry, Position, Report, ReportResult, Timed
 from noetl.events.payloads import EventSource
 from noetl.events.steps import ReportRefused, StepDone, StepFailed, StepStarted
 from noetl.events.tasks import HookFailed, JobPlaced, KeychainRefreshed, TaskProcessed, TaskStarted
 from noetl.events.tokens import TokenClaimed
+from noetl.events.v2_case_runs import CaseStarted, CaseWaiting
 from noetl.net.net import Transition, tasks_of
 
 _CLAIM_BYTES = 500

@@ -14,12 +14,12 @@ import msgspec
 from noetl.base.errors import ForbiddenError, NoRerunError, RefusedError
 from noetl.engine.evolve import replayed
 from noetl.engine.execution import Execution
-from noetl.events.case_runs import CaseStarted
 from noetl.events.envelope import Event
 from noetl.events.executions import Approval, CarriedResult, ExecutionRequested, KeptIterations, RerunState
 from noetl.events.loops import IterationDone, LoopCut, LoopDone, LoopKept, LoopStarted
 from noetl.events.steps import StepFailed, StepScheduled
 from noetl.events.tasks import TaskProcessed
+from noetl.events.v2_case_runs import CaseStarted
 from noetl.events.waits import HumanCreated, HumanEscalated, TaskCompleted
 from noetl.net.net import Net
 from noetl.templates.scope import V2_CASE

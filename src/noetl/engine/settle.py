@@ -19,11 +19,11 @@ from noetl.engine.joins import give_up, settle
 from noetl.engine.plan import Plan
 from noetl.engine.v2_case.evolution import is_free
 from noetl.engine.v2_case.listeners import deliver_events
-from noetl.events.cases import OwnEvent
 from noetl.events.control import JoinFilled, JoinUnfilled, PlaybookResumed, TokenHeld
 from noetl.events.envelope import Event
 from noetl.events.steps import CtxPatched
 from noetl.events.tokens import TokenConsumed, TokenCreated, TokenDropped
+from noetl.events.v2_case_positions import OwnEvent
 
 _UNPARKING = (CtxPatched, PlaybookResumed)  # parked tokens are judged again after these
 _MOVING = (TokenConsumed, TokenDropped, TokenHeld, JoinFilled, JoinUnfilled)

@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 
 from noetl.base.clock import rfc3339
-from noetl.events.cases import RetryProcessed, SinkProcessed
 from noetl.events.control import Emitted
 from noetl.events.events import Payload
 from noetl.events.executions import PlaybookProcessed, WorkflowFinished
@@ -20,6 +19,7 @@ from noetl.events.side_runs import AsyncDone
 from noetl.events.tasks import TaskProcessed, TaskStarted
 from noetl.events.taxonomy import TAXONOMY, type_of
 from noetl.events.tokens import NextSelected, TokenDropped
+from noetl.events.v2_case_positions import RetryProcessed, SinkProcessed
 
 SCHEMA = 1  # version of the payloads; raised when one changes its meaning
 

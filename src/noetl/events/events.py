@@ -7,8 +7,6 @@ A payload says only what its event adds; who wrote it, when and about which step
 
 from __future__ import annotations
 
-from noetl.events.case_runs import CaseHeard, CaseStarted, CaseWaiting
-from noetl.events.cases import CaseEvaluated, RetryProcessed, RetryStarted, SinkProcessed, SinkStarted
 from noetl.events.compensation import Compensating
 from noetl.events.control import (
     Emitted,
@@ -50,6 +48,8 @@ from noetl.events.tokens import (
     TokenDropped,
     TokenEnqueued,
 )
+from noetl.events.v2_case_positions import CaseEvaluated, RetryProcessed, RetryStarted, SinkProcessed, SinkStarted
+from noetl.events.v2_case_runs import CaseHeard, CaseStarted, CaseWaiting
 from noetl.events.waits import StepTimeout, TokenReleased, Waiting
 
 Payload = (

@@ -12,12 +12,12 @@ from typing import Any, Literal
 
 import msgspec
 
-from noetl.events.case_runs import CaseStarted, CaseWaiting
-from noetl.events.cases import CasePosition
 from noetl.events.loops import IterationDone, IterationFailed, IterationStarted, Path
 from noetl.events.outcomes import Error, Reference, TaskResult
 from noetl.events.steps import StepDone, StepFailed
 from noetl.events.tasks import HookFailed, JobPlaced, KeychainRefreshed, TaskProcessed, TaskStarted
+from noetl.events.v2_case_positions import CasePosition
+from noetl.events.v2_case_runs import CaseStarted, CaseWaiting
 
 Entry = (
     TaskStarted

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from noetl.events.cases import OwnEvent
 from noetl.events.compensation import Surrounding
 from noetl.events.orders import Position
 from noetl.events.outcomes import Error, TaskResult
 from noetl.events.payloads import EventMeaning, EventPhase, EventSource, Payload
+from noetl.events.v2_case_positions import OwnEvent
 
 
 class OrderClaimed(Payload, frozen=True, kw_only=True, omit_defaults=True):

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from noetl.events.cases import CaseDecision
 from noetl.events.outcomes import Error, Outcome, Reference
 from noetl.events.payloads import EventMeaning, EventPhase, Reported
+from noetl.events.v2_case_positions import CaseDecision
 
 
 class TaskStarted(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="task.started"):

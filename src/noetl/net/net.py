@@ -14,9 +14,9 @@ from typing import Any
 
 import msgspec
 
-from noetl.net.case import Case
 from noetl.net.routing import Admission, Join, Router
 from noetl.net.task import Task, _Data
+from noetl.net.v2_case_rules import Case
 from noetl.net.waits import Compensation, Handlers, HumanTask, Message, Signal, Timeout, Timer
 from noetl.templates.values import Authored
 

@@ -1,4 +1,5 @@
-"""Finds what one keychain entry stands for. Built-in kinds and plug-ins keep the same promise (KEY-07).
+"""Finds what one keychain entry stands for. Built-in kinds and plug-ins keep the same promise (KEY-07). Also the
+resolvers by kind.
 
 A resolver runs in the server. It is given where it may look, keeps nothing it finds, and says in its errors what was
 looked for and where, never what was found.
@@ -7,6 +8,7 @@ looked for and where, never what was found.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from importlib import import_module
 from typing import Any, Protocol
 
 import msgspec
@@ -18,8 +20,20 @@ from noetl.net.net import KeychainEntry
 from noetl.secrets.vault import Vault
 
 UNRESOLVED = "keychain.unresolved"
-
 Post = Callable[[str, dict[str, str], tuple[str, str] | None], Awaitable[tuple[int, Any]]]
+BUILT_IN = {
+    "env": "noetl.secrets.plaintext:EnvResolver",
+    "file": "noetl.secrets.plaintext:FileResolver",
+    "static": "noetl.secrets.plaintext:StaticResolver",
+    "credential": "noetl.secrets.tokens:StoredResolver",
+    "postgres_credential": "noetl.secrets.tokens:PostgresResolver",
+    "secret_manager": "noetl.secrets.tokens:SecretManagerResolver",
+    "bearer": "noetl.secrets.tokens:BearerResolver",
+    "basic": "noetl.secrets.tokens:BasicResolver",
+    "oauth2": "noetl.secrets.tokens:Oauth2Resolver",
+}
+GROUP = "noetl.keychains"
+OWN_PROVIDERS = ("noetl", "local")  # secret managers that are the vault itself
 
 
 class Sources(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,3 +67,49 @@ def word(entry: KeychainEntry, *names: str) -> str | None:
         if isinstance(written, str | int) and not isinstance(written, bool) and written != "":
             return str(written)
     return None
+
+
+# Resolvers by kind, imported when first needed; plug-ins come through the entry-point group `noetl.keychains`.
+
+
+class Resolvers:
+    """`extra` adds kinds, for tests and embedders."""
+
+    def __init__(self, extra: dict[str, Resolver] | None = None) -> None:
+        self._made: dict[str, Resolver] = dict(extra or {})
+
+    def resolver(self, entry: KeychainEntry) -> Resolver:
+        """The resolver of an entry; one of another secret manager is found by its `provider`."""
+        kind, provider = entry.kind, entry.lookup.get("provider")
+        if kind == "secret_manager" and isinstance(provider, str) and provider not in OWN_PROVIDERS:
+            kind = provider
+        if kind not in self._made:
+            self._made[kind] = self._make(entry, kind)
+        return self._made[kind]
+
+    def _make(self, entry: KeychainEntry, kind: str) -> Resolver:
+        path = BUILT_IN.get(kind) or _plugins().get(kind)
+        if path is None:
+            raise unresolved(entry, _unknown(entry, kind))
+        module, _, name = path.partition(":")
+        try:
+            made: Any = getattr(import_module(module), name)()
+        except ImportError as problem:
+            raise unresolved(entry, f'the plug-in for "{kind}" could not be imported: {problem}') from problem
+        resolver: Resolver = made
+        return resolver
+
+
+def _unknown(entry: KeychainEntry, kind: str) -> str:
+    if kind != entry.kind:
+        return (
+            f'the secret manager "{kind}" is reached through a plug-in (entry-point group {GROUP}), and none is '
+            f"installed; without provider, the stored credentials are used"
+        )
+    return f"nobody here resolves this kind; built in are {', '.join(BUILT_IN)}, others come as plug-ins ({GROUP})"
+
+
+def _plugins() -> dict[str, str]:
+    from importlib.metadata import entry_points  # slow to import, and rarely needed
+
+    return {entry.name: entry.value for entry in entry_points(group=GROUP)}

@@ -15,8 +15,7 @@ from noetl.base.errors import BackendError, ToolError
 from noetl.base.secret_encodings import SHORTEST
 from noetl.events.secret_materials import VALUE, Material, SealedCredential, secrets_in
 from noetl.net.net import KeychainEntry
-from noetl.secrets.contract import UNRESOLVED, Sources, unresolved
-from noetl.secrets.resolvers import Resolvers
+from noetl.secrets.contract import UNRESOLVED, Resolvers, Sources, unresolved
 
 _log = logging.getLogger(__name__)
 

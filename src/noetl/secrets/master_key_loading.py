@@ -9,10 +9,9 @@ from pathlib import Path
 from noetl.base.addresses.guard import UNGUARDED
 from noetl.base.clock import Clock
 from noetl.base.errors import RefusedError
-from noetl.secrets.contract import Sources
+from noetl.secrets.contract import Resolvers, Sources
 from noetl.secrets.keychain import Keychain
 from noetl.secrets.master_keys import MasterKeys, load_master_keys
-from noetl.secrets.resolvers import Resolvers
 from noetl.secrets.token_requests import TokenRequests
 from noetl.secrets.vault import MAX_BYTES, CredentialStore, Vault
 

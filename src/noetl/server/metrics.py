@@ -1,4 +1,5 @@
-"""Metrics of a server for Prometheus: counted where things happen, collected when somebody asks.
+"""Metrics of a server for Prometheus: counted where things happen, collected when somebody asks. Also how many orders
+waited in each pool over the last hour.
 
 By playbook and step: how many began, how they ended, how long they took and how long they were queued. Authors name
 playbooks and steps, so their number has no bound: the first ones get series of their own, and all others are counted
@@ -7,8 +8,10 @@ together. A step run is timed where this server stored both of its ends.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -17,6 +20,8 @@ import msgspec
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Summary, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
+from noetl.base.clock import Clock
+from noetl.base.errors import BackendError
 from noetl.events.envelope import Event
 from noetl.events.executions import ExecutionRequested, PlaybookProcessed
 from noetl.events.payloads import EventPhase
@@ -28,10 +33,10 @@ _QUICK = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 
 _SMOOTHING = 0.2
 MAX_POOLS = 100
 DEFAULT_POOL, OTHER_POOLS = "default", "other pools"
-
-
 # A figure of the store is the same for all processes of a server: the one that looked last knows it best.
 _of_store = partial(Gauge, multiprocess_mode="mostrecent")
+EVERY_S = 30.0
+LOOKS = 120  # an hour of them
 
 
 def forget_process(pid: int) -> None:
@@ -240,3 +245,36 @@ class PlaybookMeters:
         )
         self._steps[playbook, step] = made
         return made
+
+
+# Queue depths: how many orders have waited in each pool over the last hour, looked at twice a minute.
+#
+# For people who ask whether a pool keeps up. It is kept in the memory of one server and counts what all servers have
+# stored, so any of them shows the same; after a restart it begins anew. Monitoring that lasts reads `/metrics`.
+
+
+class QueueDepths:
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store, self._clock = store, clock
+        self._looks: deque[Mapping[str, int]] = deque(maxlen=LOOKS)
+
+    async def serve(self) -> None:
+        while True:
+            try:
+                await self.count_waiting()
+            except BackendError:
+                self._looks.append({})  # its connections have told that the store is away
+            await asyncio.sleep(EVERY_S)
+
+    async def count_waiting(self) -> None:
+        """Count the orders that wait, by pool, and remember it."""
+        self._looks.append(await self._store.unclaimed(now=self._clock.now()))
+
+    def of(self, pool: str, now: int) -> list[int]:
+        """Of one pool, the oldest first; `now` is the newest."""
+        return [*(one.get(pool, 0) for one in self._looks), now]
+
+    @property
+    def pools(self) -> set[str]:
+        """Those in which something has waited."""
+        return {pool for one in self._looks for pool in one}

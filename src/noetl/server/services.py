@@ -41,8 +41,7 @@ from noetl.server.backends import Readiness, clock_of, open_dispatch, open_serve
 from noetl.server.configuration import ServerSettings
 from noetl.server.event_hub import Hub
 from noetl.server.logs import log_ends
-from noetl.server.metrics import MeasuredStore, Meters, PlaybookMeters
-from noetl.server.queue_depths import QueueDepths
+from noetl.server.metrics import MeasuredStore, Meters, PlaybookMeters, QueueDepths
 from noetl.server.quotas import Usage, free_bytes_of
 from noetl.server.shared_usage import SharedUsage
 from noetl.server.tracing import Tracing, open_tracing

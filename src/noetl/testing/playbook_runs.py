@@ -21,12 +21,11 @@ from noetl.events.waits import HumanCreated
 from noetl.language.checking import compiled
 from noetl.net.net import KeychainEntry, Net
 from noetl.operations.embedded import Driver, RunResult, driving, tools_here
-from noetl.secrets.contract import Resolver, Sources
+from noetl.secrets.contract import Resolver, Resolvers, Sources
 from noetl.secrets.credential_types import GENERIC, Fields, shaped
 from noetl.secrets.keychain import Keychain
 from noetl.secrets.master_key_loading import open_sources
 from noetl.secrets.master_keys import MasterKeys
-from noetl.secrets.resolvers import Resolvers
 from noetl.secrets.vault import Vault
 from noetl.store.credentials import MemoryCredentials
 from noetl.store.open_store import MEMORY

@@ -13,11 +13,11 @@ from noetl.engine.pipeline.patches import written
 from noetl.engine.pipeline.preparation import enclosing, iteration_of, side_run_surroundings, with_iteration_args
 from noetl.engine.pipeline.result_schemas import kept_as_wanted
 from noetl.engine.pipeline.scopes import Load, PipelineScope
-from noetl.events.case_runs import CaseWaiting
 from noetl.events.loops import IterationDone, IterationFailed, IterationStarted
 from noetl.events.orders import Iterations, Order, Report
 from noetl.events.outcomes import Error
 from noetl.events.steps import StepDone, StepFailed
+from noetl.events.v2_case_runs import CaseWaiting
 from noetl.net.net import Net
 from noetl.templates.scope import V2_CASE, V2_EVAL
 from noetl.worker.order_context import Collections, Expired, OrderContext

@@ -18,11 +18,11 @@ from noetl.engine.pipeline.preparation import NOOP, Prepared, inside, keeps_prev
 from noetl.engine.pipeline.progress import after, ending, over_budget, task_run_id
 from noetl.engine.pipeline.scopes import PipelineScope, task_scope
 from noetl.engine.v2_case.port import input_names, with_names
-from noetl.events.case_runs import CaseWaiting
 from noetl.events.orders import Position, SideRunOrder
 from noetl.events.outcomes import Error, Outcome, TaskResult
 from noetl.events.steps import StepDone, StepFailed
 from noetl.events.tasks import Decided, TaskProcessed, TaskStarted
+from noetl.events.v2_case_runs import CaseWaiting
 from noetl.net.task import Task
 from noetl.templates.scope import Scope
 from noetl.tools.contract import Tool, ToolContext

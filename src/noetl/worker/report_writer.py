@@ -11,11 +11,11 @@ from typing import Any
 from noetl.base.errors import ToolError
 from noetl.base.redaction import Mask
 from noetl.engine.pipeline.payloads import MAX_RESULT_BYTES, fits, fitted_entry, too_large
-from noetl.events.case_runs import CaseWaiting
 from noetl.events.masking import Record, masked, with_changes
 from noetl.events.outcomes import Reference
 from noetl.events.steps import StepDone, StepFailed
 from noetl.events.tasks import TaskProcessed, TaskStarted
+from noetl.events.v2_case_runs import CaseWaiting
 from noetl.worker.control_plane import ControlPlane
 
 

@@ -15,11 +15,11 @@ from noetl.engine.v2_case.names import input_names, next_task, step_result
 from noetl.engine.v2_case.parts import CALL
 from noetl.engine.v2_case.position import CaseSite
 from noetl.engine.v2_case.walk import CaseWalk, decided
-from noetl.events.case_runs import CaseStarted, CaseWaiting
-from noetl.events.cases import Phase
 from noetl.events.orders import Position
 from noetl.events.steps import StepDone, StepFailed
 from noetl.events.tasks import Decided
+from noetl.events.v2_case_positions import Phase
+from noetl.events.v2_case_runs import CaseStarted, CaseWaiting
 from noetl.net.task import Task
 from noetl.worker.order_context import OrderContext
 from noetl.worker.pipeline_run import Ended, PipelineRun

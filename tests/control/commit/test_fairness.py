@@ -10,12 +10,12 @@ import pytest
 
 from noetl.control.claiming.turns import MOST_ENTRIES, split_report
 from noetl.control.commit.group_commit import MOST_EVENTS, SHARED_EVENTS
-from noetl.events.case_runs import CaseStarted
 from noetl.events.loops import IterationDone, IterationStarted
 from noetl.events.orders import Entry, Order, Report, ReportResult, Timed
 from noetl.events.outcomes import Error
 from noetl.events.steps import StepFailed
 from noetl.events.tasks import Decided
+from noetl.events.v2_case_runs import CaseStarted
 from tests.control.control_plane import ControlPlane
 
 LOOP = """

@@ -8,8 +8,8 @@ import pytest
 
 from noetl.engine.v2_case.parts import BrokenCase
 from noetl.engine.v2_case.repeats import Again, Exhausted, counted, exhausted_error, judge
-from noetl.events.cases import CaseCalls
 from noetl.events.outcomes import Error, Status, TaskResult
+from noetl.events.v2_case_positions import CaseCalls
 from noetl.net.task import Directive, Repeat
 from noetl.templates.scope import Scope
 from noetl.templates.values import Authored

@@ -18,10 +18,10 @@ from noetl.control.commit.group_commit import DecideAgainError, GroupCommit
 from noetl.control.commit.sharing import SharingPolicy
 from noetl.engine.commands import RecordReport
 from noetl.engine.decision import Decision
-from noetl.events.case_runs import CaseStarted
 from noetl.events.orders import Order, Report, ReportResult, Timed, Turn, TurnAnswer
 from noetl.events.steps import StepFailed
 from noetl.events.tasks import TaskProcessed
+from noetl.events.v2_case_runs import CaseStarted
 
 # As SHARED_EVENTS of the group commit: an entry of a report makes at least one event.
 MOST_ENTRIES = 64  # of a report that are decided at once

@@ -33,13 +33,13 @@ from noetl.engine.pipeline.scopes import KeychainView, MaterialView, PipelineSco
 from noetl.engine.plan import Plan
 from noetl.engine.scopes import surroundings_of
 from noetl.engine.v2_case.port import CALL, has_rules, input_names, next_task
-from noetl.events.case_runs import CaseStarted
 from noetl.events.envelope import Event
 from noetl.events.orders import Iterations, Order, Position
 from noetl.events.secret_materials import Material
 from noetl.events.side_runs import OrderClaimed
 from noetl.events.tasks import TaskProcessed, TaskStarted
 from noetl.events.tokens import TokenClaimed
+from noetl.events.v2_case_runs import CaseStarted
 from noetl.net.names import known_names
 from noetl.net.task import Task
 from noetl.tools.registry import Registry

@@ -10,8 +10,6 @@ from noetl.engine.identity import entry_mark
 from noetl.engine.loops.reducers import note_writes
 from noetl.engine.loops.state import Begun, Frame, LoopRun, Range, Region
 from noetl.engine.pipeline.progress import entered
-from noetl.events.case_runs import CaseStarted
-from noetl.events.cases import Taken
 from noetl.events.loops import (
     IterationDone,
     IterationFailed,
@@ -25,6 +23,8 @@ from noetl.events.loops import (
 from noetl.events.orders import Position
 from noetl.events.outcomes import TaskResult
 from noetl.events.tasks import HookFailed, JobPlaced, KeychainRefreshed, TaskProcessed, TaskStarted
+from noetl.events.v2_case_positions import Taken
+from noetl.events.v2_case_runs import CaseStarted
 
 
 def opened(loop: LoopRun | None, payload: LoopStarted, event_id: str, ctx: dict[str, Any]) -> LoopRun:

@@ -28,13 +28,13 @@ from noetl.engine.scopes import payload_of
 from noetl.engine.side_runs.evolution import child_of
 from noetl.engine.side_runs.orders import defer
 from noetl.engine.v2_case.recording import Entry, add_notes, without_notes
-from noetl.events.case_runs import CaseStarted
 from noetl.events.loops import IterationDone, IterationFailed, IterationStarted, Path
 from noetl.events.orders import Position, ReportResult, Timed
 from noetl.events.outcomes import Error
 from noetl.events.payloads import EventSource
 from noetl.events.steps import StepDone, StepFailed
 from noetl.events.tasks import HookFailed, JobPlaced, KeychainRefreshed, TaskProcessed, TaskStarted
+from noetl.events.v2_case_runs import CaseStarted
 from noetl.net.task import Directive
 
 _TaskEntry = TaskStarted | KeychainRefreshed | HookFailed | JobPlaced | TaskProcessed

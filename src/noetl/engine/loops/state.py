@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 
 from noetl.engine.pipeline.progress import after
-from noetl.events.cases import Taken
 from noetl.events.loops import LoopStarted, Path
 from noetl.events.orders import Position
 from noetl.events.outcomes import Error
 from noetl.events.tasks import TaskProcessed
+from noetl.events.v2_case_positions import Taken
 from noetl.net.task import Directive
 
 

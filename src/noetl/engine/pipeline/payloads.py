@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 import msgspec
 
 from noetl.base.errors import ToolError
-from noetl.events.case_runs import CaseHeard, CaseStarted
 from noetl.events.loops import IterationDone, IterationFailed
 from noetl.events.outcomes import Error, Outcome, Reference, Status, TaskResult
 from noetl.events.steps import StepDone, StepFailed
 from noetl.events.tasks import TaskProcessed
+from noetl.events.v2_case_runs import CaseHeard, CaseStarted
 from noetl.net.net import Net
 from noetl.templates.views import own_keys
 

@@ -13,11 +13,11 @@ from noetl.engine.decision import CloseOrder, Decision, DispatchStep, Draft, Lea
 from noetl.engine.execution import Execution, StepRun
 from noetl.engine.identity import order_id_of
 from noetl.engine.side_runs.state import SideRunKind
-from noetl.events.cases import OwnEvent
 from noetl.events.compensation import CompensationRegistered, CompensationUnknown, Surrounding
 from noetl.events.orders import Outer, Position, ReportResult, SideRunOrder
 from noetl.events.side_runs import AsyncStarted, OrderClaimed
 from noetl.events.tasks import TaskProcessed
+from noetl.events.v2_case_positions import OwnEvent
 from noetl.net.net import Transition
 
 

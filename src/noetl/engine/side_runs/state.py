@@ -6,9 +6,9 @@ from enum import StrEnum
 
 import msgspec
 
-from noetl.events.cases import OwnEvent
 from noetl.events.compensation import CompensationRegistered, Surrounding
 from noetl.events.outcomes import Error
+from noetl.events.v2_case_positions import OwnEvent
 
 
 class SideRunKind(StrEnum):

@@ -10,10 +10,10 @@ from noetl.engine.execution import Due, Execution, StepRun
 from noetl.engine.loops import evolution as loops
 from noetl.engine.pipeline.progress import entered
 from noetl.engine.waits.evolution import watch_lifetime
-from noetl.events.case_runs import CaseHeard, CaseStarted, CaseWaiting
-from noetl.events.cases import Taken
 from noetl.events.envelope import Event
 from noetl.events.outcomes import Error
+from noetl.events.v2_case_positions import Taken
+from noetl.events.v2_case_runs import CaseHeard, CaseStarted, CaseWaiting
 
 Hearing = CaseStarted | CaseWaiting | CaseHeard
 

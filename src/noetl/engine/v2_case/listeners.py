@@ -20,10 +20,10 @@ from noetl.engine.v2_case.position import CaseSite
 from noetl.engine.v2_case.recording import add_case
 from noetl.engine.v2_case.walk import CaseWalk, decided
 from noetl.engine.withdrawal import close_waits
-from noetl.events.case_runs import CaseHeard
-from noetl.events.cases import OwnEvent
 from noetl.events.outcomes import TaskResult
 from noetl.events.steps import StepDone, StepFailed
+from noetl.events.v2_case_positions import OwnEvent
+from noetl.events.v2_case_runs import CaseHeard
 
 
 def deliver_events(

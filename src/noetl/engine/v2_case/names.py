@@ -13,10 +13,10 @@ import msgspec
 
 from noetl.engine.pipeline.scopes import AliasedName, Load, PipelineScope, error_view, view_of
 from noetl.engine.v2_case.parts import CALL, is_page_sink, task_at
-from noetl.events.cases import CaseCalls, OwnEvent
 from noetl.events.legacy_names import foreign_aliases, own_aliases
 from noetl.events.orders import Position
 from noetl.events.outcomes import Error, TaskResult
+from noetl.events.v2_case_positions import CaseCalls, OwnEvent
 from noetl.net.net import Transition
 from noetl.net.task import Collect, Repeat, Task
 from noetl.templates.scope import is_reserved

@@ -8,8 +8,8 @@ import msgspec
 
 from noetl.engine.pipeline.scopes import PipelineScope, task_scope
 from noetl.engine.v2_case import names, parts
-from noetl.events.cases import CasePosition, Note
 from noetl.events.orders import Position
+from noetl.events.v2_case_positions import CasePosition, Note
 from noetl.net.net import Transition
 from noetl.net.task import Task
 from noetl.templates.scope import Scope

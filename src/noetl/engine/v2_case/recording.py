@@ -11,8 +11,8 @@ import msgspec
 
 from noetl.engine.decision import Draft, patch_ctx
 from noetl.engine.execution import Execution, StepRun
-from noetl.events.case_runs import CaseHeard, CaseStarted
 from noetl.events.tasks import TaskProcessed
+from noetl.events.v2_case_runs import CaseHeard, CaseStarted
 
 Entry = TypeVar("Entry", TaskProcessed, CaseStarted)  # what a worker reports
 Deciding = TypeVar("Deciding", TaskProcessed, CaseStarted, CaseHeard)

@@ -16,8 +16,8 @@ from noetl.engine.pipeline.policy import length, share
 from noetl.engine.v2_case import names, parts, repeats
 from noetl.engine.v2_case.parts import BrokenCase
 from noetl.engine.v2_case.position import DONE, FAILED, CaseStanding
-from noetl.events.cases import CaseCalls, OwnEvent, RetryProcessed, RetryStarted, SinkProcessed, SinkStarted
 from noetl.events.outcomes import Error, Status, TaskResult
+from noetl.events.v2_case_positions import CaseCalls, OwnEvent, RetryProcessed, RetryStarted, SinkProcessed, SinkStarted
 from noetl.net.task import Directive, Repeat, Task
 from noetl.templates.render import holds, render
 from noetl.templates.scope import Scope

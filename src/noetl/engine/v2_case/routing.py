@@ -19,10 +19,10 @@ from noetl.engine.plan import Plan
 from noetl.engine.token_creation import Fired
 from noetl.engine.v2_case.parts import BrokenCase, has_rules
 from noetl.engine.v2_case.rules import named
-from noetl.events.cases import Chosen, OwnEvent, Taken
-from noetl.net.case import Action, Case
+from noetl.events.v2_case_positions import Chosen, OwnEvent, Taken
 from noetl.net.net import Transition
 from noetl.net.routing import Arc, Router
+from noetl.net.v2_case_rules import Action, Case
 from noetl.templates.render import holds, render
 from noetl.templates.scope import Scope
 from noetl.templates.values import Authored

@@ -12,9 +12,9 @@ import msgspec
 from noetl.base.errors import TemplateError, ToolError
 from noetl.base.source import is_template
 from noetl.engine.v2_case.parts import BrokenCase
-from noetl.events.cases import CasePosition
 from noetl.events.legacy_names import ENTERING, is_system_name
-from noetl.net.case import Case, CaseRule
+from noetl.events.v2_case_positions import CasePosition
+from noetl.net.v2_case_rules import Case, CaseRule
 from noetl.templates.expression import parse
 from noetl.templates.logic import And, Compare, Const, Not, Or, Shape
 from noetl.templates.render import holds

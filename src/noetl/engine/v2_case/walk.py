@@ -19,11 +19,11 @@ from noetl.engine.v2_case.parts import BrokenCase
 from noetl.engine.v2_case.position import DONE, ENTER, EXIT, FAILED
 from noetl.engine.v2_case.repeats import Calling
 from noetl.engine.v2_case.routing import taken_transitions
-from noetl.events.cases import CaseDecision, CaseEvaluated, Chosen, OwnEvent, Phase, SinkStarted
 from noetl.events.outcomes import Error, Outcome, TaskResult
 from noetl.events.tasks import Decided
-from noetl.net.case import Action
+from noetl.events.v2_case_positions import CaseDecision, CaseEvaluated, Chosen, OwnEvent, Phase, SinkStarted
 from noetl.net.task import Directive, Task
+from noetl.net.v2_case_rules import Action
 from noetl.templates.render import holds, render
 
 

@@ -14,9 +14,9 @@ from noetl.engine.execution import Boundary, Due, Execution, StepRun
 from noetl.engine.waits.human_tasks import Changing, changed, created, withdrawn
 from noetl.engine.waits.state import Wait, WaitKind
 from noetl.engine.waits.times import expiry_of
-from noetl.events.cases import OwnEvent
 from noetl.events.envelope import Event
 from noetl.events.outcomes import TaskResult
+from noetl.events.v2_case_positions import OwnEvent
 from noetl.events.waits import (
     HumanClaimed,
     HumanCommented,

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from noetl.events.case_runs import CaseHeard, CaseWaiting
-from noetl.events.cases import RetryStarted
 from noetl.events.control import JoinFilled, JoinUnfilled, PlaybookCancelled, PlaybookPaused, PlaybookResumed, TokenHeld
 from noetl.events.envelope import Event
 from noetl.events.executions import ExecutionRequested, PlaybookProcessed, WorkflowStarted
@@ -24,6 +22,8 @@ from noetl.events.steps import StepDone, StepFailed, StepScheduled, StepStarted
 from noetl.events.tasks import TaskProcessed, TaskStarted
 from noetl.events.taxonomy import TAXONOMY, WAITS
 from noetl.events.tokens import NextSelected, TokenConsumed, TokenCreated, TokenDropped
+from noetl.events.v2_case_positions import RetryStarted
+from noetl.events.v2_case_runs import CaseHeard, CaseWaiting
 from noetl.events.waits import (
     HumanCreated,
     MessageAwaited,

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import msgspec
 
-from noetl.events.case_runs import CaseHeard, CaseWaiting
-from noetl.events.cases import RetryStarted
 from noetl.events.loops import IterationDone, IterationFailed, LoopKept, LoopStarted
 from noetl.events.outcomes import Error
 from noetl.events.side_runs import OrderClaimed
 from noetl.events.steps import StepStarted
 from noetl.events.tasks import TaskProcessed, TaskStarted
+from noetl.events.v2_case_positions import RetryStarted
+from noetl.events.v2_case_runs import CaseHeard, CaseWaiting
 from noetl.events.waits import HumanCreated, MessageAwaited, SignalAwaited, TimerScheduled
 
 Awaited = TimerScheduled | MessageAwaited | SignalAwaited | HumanCreated

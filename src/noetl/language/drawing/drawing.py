@@ -11,10 +11,10 @@ from enum import StrEnum
 import msgspec
 
 from noetl.language.drawing.edges import Edge, guard_words, shortened, ways_of, words
-from noetl.net.case import CaseRule
 from noetl.net.net import Loop, Net, Transition
 from noetl.net.routing import Admission, Join, JoinMode, Mode
 from noetl.net.task import Directive, Task
+from noetl.net.v2_case_rules import CaseRule
 
 
 class BoxRole(StrEnum):

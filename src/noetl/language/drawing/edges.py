@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from noetl.net.case import CaseRule
 from noetl.net.net import Net, Transition
 from noetl.net.routing import Arc, Mode, Router
+from noetl.net.v2_case_rules import CaseRule
 from noetl.templates.values import Authored
 
 UNKNOWN = "?"  # where a computed target leads that cannot be told before it is taken

@@ -89,7 +89,7 @@ METADATA = Construct(
     doc="Who this playbook is; further keys are kept as they are.",
     unknown=Unknown.KEPT,
 )
-# Those that are built in (`secrets/resolvers.py`); plug-ins bring others.
+# Those that are built in (`secrets/contract.py`); plug-ins bring others.
 KEYCHAIN_KINDS = (
     *("credential", "env", "file", "static", "secret_manager", "postgres_credential", "bearer", "basic", "oauth2"),
 )

@@ -10,9 +10,9 @@ from noetl.events.legacy_names import ENTERING
 from noetl.language.proving import guards
 from noetl.language.proving.firings import Targets
 from noetl.language.proving.graph import FAILED, Firing, StepEnding, boundary_events
-from noetl.net.case import Action, Case, CaseRule
 from noetl.net.debug import arc_address, transition_address
 from noetl.net.net import Transition
+from noetl.net.v2_case_rules import Action, Case, CaseRule
 
 Transitions = list[tuple[CaseRule, Action, tuple[StepEnding, ...]]]
 

@@ -8,8 +8,8 @@ from noetl.language.compiling.lowering.tasks import TaskLowering
 from noetl.language.compiling.lowering.values import authored, inner
 from noetl.language.reading import playbook as document
 from noetl.language.reading.nodes import Mapping
-from noetl.net.case import Action, Case, CaseRule
 from noetl.net.debug import case_address, transition_address
+from noetl.net.v2_case_rules import Action, Case, CaseRule
 
 
 def lower_case(lowering: Lowering, step: document.StepSyntax, case: document.CaseSyntax, tasks: TaskLowering) -> Case:

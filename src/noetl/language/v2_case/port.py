@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from noetl.language.reading.shared_checks import ReadContext
     from noetl.language.reading.spellings.model import Rewriting, Spelling
     from noetl.language.v2_case.migration.steps import CaseSteps
-    from noetl.net.case import Case
     from noetl.net.net import Transition
+    from noetl.net.v2_case_rules import Case
 
 
 def read(root: Mapping, context: ReadContext) -> Playbook | None:

@@ -25,8 +25,15 @@ from noetl.operations.api_shapes import (
     TaskOutputView,
 )
 from noetl.operations.executions import Explanation, explanation_of, live_side_runs, live_tokens
-from noetl.operations.log_levels import NONE, LineLevels
-from noetl.operations.results import RecordedEnding, execution_ending, log_line, recorded_ctx, step_ending
+from noetl.operations.results import (
+    NONE,
+    LineLevels,
+    RecordedEnding,
+    execution_ending,
+    log_line,
+    recorded_ctx,
+    step_ending,
+)
 from noetl.operations.value_pages import ValuePage
 from noetl.server.execution_control import execution_of
 from noetl.server.guarded_router import GuardedRouter, Json, shows

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from noetl.base.clock import rfc3339
-from noetl.events.case_runs import CaseWaiting
 from noetl.events.projection.projection import SIDE_RUN_EVENTS, STEP_EVENTS, TASK_EVENTS, Projection
 from noetl.events.projection.views import Awaited, LoopLevel, StepRunView, TaskRunView
+from noetl.events.v2_case_runs import CaseWaiting
 from noetl.events.waits import HumanCreated, MessageAwaited, SignalAwaited, TimerScheduled
 from noetl.store.contract import ExecutionRow, History, SingleRow
 

@@ -78,26 +78,26 @@ class PostgresKeyValues:
         self._db = database
 
     async def get(self, kind: str, name: str) -> KeyValue | None:
-        row = await self._db.row("select_thing", kind, name)
+        row = await self._db.row("select_key_value", kind, name)
         return _key_value(row) if row else None
 
     async def list(
         self, kind: str, *, prefix: str = "", limit: int = 1000, beyond: str | None = None
     ) -> list[KeyValue]:
-        return [_key_value(row) for row in await self._db.rows("select_things", kind, prefix, beyond, limit)]
+        return [_key_value(row) for row in await self._db.rows("select_key_values", kind, prefix, beyond, limit)]
 
     async def put(self, kind: str, name: str, body: bytes, *, over: int, at: float) -> KeyValue | None:
         if over == 0:
-            stored = await self._db.change("insert_thing", kind, name, body, at)
+            stored = await self._db.change("insert_key_value", kind, name, body, at)
         else:
-            stored = await self._db.change("replace_thing", kind, name, body, at, over)
+            stored = await self._db.change("replace_key_value", kind, name, body, at, over)
         return KeyValue(kind=kind, name=name, version=over + 1, body=body, updated_at=at) if stored == 1 else None
 
     async def delete(self, kind: str, name: str, *, version: int | None = None) -> bool:
-        return await self._db.change("delete_thing", kind, name, version) == 1
+        return await self._db.change("delete_key_value", kind, name, version) == 1
 
     async def sweep(self, kind: str, *, before: float) -> int:
-        return await self._db.assign("sweep_things", kind, before)
+        return await self._db.assign("sweep_key_values", kind, before)
 
 
 def _key_value(row: Sequence[Any]) -> KeyValue:

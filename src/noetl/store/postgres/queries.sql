@@ -494,25 +494,26 @@ WHERE ($1::text[] IS NULL OR state = ANY ($1))
        OR created_at < (SELECT last.created_at FROM task AS last WHERE last.task_id = $5))
 ORDER BY created_at DESC, task_id LIMIT $6;
 
--- name: select_thing
+-- name: select_key_value
+-- The table has an older name: a migration only adds, since servers of the version before go on meanwhile.
 SELECT kind, name, version, body, updated_at FROM shelf WHERE kind = $1 AND name = $2;
 
--- name: select_things
+-- name: select_key_values
 SELECT kind, name, version, body, updated_at FROM shelf
 WHERE kind = $1 AND name >= $2 AND starts_with(name, $2) AND ($3::text IS NULL OR name > $3)
 ORDER BY name LIMIT $4;
 
--- name: insert_thing
+-- name: insert_key_value
 INSERT INTO shelf (kind, name, version, body, updated_at) VALUES ($1, $2, 1, $3, $4)
 ON CONFLICT (kind, name) DO NOTHING;
 
--- name: replace_thing
+-- name: replace_key_value
 UPDATE shelf SET version = version + 1, body = $3, updated_at = $4 WHERE kind = $1 AND name = $2 AND version = $5;
 
--- name: delete_thing
+-- name: delete_key_value
 DELETE FROM shelf WHERE kind = $1 AND name = $2 AND ($3::integer IS NULL OR version = $3);
 
--- name: sweep_things
+-- name: sweep_key_values
 DELETE FROM shelf WHERE kind = $1 AND updated_at < $2;
 
 -- name: lock_audit

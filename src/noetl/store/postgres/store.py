@@ -25,9 +25,8 @@ from noetl.store.postgres.failures import UncertainError, damage_as_unreadable, 
 from noetl.store.postgres.history import PostgresHistory
 from noetl.store.postgres.installation import PostgresAudit, PostgresCatalog, PostgresCredentials, PostgresKeyValues
 from noetl.store.postgres.migration import known_migrations, migrate, pack
-from noetl.store.postgres.notices import PostgresNotices
 from noetl.store.postgres.spans import SPAN_S, add_spans, retire_spans
-from noetl.store.postgres.waits import PostgresRequests, PostgresTasks, PostgresWaits
+from noetl.store.postgres.waits import PostgresNotices, PostgresRequests, PostgresTasks, PostgresWaits
 from noetl.store.rebuild import Derived, derived_rows
 from noetl.store.requests import Requests
 from noetl.store.row_codecs import (

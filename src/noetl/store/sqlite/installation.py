@@ -78,7 +78,7 @@ class SqliteKeyValues:
 
     async def get(self, kind: str, name: str) -> KeyValue | None:
         with self._explained():
-            row = self._db.execute(QUERIES["select_thing"], (kind, name)).fetchone()
+            row = self._db.execute(QUERIES["select_key_value"], (kind, name)).fetchone()
         return _key_value(row) if row else None
 
     async def list(
@@ -86,25 +86,25 @@ class SqliteKeyValues:
     ) -> list[KeyValue]:
         values = {"kind": kind, "prefix": prefix, "limit": limit, "beyond": beyond}
         with self._explained():
-            return [_key_value(row) for row in self._db.execute(QUERIES["select_things"], values)]
+            return [_key_value(row) for row in self._db.execute(QUERIES["select_key_values"], values)]
 
     async def put(self, kind: str, name: str, body: bytes, *, over: int, at: float) -> KeyValue | None:
         with self._explained():
             if over == 0:
-                done = self._db.execute(QUERIES["insert_thing"], (kind, name, body, at))
+                done = self._db.execute(QUERIES["insert_key_value"], (kind, name, body, at))
             else:
-                done = self._db.execute(QUERIES["replace_thing"], (body, at, kind, name, over))
+                done = self._db.execute(QUERIES["replace_key_value"], (body, at, kind, name, over))
         is_stored = done.rowcount == 1
         return KeyValue(kind=kind, name=name, version=over + 1, body=body, updated_at=at) if is_stored else None
 
     async def delete(self, kind: str, name: str, *, version: int | None = None) -> bool:
         values = {"kind": kind, "name": name, "version": version}
         with self._explained():
-            return self._db.execute(QUERIES["delete_thing"], values).rowcount == 1
+            return self._db.execute(QUERIES["delete_key_value"], values).rowcount == 1
 
     async def sweep(self, kind: str, *, before: float) -> int:
         with self._explained():
-            return self._db.execute(QUERIES["sweep_things"], (kind, before)).rowcount
+            return self._db.execute(QUERIES["sweep_key_values"], (kind, before)).rowcount
 
 
 def _key_value(row: Sequence[Any]) -> KeyValue:

@@ -364,24 +364,25 @@ WHERE (:states IS NULL OR state IN (SELECT value FROM json_each(:states)))
        > (SELECT -last.created_at, last.task_id FROM task AS last WHERE last.task_id = :beyond))
 ORDER BY created_at DESC, task_id LIMIT :limit;
 
--- name: select_thing
+-- name: select_key_value
+-- The table has an older name: a migration only adds, since servers of the version before go on meanwhile.
 SELECT kind, name, version, body, updated_at FROM shelf WHERE kind = ? AND name = ?;
 
--- name: select_things
+-- name: select_key_values
 SELECT kind, name, version, body, updated_at FROM shelf
 WHERE kind = :kind AND substr(name, 1, length(:prefix)) = :prefix AND (:beyond IS NULL OR name > :beyond)
 ORDER BY name LIMIT :limit;
 
--- name: insert_thing
+-- name: insert_key_value
 INSERT INTO shelf (kind, name, version, body, updated_at) VALUES (?, ?, 1, ?, ?) ON CONFLICT (kind, name) DO NOTHING;
 
--- name: replace_thing
+-- name: replace_key_value
 UPDATE shelf SET version = version + 1, body = ?, updated_at = ? WHERE kind = ? AND name = ? AND version = ?;
 
--- name: delete_thing
+-- name: delete_key_value
 DELETE FROM shelf WHERE kind = :kind AND name = :name AND (:version IS NULL OR version = :version);
 
--- name: sweep_things
+-- name: sweep_key_values
 DELETE FROM shelf WHERE kind = ? AND updated_at < ?;
 
 -- name: select_last_audit

@@ -41,8 +41,7 @@ from noetl.store.sqlite.database import QUERIES, transaction
 from noetl.store.sqlite.history import SqliteHistory, damage_as_unreadable, file_identity, reading_connection
 from noetl.store.sqlite.installation import SqliteAudit, SqliteCatalog, SqliteCredentials, SqliteKeyValues
 from noetl.store.sqlite.migration import is_up_to_date, known_migrations, migrate, pack, refuse_others
-from noetl.store.sqlite.notices import SqliteNotices
-from noetl.store.sqlite.waits import SqliteRequests, SqliteTasks, SqliteWaits, write_waits
+from noetl.store.sqlite.waits import SqliteNotices, SqliteRequests, SqliteTasks, SqliteWaits, write_waits
 from noetl.store.waits import Waits
 
 # How long a commit waits for the write lock of another process. A commit takes milliseconds; packing holds it longest.

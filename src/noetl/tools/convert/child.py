@@ -10,8 +10,7 @@ import msgspec
 from noetl.base.errors import ToolError
 from noetl.tools.child_pipes import serve_calls
 from noetl.tools.convert.conversion import converted
-from noetl.tools.convert.problems import problem_of
-from noetl.tools.convert.request import ConvertRequest
+from noetl.tools.convert.request import ConvertRequest, problem_of
 
 
 def serve() -> None:

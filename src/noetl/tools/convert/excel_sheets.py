@@ -17,8 +17,7 @@ from openpyxl.utils import get_column_letter
 from openpyxl.utils.exceptions import InvalidFileException
 
 from noetl.base.errors import ToolError
-from noetl.tools.convert.problems import DATA
-from noetl.tools.convert.request import TableFile
+from noetl.tools.convert.request import DATA, TableFile
 from noetl.tools.convert.tables import distinct_names
 from noetl.tools.sql.answers import plain
 

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from noetl.base.errors import ToolError
-from noetl.tools.convert.problems import DATA
-from noetl.tools.convert.request import ConvertRequest, TableFile
+from noetl.tools.convert.request import DATA, ConvertRequest, TableFile
 
 _CHUNK = 1 << 20
 _OPENERS: dict[str, Callable[[Path, str], object]] = {"gzip": gzip.open, "bzip2": bz2.open, "xz": lzma.open}

@@ -14,8 +14,7 @@ import msgspec
 from noetl.base.errors import ToolError
 from noetl.templates.sql.statements import quoted
 from noetl.tools.convert.expansion import as_utf8, expanded
-from noetl.tools.convert.problems import DATA
-from noetl.tools.convert.request import ConvertRequest, TableFile
+from noetl.tools.convert.request import DATA, ConvertRequest, TableFile
 from noetl.tools.convert.tables import distinct_names, named
 
 _LARGEST_RECORD = 16 << 20

@@ -12,8 +12,7 @@ import msgspec
 from noetl.base.errors import ToolError
 from noetl.templates.sql.statements import quoted
 from noetl.tools.convert.expansion import compressed, from_utf8
-from noetl.tools.convert.problems import DATA
-from noetl.tools.convert.request import ConvertRequest, TableFile
+from noetl.tools.convert.request import DATA, ConvertRequest, TableFile
 from noetl.tools.convert.tables import Table, TableColumn, misfit
 from noetl.tools.sql.answers import Allowance, plain
 

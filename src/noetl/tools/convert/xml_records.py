@@ -17,8 +17,7 @@ from xml.sax.saxutils import escape, quoteattr
 import msgspec
 
 from noetl.base.errors import ToolError
-from noetl.tools.convert.problems import DATA
-from noetl.tools.convert.request import TableFile
+from noetl.tools.convert.request import DATA, TableFile
 from noetl.tools.sql.answers import plain
 
 MAX_DEPTH = 100

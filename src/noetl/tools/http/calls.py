@@ -12,7 +12,7 @@ import httpx2
 import msgspec
 
 from noetl.tools.http.credentials import Attached, basic
-from noetl.tools.http.headers import Line, has, lines_of, value_of
+from noetl.tools.http.message import Line, has, lines_of, value_of
 from noetl.tools.http.problems import clipped, public_url
 from noetl.tools.http.request_options import Wrong
 

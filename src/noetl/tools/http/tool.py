@@ -23,9 +23,8 @@ from noetl.base.errors import ToolError
 from noetl.base.redaction import MASK
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.http.calls import HttpRequest, call_of, checked
-from noetl.tools.http.contents import content_of
 from noetl.tools.http.credentials import attached, fields_of
-from noetl.tools.http.headers import read
+from noetl.tools.http.message import content_of, read
 from noetl.tools.http.pools import HttpPools
 from noetl.tools.http.problems import clipped, error_outcome, is_retryable, named
 from noetl.tools.http.request_options import Knobs, Wrong, knobs_of

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from noetl.events.cases import OwnEvent
 from noetl.events.payloads import EventMeaning, EventPhase, Payload, Reported
 from noetl.events.tasks import Decided
+from noetl.events.v2_case_positions import OwnEvent
 
 
 class CaseStarted(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="case.started"):

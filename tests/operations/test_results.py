@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from noetl.operations.log_levels import LEVELS, is_at_least, level_of, levels_of
+from noetl.operations.results import LEVELS, is_at_least, level_of, levels_of
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,9 @@ from noetl.base.errors import ToolError
 from noetl.events.secret_materials import Material
 from noetl.language.grammar.root import KEYCHAIN_KINDS
 from noetl.net.net import KeychainEntry
-from noetl.secrets.contract import Sources
+from noetl.secrets.contract import BUILT_IN, Sources
 from noetl.secrets.keychain import Keychain
 from noetl.secrets.master_key_loading import open_keychain, read_file
-from noetl.secrets.resolvers import BUILT_IN
 from noetl.secrets.token_requests import TokenRequests
 from noetl.secrets.vault import Vault
 from noetl.store.credentials import MemoryCredentials
