@@ -18,14 +18,20 @@ _RUN_AXE = """async () => {
 
 
 @cache
-def _script() -> str:
-    text = Path(__file__).with_name("audit.js").read_text("utf-8")
+def _script(name: str) -> str:
+    text = Path(__file__).with_name(name).read_text("utf-8")
     return "\n".join(line for line in text.splitlines() if not line.startswith("//"))
 
 
 def findings(page: Page) -> list[str]:
-    found: list[str] = page.evaluate(_script())
+    found: list[str] = page.evaluate(_script("audit.js"))
     return found + _by_axe(page)
+
+
+def out_of_reach(page: Page, within: str = "body") -> list[str]:
+    """What cannot be read or pressed in a window of this size: see `reach.js`."""
+    found: list[str] = page.evaluate(_script("reach.js"), within)
+    return found
 
 
 def _by_axe(page: Page) -> list[str]:

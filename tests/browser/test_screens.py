@@ -11,8 +11,8 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.audit import findings
-from tests.browser.conftest import DOCS, DOCS_BYTES, HEIGHT, MANUAL, WIDTH, Picture
+from tests.browser.audit import findings, out_of_reach
+from tests.browser.conftest import DOCS, DOCS_BYTES, HEIGHT, MANUAL, ROOT, WIDTH, Picture
 from tests.browser.serving import Site
 
 NARROW = 390
@@ -50,6 +50,7 @@ SCREENS = {
     "playbook": ("/catalog/playbook/tests/chain", "tests/chain"),
     "compare": ("/executions/compare?a={chain}&b={chain}", "Compare runs"),
     "editor": ("/catalog/edit/tests/chain", "tests/chain"),
+    "create": ("/catalog/new", "New playbook"),
     "start": ("/catalog/start/tests/chain", "tests/chain"),
     "executions": ("/executions", "Executions"),
     "execution": ("/executions/{demo}", "demo"),
@@ -69,6 +70,7 @@ SCREENS = {
     "schedules": ("/schedules", "Schedules"),
     "triggers": ("/triggers", "Triggers"),
     "messages": ("/messages", "Messages and signals"),
+    "notifications": ("/notifications", "Notifications"),
     "workers": ("/workers", "Workers and pools"),
     "credentials": ("/credentials", "Credentials"),
     "settings": ("/settings", "Settings"),
@@ -82,6 +84,7 @@ READY = {  # what a screen shows once its data is there
     "playbook": "thead .bar",
     "compare": "tbody tr",
     "editor": ".step, .facts .sound",
+    "create": ".step, .facts .sound",
     "start": "main form label",
     "executions": "tbody tr",
     "execution": ".step.completed",
@@ -130,10 +133,49 @@ def test_the_screen_can_be_read_in_every_light_and_width(
     page.evaluate("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
     picture(page, f"{name}-narrow")
     assert findings(page) == []
+    assert out_of_reach(page) == []
     page.set_viewport_size({"width": WIDTH // 2, "height": HEIGHT // 2})  # as at a zoom of 200 %
-    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    page.evaluate("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
+    assert out_of_reach(page) == []
     picture(page, f"{name}-zoomed")
     page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
+
+
+def test_every_screen_of_the_router_is_looked_at() -> None:
+    text = (ROOT / "ui" / "src" / "screens" / "index.ts").read_text("utf-8")
+    routes = re.findall(r'^  \w+: "(/[^"]*)"', text, re.MULTILINE)
+
+    def fits(route: str, path: str) -> bool:
+        pattern = re.sub(r"\*\w+", ".+", re.sub(r":\w+", "[^/]+", route))
+        return re.fullmatch(pattern, path.split("?")[0]) is not None
+
+    assert len(routes) > 15
+    assert [one for one in routes if not any(fits(one, path) for path, _ in SCREENS.values())] == []
+
+
+@pytest.mark.parametrize(("width", "height"), [(WIDTH // 2, HEIGHT // 2), (NARROW, 780)])
+def test_menu_and_dialogs_fit_a_zoomed_and_a_narrow_screen(
+    width: int, height: int, open_at: Callable[[str], Page], ran: dict[str, str], picture: Picture
+) -> None:
+    page = open_at(f"/executions/{ran['chain']}")
+    page.locator(".step").first.wait_for(state="attached")
+    page.set_viewport_size({"width": width, "height": height})
+    name = "zoomed" if width > NARROW else "narrow"
+
+    page.get_by_role("button", name="Menu").click()
+    page.get_by_role("link", name="Settings").wait_for()
+    picture(page, f"menu-{name}")
+    assert out_of_reach(page) == []
+    page.get_by_role("button", name="Menu").click()
+    page.get_by_role("button", name="Run again").click()
+    page.get_by_role("dialog").wait_for()
+    picture(page, f"rerun-{name}")
+    assert out_of_reach(page, "dialog") == []
+    page.keyboard.press("Escape")
+    page.keyboard.press("Control+k")
+    page.get_by_role("dialog").wait_for()
+    picture(page, f"palette-{name}")
+    assert out_of_reach(page, "dialog") == []
 
 
 def test_the_way_in_can_be_read_too(browser_page: Page, here: Site, picture: Picture) -> None:
@@ -141,6 +183,8 @@ def test_the_way_in_can_be_read_too(browser_page: Page, here: Site, picture: Pic
     browser_page.get_by_label("Token").wait_for()
     picture(browser_page, "login")
     assert findings(browser_page) == []
+    browser_page.set_viewport_size({"width": WIDTH // 2, "height": HEIGHT // 2})
+    assert out_of_reach(browser_page) == []
 
 
 @pytest.fixture
