@@ -169,6 +169,27 @@ def test_schedules_are_seen_and_steered_through_the_server(place: Place) -> None
     assert "no schedule" in place.refused("schedule", "pause", "tests/nowhere")
 
 
+@pytest.mark.req("CLI-02")
+def test_two_executions_are_compared_alike_through_the_server_and_on_its_file(place: Place) -> None:
+    text = "workload: {n: 1}\nworkflow:\n  - {step: start, tool: {kind: noop, args: {n: '{{ workload.n }}'}}}\n"
+    (place.home / "number.yaml").write_text(playbook(text))
+    for n in (1, 2):
+        place.said("run", "-q", str(place.home / "number.yaml"), "--set", f"n={n}")
+    after, before = place.told("executions")[:2]
+
+    told = json.loads(place.both("compare", before["execution_id"], after["execution_id"], "-o", "json"))
+    text = place.both("compare", after["execution_id"])
+
+    assert [told[side]["execution_id"] for side in ("before", "after")] == [
+        before["execution_id"],
+        after["execution_id"],
+    ]
+    assert told["inputs"] == [{"path": "n", "values": {"before": 1, "after": 2}}]
+    assert "inputs:\n  n: 1 → 2\nvariables are the same\nresults:\n  start.result.n: 1 → 2\n" in text
+    assert "was not run before" in place.refused("compare", before["execution_id"])
+    assert "two executions are compared, and these are 3" in place.refused("compare", "a", "b", "c")
+
+
 @pytest.mark.req("CLI-02", "KEY-05")
 def test_credentials_go_in_through_the_server_and_never_come_out(place: Place) -> None:
     code, out, err = call("credential", "set", "pg", "--type", "bearer", *place.there, stdin="s3cr3t-token")

@@ -21,6 +21,7 @@ EXAMPLES = {
     "result": "noetl result last --step fetch",
     "ctx": "noetl ctx last",
     "explain": "noetl explain last",
+    "compare": "noetl compare 01a1eb77 last",
     "inputs": "noetl inputs last load --attempt 2",
     "replay": "noetl replay last --until 12",
     "rerun": "noetl rerun last --from fetch --set n=5",

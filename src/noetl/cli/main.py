@@ -68,6 +68,7 @@ GROUPS = {
         "ctx": "Print the variables of an execution.",
         "explain": "Explain why an execution is in its state.",
         "inputs": "Show what an attempt of a step was given.",
+        "compare": "Show what differs between two executions.",
         "replay": "Replay an execution from its log.",
     },
     "Steer executions": {
@@ -108,7 +109,7 @@ MODULES = {
     **dict.fromkeys(("init", "examples"), "examples"),
     **dict.fromkeys(("compile", "analyze", "graph", "schema"), "nets"),
     **dict.fromkeys(("register", "catalog"), "catalog"),
-    **dict.fromkeys(("status", "explain", "inputs", "replay"), "status"),
+    **dict.fromkeys(("status", "explain", "inputs", "compare", "replay"), "status"),
     **dict.fromkeys(("result", "ctx"), "results"),
     **dict.fromkeys(("pause", "resume", "cancel"), "control"),
     **dict.fromkeys(("message", "signal", "event"), "messages"),
@@ -117,7 +118,6 @@ MODULES = {
 ALIASES = {"validate": "check"}
 # Words of other tools, for which the nearest command would be a wrong guess.
 ELSEWHERE = {
-    "compare": "the web UI compares two executions: noetl dev, then Compare on one of them",
     "start": 'did you mean "run", or "server start"?',
 }
 

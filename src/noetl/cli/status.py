@@ -1,10 +1,10 @@
-"""`noetl status`, `explain`, `inputs` and `replay`: where an execution stands, why, with which inputs, and how it came
-there (CLI-04, EVT-07)."""
+"""`noetl status`, `explain`, `inputs`, `compare` and `replay`: where an execution stands, why, with which inputs, what
+another one did differently, and how it came there (CLI-04, EVT-07)."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -213,9 +213,8 @@ def inputs_command(
         return
     where = f" of {told['before_execution_id']}" if against is not None else ""
     click.echo(f"{'differs from' if told['differences'] else 'the same as'} {visible(_attempt_text(before))}{where}")
-    for one in told["differences"] or ():
-        old, new = (_value_text(one["values"], side) for side in ("before", "after"))
-        click.echo(f"  {visible(one['path'])}: {visible(old)} → {visible(new)}")
+    for line in _difference_lines(told["differences"] or ()):
+        click.echo(line)
 
 
 async def _inputs(
@@ -246,10 +245,73 @@ def _attempt_text(one: dict[str, Any]) -> str:
     return f"{one['step']}{where}, task {one['task']}, attempt {one['attempt']} (event {one['seq']:,})"
 
 
+def _difference_lines(differences: Iterable[dict[str, Any]]) -> Iterator[str]:
+    for one in differences:
+        old, new = (_value_text(one["values"], side) for side in ("before", "after"))
+        yield f"  {visible(one['path'] or '(all of it)')}: {visible(old)} → {visible(new)}"
+
+
 def _value_text(values: dict[str, Any], side: str) -> str:
     import json
 
     return json.dumps(values[side], ensure_ascii=False)[:200] if side in values else "not there"
+
+
+@click.command("compare", epilog=ID_HELP)
+@click.argument("given", nargs=-1, required=True, metavar="[ID] ID")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format.")
+@place_options
+@color_option
+def compare_command(given: tuple[str, ...], output: str, db: str | None) -> None:
+    """Show what differs between two executions, the earlier one first: their steps with states and durations, inputs,
+    variables and results. With one ID, it is compared with the execution of the same playbook before it.
+    """
+    if len(given) > 2:
+        raise QueryRefused(f"two executions are compared, and these are {len(given)}")
+    told = ask(db, lambda operations: _comparison(operations, given))
+    if output == "json":
+        click.echo(as_json(told))
+    else:
+        for line in _comparison_lines(told):
+            click.echo(line)
+
+
+async def _comparison(operations: Operations, given: tuple[str, ...]) -> dict[str, Any]:
+    import msgspec
+
+    ids = [await find_execution_id(operations, one) for one in given]
+    told = await operations.compare(ids[-1], against=ids[0] if len(ids) == 2 else None)
+    if told.before is None:
+        raise QueryRefused(
+            f"{told.after.path} was not run before execution {ids[-1]}: name another one to compare with"
+        )
+    plain: dict[str, Any] = msgspec.to_builtins(told)
+    return plain
+
+
+def _comparison_lines(told: dict[str, Any]) -> Iterator[str]:
+    for word, side in (("before", told["before"]), ("after", told["after"])):
+        version = f" version {side['version']}" if side["version"] is not None else ""
+        yield f"{word:7} {side['execution_id']}  {visible(side['path'])}{version}, {_how_it_went(side)}"
+        if side["error"] is not None:
+            yield visible(f"        {side['error']['kind']}: {side['error']['message']}")
+    yield "steps"
+    width = max((len(one["step"]) for one in told["steps"]), default=0)
+    for one in told["steps"]:
+        change = f" ({one['change_s']:+.3f} s)" if one["change_s"] is not None else ""
+        yield visible(f"  {one['step']:{width}}  {_how_it_went(one['before'])} → {_how_it_went(one['after'])}{change}")
+    for part in ("inputs", "variables", "results"):
+        yield f"{part}{':' if told[part] else ' are the same'}"
+        yield from _difference_lines(told[part])
+
+
+def _how_it_went(side: dict[str, Any] | None) -> str:
+    """The state of an execution or of a step, and how long it took."""
+    if side is None:
+        return "did not run"
+    times = f", {side['runs']} runs" if side.get("runs", 1) > 1 else ""
+    took = f" in {side['duration_s']:.3f} s" if side["duration_s"] is not None else ""
+    return f"{side['status']}{took}{times}"
 
 
 @click.command("replay", epilog=ID_HELP)

@@ -41,7 +41,7 @@ from noetl.operations.api_shapes import (
     StartedExecution,
     Steered,
 )
-from noetl.operations.attempt_shapes import AttemptInputs, AttemptPage
+from noetl.operations.attempt_shapes import AttemptInputs, AttemptPage, ExecutionComparison
 from noetl.worker.backoff import delay_s
 
 if TYPE_CHECKING:
@@ -312,3 +312,8 @@ class AsyncClient(AsyncCalls):
         """What an attempt was given, and what differs from the attempt before it, or from the last one of the same task
         in the execution `against`. Secrets are shown as `***`."""
         return await self.send(requests.attempt_inputs(execution_id, seq, against))
+
+    async def compare(self, execution_id: str, *, against: str | None = None) -> ExecutionComparison:
+        """What differs from another execution, or without one from the execution of the same playbook before it: steps
+        with their states and durations, inputs, variables and results."""
+        return await self.send(requests.compare(execution_id, against))

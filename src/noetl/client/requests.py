@@ -172,6 +172,10 @@ def attempt_inputs(execution_id: str, seq: int, against: str | None) -> ApiReque
     return get(_execution(execution_id, f"/attempts/{seq}/inputs"), told, against=against)
 
 
+def compare(execution_id: str, against: str | None) -> ApiRequest[attempt_shapes.ExecutionComparison]:
+    return get(_execution(execution_id, "/compare"), read_as(attempt_shapes.ExecutionComparison), against=against)
+
+
 def stored(checksum: str) -> ApiRequest[bytes]:
     return get(f"/api/results/{quote(checksum, safe='')}", lambda response: response.content)
 

@@ -6,9 +6,7 @@ cannot tell is said: a stored value that is gone, a kind that is not installed h
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator
-from itertools import zip_longest
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -25,13 +23,12 @@ from noetl.events.secret_materials import Material, secrets_in
 from noetl.events.tasks import TaskProcessed, TaskStarted
 from noetl.net.net import Net, from_json
 from noetl.net.secret_reads import auths_in
-from noetl.operations.attempt_shapes import AttemptInputs, AttemptPage, AttemptView, InputDifference
+from noetl.operations.attempt_shapes import AttemptInputs, AttemptPage, AttemptView
+from noetl.operations.comparisons import abridged_value, differences
 from noetl.store.contract import ExecutionRow, History, Results, SingleRow, Store
 from noetl.templates.sql.statements import Bound
 from noetl.tools.registry import Registry
 
-MOST_BYTES = 64_000  # of one value that is shown; a larger one is told by its size and its hash
-MOST_DIFFERENCES = 200
 _PAGE = 1_000
 _MOST_SEEN = 20_000  # events that are read for one page of attempts
 _TYPES = (TaskStarted.event_type, TaskProcessed.event_type)
@@ -257,45 +254,3 @@ def _plain(value: Any) -> Any:
             return [_plain(item) for item in value]
         case _:
             return msgspec.to_builtins(value)
-
-
-def abridged_value(value: Any, depth: int = 0) -> Any:
-    """A value with large parts told by their size: nobody reads them here, and their hash says whether they differ."""
-    size = len(encoded := msgspec.json.encode(value))
-    if size <= MOST_BYTES:
-        return value
-    if isinstance(value, dict) and depth < 4:
-        return {key: abridged_value(item, depth + 1) for key, item in value.items()}
-    entries = f", {len(value):,} entries" if isinstance(value, list | dict) else ""
-    return f"({size:,} bytes{entries}, SHA-256 {hashlib.sha256(encoded).hexdigest()[:16]})"
-
-
-_ABSENT = object()
-
-
-def differences(before: Any, after: Any) -> list[InputDifference]:
-    """Every place where two values differ, at most MOST_DIFFERENCES of them."""
-    found: list[InputDifference] = []
-    for path, old, new in _differing(before, after, ""):
-        sides = {"before": old, "after": new}
-        told: Any = {side: value for side, value in sides.items() if value is not _ABSENT}
-        found.append(InputDifference(path=path, values=told))
-        if len(found) == MOST_DIFFERENCES:
-            break
-    return found
-
-
-def _differing(before: Any, after: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
-    match before, after:
-        case dict(), dict():
-            pairs = [(key, before.get(key, _ABSENT), after.get(key, _ABSENT)) for key in {**before, **after}]
-        case list(), list():
-            both = zip_longest(before, after, fillvalue=_ABSENT)
-            pairs = [(str(at), old, new) for at, (old, new) in enumerate(both)]
-        case _:
-            # Not == alone: to Python, true is 1.
-            if before is not after and (type(before) is not type(after) or before != after):
-                yield path, before, after
-            return
-    for key, old, new in pairs:
-        yield from _differing(old, new, f"{path}.{key}" if path else str(key))

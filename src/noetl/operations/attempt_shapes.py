@@ -1,4 +1,5 @@
-"""Shapes of the API about attempts of tasks and what they were given; as in `api_shapes`."""
+"""Shapes of the API about attempts of tasks, what they were given, and what differs between two of them or between two
+executions; as in `api_shapes`."""
 
 from __future__ import annotations
 
@@ -29,8 +30,8 @@ class AttemptPage(msgspec.Struct, frozen=True, kw_only=True):
     next: int | None
 
 
-class InputDifference(msgspec.Struct, frozen=True, kw_only=True):
-    """Where two inputs differ (`args.rows.3.total`). What is not there on one side is no member of `values`."""
+class ValueDifference(msgspec.Struct, frozen=True, kw_only=True):
+    """Where two values differ (`args.rows.3.total`). What is not there on one side is no member of `values`."""
 
     path: str
     values: dict[Literal["before", "after"], Any]
@@ -49,4 +50,45 @@ class AttemptInputs(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str] = []
     before: AttemptView | None = None
     before_execution_id: str | None = None
-    differences: list[InputDifference] | None = None
+    differences: list[ValueDifference] | None = None
+
+
+class StepSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """All runs of a step in one execution: the status of the last, and the seconds of those that have ended."""
+
+    status: str
+    duration_s: float | None
+    runs: int
+
+
+class ComparedStep(msgspec.Struct, frozen=True, kw_only=True):
+    """A step in both executions, null where it did not run. `change_s` is how much longer the second took."""
+
+    step: str
+    before: StepSummary | None
+    after: StepSummary | None
+    change_s: float | None
+
+
+class ComparedExecution(msgspec.Struct, frozen=True, kw_only=True):
+    """One of the two. `version` is that of the catalogue, null for what was run from a file."""
+
+    execution_id: str
+    path: str
+    version: int | None
+    status: str
+    created_at: str
+    duration_s: float | None
+    error: dict[str, Any] | None
+
+
+class ExecutionComparison(msgspec.Struct, frozen=True, kw_only=True):
+    """What differs between two executions, at most 200 places of each kind. `before` is null where there was nothing to
+    compare with. Steps are compared by name, in the order of the second; `variables` are those that steps have set."""
+
+    before: ComparedExecution | None
+    after: ComparedExecution
+    steps: list[ComparedStep] = []
+    inputs: list[ValueDifference] = []
+    variables: list[ValueDifference] = []
+    results: list[ValueDifference] = []

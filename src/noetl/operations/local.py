@@ -34,7 +34,7 @@ from noetl.operations.api_shapes import (
     TimerView,
     VersionView,
 )
-from noetl.operations.attempt_shapes import AttemptInputs, AttemptPage
+from noetl.operations.attempt_shapes import AttemptInputs, AttemptPage, ExecutionComparison
 from noetl.operations.local_administration import LocalAdministration
 from noetl.store.contract import ExecutionRow
 from noetl.store.open_store import open_store
@@ -158,6 +158,13 @@ class LocalOperations(LocalAdministration):
         row = await self._execution(execution_id)
         other = await self._execution(against) if against is not None else None
         return await attempt_inputs(LocalSources(self.store, self.results), row, seq, against=other)
+
+    async def compare(self, execution_id: str, *, against: str | None = None) -> ExecutionComparison:
+        from noetl.operations.comparisons import comparison
+
+        row = await self._execution(execution_id)
+        other = await self._execution(against) if against is not None else None
+        return await comparison(self.store, row, other, self._replayed)
 
     async def _replayed(self, row: ExecutionRow) -> Execution:
         """Its state as the log tells it: nothing here holds executions in memory."""

@@ -82,5 +82,4 @@ export const t = area("executions", {
   allOfIt: "all of it",
   theFirst200DifferencesAre: "The first 200 differences are shown.",
   theSameInBoth: "The same in both.",
-  notThere: "not there",
 });

@@ -160,6 +160,7 @@ RULES: dict[tuple[str, str], AccessRule] = {
     ("GET", "/api/executions/{execution_id}/loops"): VIEWER,
     ("GET", "/api/executions/{execution_id}/iteration"): VIEWER,
     ("GET", "/api/executions/{execution_id}/attempts"): VIEWER,
+    ("GET", "/api/executions/{execution_id}/compare"): VIEWER,
     ("GET", "/api/executions/{execution_id}/step-inputs"): VIEWER,
     ("GET", "/api/executions/{execution_id}/attempts/{seq}/inputs"): VIEWER,
     ("GET", "/api/executions/{execution_id}/explain"): VIEWER,

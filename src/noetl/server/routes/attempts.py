@@ -1,4 +1,5 @@
-"""Routes for the attempts of an execution's tasks: which there were, and what each was given (SRV-09, POL-05)."""
+"""Routes for the attempts of an execution's tasks, what each was given, and what differs between two executions
+(SRV-09, POL-05)."""
 
 from __future__ import annotations
 
@@ -15,12 +16,13 @@ from noetl.events.large_values import Load
 from noetl.events.outcomes import Reference
 from noetl.net.net import Net
 from noetl.operations.attempt_inputs import attempt_inputs, attempt_page
-from noetl.operations.attempt_shapes import AttemptInputs, AttemptPage
+from noetl.operations.attempt_shapes import AttemptInputs, AttemptPage, ExecutionComparison
+from noetl.operations.comparisons import comparison
 from noetl.server.execution_control import execution_of
 from noetl.server.guarded_router import GuardedRouter, Json, shows
 from noetl.server.routes.inspection import After, Step
 from noetl.server.services import Services, services_of
-from noetl.server.views.states import whole_events
+from noetl.server.views.states import state_of, whole_events
 from noetl.store.contract import ExecutionRow, History
 
 Found = TypeVar("Found")
@@ -109,3 +111,20 @@ async def inputs(request: Request, execution_id: str, seq: Seq, against: Against
     row = await execution_of(request, execution_id)
     other = await execution_of(request, against) if against is not None else None
     return Json(await attempt_inputs(ServerSources(services_of(request)), row, seq, against=other))
+
+
+@router.get(
+    "/api/executions/{execution_id}/compare",
+    **shows(ExecutionComparison, summary="What differs from another execution"),
+)
+async def compare(
+    request: Request,
+    execution_id: str,
+    against: Annotated[
+        str | None, Query(max_length=100, description="Another execution; without it, the one of its playbook before.")
+    ] = None,
+) -> Response:
+    """Steps with their states and durations, and where inputs, variables and results differ."""
+    services, row = services_of(request), await execution_of(request, execution_id)
+    other = await execution_of(request, against) if against is not None else None
+    return Json(await comparison(services.store, row, other, lambda one: state_of(services, one)))

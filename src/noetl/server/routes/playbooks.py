@@ -17,6 +17,7 @@ from noetl.events.projection.views import StepRunView
 from noetl.net.net import Net, from_json
 from noetl.operations.api_shapes import ExecutionView
 from noetl.operations.catalog import registered_version
+from noetl.operations.comparisons import step_runs
 from noetl.operations.executions import end_error, failed_step
 from noetl.operations.net_cost import NetCost, net_cost, percentile
 from noetl.server.bodies import read
@@ -25,7 +26,6 @@ from noetl.server.playbook_texts import PlaybookText, checked, refused, text_of
 from noetl.server.problem_details import unknown
 from noetl.server.services import Services, services_of
 from noetl.server.views.diagnostics import shown_certificate
-from noetl.server.views.timeline import step_runs
 from noetl.store.contract import ExecutionRow
 
 router = GuardedRouter(tags=["catalogue"])

@@ -10,8 +10,8 @@ from collections import OrderedDict
 from collections.abc import Mapping
 
 from noetl.events.projection.views import StepRunView
+from noetl.operations.comparisons import step_runs
 from noetl.operations.net_cost import covered_s
-from noetl.server.views.timeline import step_runs
 from noetl.store.contract import ExecutionRow, Store
 
 _RECENT = 20  # executions: enough for a median, and few logs to read

@@ -16,10 +16,10 @@ from noetl.events.projection.projection import SIDE_RUN_EVENTS, STEP_EVENTS, TAS
 from noetl.events.projection.views import Awaited, LoopLevel, StepRunView, TaskRunView
 from noetl.events.v2_case_runs import CaseWaiting
 from noetl.events.waits import HumanCreated, MessageAwaited, SignalAwaited, TimerScheduled
-from noetl.store.contract import ExecutionRow, History, SingleRow
+from noetl.store.contract import ExecutionRow, SingleRow
 
 if TYPE_CHECKING:
-    from noetl.server.services import Services  # which holds what is made with `step_runs`
+    from noetl.server.services import Services
 
 _TYPES = (*STEP_EVENTS, *TASK_EVENTS, "loop.iteration.done", *SIDE_RUN_EVENTS)
 _PAGE = 2_000
@@ -96,19 +96,6 @@ async def timeline_of(services: Services, row: ExecutionRow) -> Timeline:
         steps=[_step_bar(view) for view in history if view.origin is None],
         side_runs=[_side_run_bar(view) for view in history if view.origin is not None],
     )
-
-
-async def step_runs(store: History, execution_id: str, *, pages: int = 1) -> list[StepRunView]:
-    """Step runs without their tasks, from the first events of an execution that tell of them: a quick look at many."""
-    history: list[StepRunView] = []
-    projection, after = Projection(history), 0
-    for _ in range(pages):
-        page = await store.events(execution_id, after=after, only=SingleRow(types=STEP_EVENTS, limit=_PAGE))
-        projection.take_all(page)
-        if len(page) < _PAGE:
-            break
-        after = page[-1].seq
-    return history
 
 
 def _step_bar(view: StepRunView) -> StepBar:

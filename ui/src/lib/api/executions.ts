@@ -5,6 +5,7 @@ import type {
   AttemptInputs,
   AttemptPage,
   Bulk,
+  ExecutionComparison,
   ExecutionDetail,
   ExecutionPage,
   Explanation,
@@ -56,6 +57,9 @@ export const getAttempts = (id: string, step: string, after = 0) =>
 /** What an attempt was given, and what differs from the one before it, or from the execution `against`. */
 export const getAttemptInputs = (id: string, seq: number, against?: string) =>
   get<AttemptInputs>(`executions/${id}/attempts/${seq}/inputs`, { against });
+/** What differs from the execution `against`, or without it from the run of the same playbook before. */
+export const getComparison = (id: string, against?: string) =>
+  get<ExecutionComparison>(`executions/${id}/compare`, { against });
 export const getLogs = (id: string) => get<LogPage>(`executions/${id}/logs`);
 export const getTimeline = (id: string) => get<Timeline>(`executions/${id}/steps`);
 export const explain = (id: string) => get<Explanation>(`executions/${id}/explain`);

@@ -544,6 +544,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/executions/{execution_id}/compare": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What differs from another execution
+         * @description Steps with their states and durations, and where inputs, variables and results differ.
+         */
+        get: operations["compare_api_executions__execution_id__compare_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/executions/{execution_id}/ctx": {
         parameters: {
             query?: never;
@@ -2703,7 +2723,7 @@ export interface components {
             /** @default null */
             before_execution_id: string | null;
             /** @default null */
-            differences: components["schemas"]["InputDifference"][] | null;
+            differences: components["schemas"]["ValueDifference"][] | null;
             execution_id: string;
             inputs: Record<string, unknown> | null;
             /** @default [] */
@@ -3042,6 +3062,29 @@ export interface components {
             text: string;
         };
         /**
+         * ComparedExecution
+         * @description One of the two. `version` is that of the catalogue, null for what was run from a file.
+         */
+        ComparedExecution: {
+            created_at: string;
+            duration_s: number | null;
+            error: Record<string, unknown> | null;
+            execution_id: string;
+            path: string;
+            status: string;
+            version: number | null;
+        };
+        /**
+         * ComparedStep
+         * @description A step in both executions, null where it did not run. `change_s` is how much longer the second took.
+         */
+        ComparedStep: {
+            after: components["schemas"]["StepSummary"] | null;
+            before: components["schemas"]["StepSummary"] | null;
+            change_s: number | null;
+            step: string;
+        };
+        /**
          * Completing
          * @description `values` by field of the form.
          */
@@ -3224,6 +3267,23 @@ export interface components {
             events: Record<string, unknown>[];
             last_seq: number;
             next: number | null;
+        };
+        /**
+         * ExecutionComparison
+         * @description What differs between two executions, at most 200 places of each kind. `before` is null where there was nothing to
+         *     compare with. Steps are compared by name, in the order of the second; `variables` are those that steps have set.
+         */
+        ExecutionComparison: {
+            after: components["schemas"]["ComparedExecution"];
+            before: components["schemas"]["ComparedExecution"] | null;
+            /** @default [] */
+            inputs: components["schemas"]["ValueDifference"][];
+            /** @default [] */
+            results: components["schemas"]["ValueDifference"][];
+            /** @default [] */
+            steps: components["schemas"]["ComparedStep"][];
+            /** @default [] */
+            variables: components["schemas"]["ValueDifference"][];
         };
         /**
          * ExecutionDetail
@@ -3410,14 +3470,6 @@ export interface components {
             /** @default null */
             key: string | null;
             name: string;
-        };
-        /**
-         * InputDifference
-         * @description Where two inputs differ (`args.rows.3.total`). What is not there on one side is no member of `values`.
-         */
-        InputDifference: {
-            path: string;
-            values: Record<string, unknown>;
         };
         /**
          * InputView
@@ -5144,6 +5196,15 @@ export interface components {
             task: number;
         };
         /**
+         * StepSummary
+         * @description All runs of a step in one execution: the status of the last, and the seconds of those that have ended.
+         */
+        StepSummary: {
+            duration_s: number | null;
+            runs: number;
+            status: string;
+        };
+        /**
          * StepTestInputs
          * @description What the templates of a step read: `args` of its token, `ctx`, `workload`, and `results` of other steps by their
          *     names.
@@ -5562,6 +5623,14 @@ export interface components {
             };
             /** @default [] */
             verdicts: components["schemas"]["ReportResult"][];
+        };
+        /**
+         * ValueDifference
+         * @description Where two values differ (`args.rows.3.total`). What is not there on one side is no member of `values`.
+         */
+        ValueDifference: {
+            path: string;
+            values: Record<string, unknown>;
         };
         /**
          * ValueEntry
@@ -6695,6 +6764,40 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Steered"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    compare_api_executions__execution_id__compare_get: {
+        parameters: {
+            query?: {
+                /** @description Another execution; without it, the one of its playbook before. */
+                against?: string | null;
+            };
+            header?: never;
+            path: {
+                execution_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExecutionComparison"];
                 };
             };
             /** @description Anything that went wrong. */

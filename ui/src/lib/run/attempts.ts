@@ -1,6 +1,6 @@
 // Attempts of tasks and what each was given: the server renders inputs again from the log, here they are only named.
 
-import type { AttemptInputs, AttemptView, InputDifference } from "../api/shapes";
+import type { AttemptInputs, AttemptView, ValueDifference } from "../api/shapes";
 import { t } from "../../texts/attempts";
 
 /** "load, attempt 2", with its iteration and, where a task is visited again, its visit. */
@@ -18,7 +18,7 @@ export function comparedWith(found: AttemptInputs): string {
 }
 
 /** One side of a difference as text, at most `most` characters of it. */
-export function sideText(one: InputDifference, side: "before" | "after", most = 400): string {
+export function sideText(one: ValueDifference, side: "before" | "after", most = 400): string {
   if (!(side in one.values)) return t.notThere;
   const text = JSON.stringify(one.values[side]) ?? "";
   return text.length > most ? `${text.slice(0, most)} …` : text;
