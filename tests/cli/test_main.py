@@ -78,7 +78,7 @@ def test_version_is_that_of_the_package() -> None:
     [
         (("vaildate",), 'no command "vaildate"; did you mean "validate"?'),
         (("frobnicate",), 'no command "frobnicate"'),
-        (("compare",), 'no command "compare"; the web UI compares two executions'),
+        (("start",), 'no command "start"; did you mean "run", or "server start"?'),
         (("check", "--frob", "x"), "No such option"),
         (("check",), "Missing argument"),
         (("check", "-o", "xml", "x"), "not one of"),

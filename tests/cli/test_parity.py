@@ -172,7 +172,7 @@ def test_schedules_are_seen_and_steered_through_the_server(place: Place) -> None
 @pytest.mark.req("CLI-02")
 def test_two_executions_are_compared_alike_through_the_server_and_on_its_file(place: Place) -> None:
     text = "workload: {n: 1}\nworkflow:\n  - {step: start, tool: {kind: noop, args: {n: '{{ workload.n }}'}}}\n"
-    (place.home / "number.yaml").write_text(playbook(text))
+    (place.home / "number.yaml").write_text(playbook(text).replace("tests/test", "tests/number"))
     for n in (1, 2):
         place.said("run", "-q", str(place.home / "number.yaml"), "--set", f"n={n}")
     after, before = place.told("executions")[:2]
@@ -188,6 +188,59 @@ def test_two_executions_are_compared_alike_through_the_server_and_on_its_file(pl
     assert "inputs:\n  n: 1 → 2\nvariables are the same\nresults:\n  start.result.n: 1 → 2\n" in text
     assert "was not run before" in place.refused("compare", before["execution_id"])
     assert "two executions are compared, and these are 3" in place.refused("compare", "a", "b", "c")
+
+
+STEPS = playbook(
+    """
+workload: {n: 1}
+workflow:
+  - step: start
+    tool: {kind: noop, args: {n: "{{ workload.n }}"}}
+    next: {arcs: [{step: add, args: {more: 5}}]}
+  - step: add
+    tool: {kind: noop, args: {sum: "{{ start.n + args.more + workload.n }}"}}
+    next: {arcs: [{step: never}]}
+  - {step: never, tool: {kind: noop, args: {said: never}}}
+"""
+)
+
+
+@pytest.mark.req("CLI-02")
+def test_one_step_of_a_file_runs_alone_here_and_on_the_server(place: Place) -> None:
+    file = str(place.home / "steps.yaml")
+    Path(file).write_text(STEPS)
+    given = ("--step-inputs", '{"args": {"more": 20}, "results": {"start": {"n": 300}}}')
+
+    for where in (place.there, place.here):
+        alone = call("run", "-q", file, "--step", "add", *given, "--set", "n=4", *where)
+        [tested] = json.loads(call("executions", "-o", "json", *where)[1])[:1]
+        whole = call("run", "-q", file, "--set", "n=2", *where)
+        like = call("run", "-q", file, "--step", "add", "--like", "last", *where)
+        changed = call(
+            "run", "-q", file, "--step", "add", "--like", "last", "--step-inputs", '{"args": {"more": 9}}', *where
+        )
+        unknown = call("run", "-q", file, "--step", "ad", *where)
+
+        assert (alone[0], json.loads(alone[1])) == (0, {"sum": 324}), alone[2]
+        assert tested["path"].endswith("/step-test")
+        assert (whole[0], json.loads(whole[1])) == (0, {"said": "never"}), whole[2]
+        assert (like[0], json.loads(like[1])) == (0, {"sum": 9}), like[2]
+        assert (changed[0], json.loads(changed[1])) == (0, {"sum": 13}), changed[2]
+        assert (unknown[0], 'this text has no step "ad"; it has start, add, never' in unknown[2]) == (4, True)
+
+
+def test_a_step_that_cannot_run_alone_is_refused(place: Place) -> None:
+    file = str(place.home / "steps.yaml")
+    Path(file).write_text(STEPS)
+    wrong = {
+        ("--like", "last"): "name it with --step",
+        ("--step", "add", "--step-inputs", '{"rslts": 1}'): "it has args, ctx and results",
+        ("--step", "add", "--step-inputs", "[1]"): "a JSON object is needed",
+    }
+
+    for options, said in wrong.items():
+        assert said in place.refused("run", file, *options, code=2)
+    assert "--step runs a step of a file" in place.refused("run", "tests/nowhere", "--step", "add", code=2)
 
 
 @pytest.mark.req("CLI-02", "KEY-05")

@@ -36,10 +36,11 @@ if TYPE_CHECKING:
     from noetl.base.diagnostics import Diagnostic
     from noetl.cli.live import LiveView
     from noetl.cli.run import RunOptions
-    from noetl.cli.runs import NamedPlaybook, RerunRequest
+    from noetl.cli.runs import NamedPlaybook, RerunRequest, StepTest
     from noetl.events.executions import RerunState
     from noetl.events.projection.projection import Projection
     from noetl.net.net import Net
+    from noetl.operations.attempt_shapes import StepTestInputs
     from noetl.operations.embedded import RunResult
     from noetl.store.contract import Records, Store
     from noetl.tools.registry import Registry
@@ -84,6 +85,36 @@ class EmbeddedRuns:
             raise QueryRefused(f'no version "{visible(version)}" of {visible(row.path)} is registered in this store')
         carried = read_at(self._place, lambda records: self._rerun_state(records, net, again))
         return self._begin(net, again.inputs, carried=carried)
+
+    def test_step(self, playbook: NamedPlaybook, test: StepTest) -> int:
+        from noetl.operations.step_tests import alone_net, begun_test_state
+
+        assert playbook.checked is not None, "the command takes files only"
+        assert playbook.checked.net is not None, "a text with errors was refused"
+        load = self._place.results().load
+        with refusals():
+            net = alone_net(playbook.checked.net, test.step)
+            recorded, inputs = None, test.inputs
+            if test.like is not None:
+                recorded, inputs = read_at(self._place, lambda records: self._recorded_inputs(records, net, test))
+            state = begun_test_state(test.step, inputs, recorded, load)
+        self._diagnostics = playbook.checked.diagnostics
+        origin = Path(playbook.name) if playbook.name != STDIN else None
+        return self._begin(net, inputs.workload, origin=origin, carried=state)
+
+    async def _recorded_inputs(self, records: Records, net: Net, test: StepTest) -> tuple[RerunState, StepTestInputs]:
+        """What the step read in an earlier execution of this store, and the same with what is given over it."""
+        from noetl.events.envelope import with_stored_values
+        from noetl.operations.executions import event_pages
+        from noetl.operations.step_tests import merged_inputs, recorded_inputs, recorded_state
+
+        assert test.like is not None
+        row, load = await find_execution(records, test.like), self._place.results().load
+        events = [
+            with_stored_values(event, load) async for page in event_pages(records, row.execution_id) for event in page
+        ]
+        state = recorded_state(row.execution_id, row.trace_id, events, net, test.step)
+        return state, merged_inputs(recorded_inputs(state, events, load)[0], test.inputs)
 
     def resume(self, given: str) -> int:
         """Take up an execution whose process ended."""

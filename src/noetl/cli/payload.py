@@ -5,12 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
 from noetl.language.reading.shared_checks import is_typo, nearest
+
+if TYPE_CHECKING:
+    from noetl.operations.attempt_shapes import StepTestInputs
 
 _MOST_DOUBTED = 50  # names that are looked at: a payload can have very many
 
@@ -38,6 +41,18 @@ def payload_from(text: str | None, settings: Iterable[str]) -> dict[str, Any]:
             place = place[name]
         place[last] = value
     return payload
+
+
+def step_test_inputs(text: str | None, workload: dict[str, Any]) -> StepTestInputs:
+    """What a step is tested with: `--step-inputs`, and the inputs of the run as its workload."""
+    from noetl.operations.attempt_shapes import StepTestInputs
+
+    given = object_from(text, "--step-inputs")
+    try:
+        return msgspec.convert({**given, "workload": workload}, StepTestInputs)
+    except msgspec.ValidationError as problem:
+        allowed = "it has args, ctx and results, each an object"
+        raise click.BadParameter(f"{problem}; {allowed}", param_hint="--step-inputs") from None
 
 
 def value_from(text: str | None, option: str) -> Any:

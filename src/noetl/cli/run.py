@@ -47,6 +47,13 @@ class RunOptions(NamedTuple):
 @deny_option
 @sandbox_option
 @click.option("--version", metavar="VERSION", help="Version of a registered playbook: its number or label.")
+@click.option(
+    "--step", metavar="STEP", help="Run this step of a file alone: nothing follows it, nothing is registered."
+)
+@click.option("--step-inputs", metavar="JSON|@FILE|@-", help="What the step reads, with --step: {args, ctx, results}.")
+@click.option(
+    "--like", metavar="ID", type=EXECUTION, help="With --step: what it read in this execution, where nothing is given."
+)
 @click.option("--quiet", "-q", is_flag=True, help="Print only the result, no progress.")
 @server_option
 @click.option("--detach", is_flag=True, help="On a server: print the execution's id and do not wait.")
@@ -68,6 +75,9 @@ def command(
     deny: tuple[str, ...],
     sandbox: bool,
     version: str | None,
+    step: str | None,
+    step_inputs: str | None,
+    like: str | None,
     quiet: bool,
     server: str | None,
     detach: bool,
@@ -78,6 +88,9 @@ def command(
     A file runs in this process. The path of a registered playbook runs on the server, if one is configured, and
     otherwise in this process. With --server, both run there.
 
+    With --step, one step of a file runs alone, with the inputs of --set and --payload as its workload. What its
+    tools do is done.
+
     Ctrl-C records what is done and prints how to resume the run; a second Ctrl-C stops at once. Warnings about a file
     are always shown.
 
@@ -86,12 +99,14 @@ def command(
     if (file is None) == (resume_id is None):
         raise click.UsageError("name a playbook, or an execution with --resume ID")
     from noetl.cli.embedded_runs import MEMORY, EmbeddedRuns
-    from noetl.cli.payload import payload_from
-    from noetl.cli.runs import named_playbook
+    from noetl.cli.payload import payload_from, step_test_inputs
+    from noetl.cli.runs import StepTest, named_playbook
 
     options = RunOptions(output, quiet, Allowed(allow, deny, sandbox), detach)
+    if step is None and (step_inputs is not None or like is not None):
+        raise click.UsageError("--step-inputs and --like are for one step: name it with --step")
     if resume_id is not None:
-        if settings or payload is not None or version is not None or memory or migrate or strict:
+        if settings or payload is not None or version is not None or memory or migrate or strict or step is not None:
             raise click.UsageError("a resumed run keeps its own playbook, inputs and store")
         if server is not None or detach:
             raise click.UsageError("--resume takes up a run of a store here; a server takes up its own by itself")
@@ -99,4 +114,11 @@ def command(
     assert file is not None
     runs = place_of_run(file, server, MEMORY if memory else db, here=memory or local).runs(options)
     playbook = named_playbook(file, version, strict=strict, migrates=migrate)
-    ctx.exit(runs.run(playbook, payload_from(payload, settings)) if playbook is not None else INVALID)
+    if playbook is None:
+        ctx.exit(INVALID)
+    if step is None:
+        ctx.exit(runs.run(playbook, payload_from(payload, settings)))
+    if playbook.checked is None:
+        raise click.UsageError(f"--step runs a step of a file, and {file} is none")
+    given = step_test_inputs(step_inputs, payload_from(payload, settings))
+    ctx.exit(runs.test_step(playbook, StepTest(step=step, inputs=given, like=like)))

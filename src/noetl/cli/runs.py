@@ -16,8 +16,9 @@ import click
 import msgspec
 
 from noetl.cli.files import STDIN, accepted, read_source
-from noetl.cli.queries import refusals
+from noetl.cli.queries import find_execution, refusals
 from noetl.cli.terminal import visible
+from noetl.operations.attempt_shapes import StepTestInputs
 
 if TYPE_CHECKING:
     from noetl.cli.connection import ServerPlace
@@ -33,6 +34,14 @@ class NamedPlaybook(msgspec.Struct, frozen=True):
     name: str
     version: str | None = None
     checked: Checked | None = None
+
+
+class StepTest(msgspec.Struct, frozen=True, kw_only=True):
+    """One step of a file that is run alone, with `inputs`, over those that it read in the execution `like`."""
+
+    step: str
+    inputs: StepTestInputs
+    like: str | None = None
 
 
 class RerunRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,6 +64,8 @@ class Runs(Protocol):
     def run(self, playbook: NamedPlaybook, inputs: dict[str, Any]) -> int: ...
 
     def rerun(self, again: RerunRequest) -> int: ...
+
+    def test_step(self, playbook: NamedPlaybook, test: StepTest) -> int: ...
 
 
 def is_file(name: str) -> bool:
@@ -111,6 +122,20 @@ class ServerRuns:
                 failed_items=again.failed_items,
             )
         return self._followed(started)
+
+    def test_step(self, playbook: NamedPlaybook, test: StepTest) -> int:
+        from noetl.cli.connection import read_at
+        from noetl.operations.step_tests import merged_inputs
+
+        assert playbook.checked is not None, "the command takes files only"
+        inputs, given, like = test.inputs, test.like, None
+        if given is not None:
+            like = read_at(self._place, lambda records: find_execution(records, given)).execution_id
+        with refusals(), self._place.client() as client:
+            if like is not None:
+                inputs = merged_inputs(client.step_inputs(like, test.step).inputs, inputs)
+            started = client.test_step(playbook.checked.source.text, test.step, inputs, execution_id=like)
+        return self._followed(started, diagnostics=started.diagnostics)
 
     def _followed(self, started: StartedExecution, diagnostics: list[dict[str, Any]] | None = None) -> int:
         from noetl.cli.watch import follow_execution

@@ -41,7 +41,13 @@ from noetl.operations.api_shapes import (
     StartedExecution,
     Steered,
 )
-from noetl.operations.attempt_shapes import AttemptInputs, AttemptPage, ExecutionComparison
+from noetl.operations.attempt_shapes import (
+    AttemptInputs,
+    AttemptPage,
+    ExecutionComparison,
+    RecordedInputs,
+    StepTestInputs,
+)
 from noetl.worker.backoff import delay_s
 
 if TYPE_CHECKING:
@@ -317,3 +323,14 @@ class AsyncClient(AsyncCalls):
         """What differs from another execution, or without one from the execution of the same playbook before it: steps
         with their states and durations, inputs, variables and results."""
         return await self.send(requests.compare(execution_id, against))
+
+    async def step_inputs(self, execution_id: str, step: str) -> RecordedInputs:
+        """What a step read when it last ran in an execution, for a test of it."""
+        return await self.send(requests.step_inputs(execution_id, step))
+
+    async def test_step(
+        self, source: str, step: str, inputs: StepTestInputs | None = None, *, execution_id: str | None = None
+    ) -> StartedExecution:
+        """Begin an execution in which one step of a text runs alone; nothing is registered. With `execution_id`,
+        results of other steps that `inputs` does not name are those of that execution."""
+        return await self.send(requests.test_step(source, step, inputs or StepTestInputs(), execution_id))

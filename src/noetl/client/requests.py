@@ -176,6 +176,17 @@ def compare(execution_id: str, against: str | None) -> ApiRequest[attempt_shapes
     return get(_execution(execution_id, "/compare"), read_as(attempt_shapes.ExecutionComparison), against=against)
 
 
+def step_inputs(execution_id: str, step: str) -> ApiRequest[attempt_shapes.RecordedInputs]:
+    return get(_execution(execution_id, "/step-inputs"), read_as(attempt_shapes.RecordedInputs), step=step)
+
+
+def test_step(
+    source: str, step: str, inputs: attempt_shapes.StepTestInputs, execution_id: str | None
+) -> ApiRequest[api_shapes.StartedExecution]:
+    body = {"source": source, "step": step, "inputs": inputs, **set_params(execution_id=execution_id)}
+    return post("/api/executions/step-test", read_as(api_shapes.StartedExecution), body)
+
+
 def stored(checksum: str) -> ApiRequest[bytes]:
     return get(f"/api/results/{quote(checksum, safe='')}", lambda response: response.content)
 

@@ -164,7 +164,7 @@ class StartedExecution(msgspec.Struct, frozen=True, kw_only=True):
 
     execution_id: str
     path: str
-    status: str
+    status: str = "running"
     trace_id: str = ""
     version: int | None = None
     catalog_id: str | None = None

@@ -1,5 +1,5 @@
-"""Shapes of the API about attempts of tasks, what they were given, and what differs between two of them or between two
-executions; as in `api_shapes`."""
+"""Shapes of the API about attempts of tasks, what they and steps were given, and what differs between two of them or
+between two executions; as in `api_shapes`."""
 
 from __future__ import annotations
 
@@ -92,3 +92,23 @@ class ExecutionComparison(msgspec.Struct, frozen=True, kw_only=True):
     inputs: list[ValueDifference] = []
     variables: list[ValueDifference] = []
     results: list[ValueDifference] = []
+
+
+class StepTestInputs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the templates of a step read: `args` of its token, `ctx`, `workload`, and `results` of other steps by their
+    names."""
+
+    args: dict[str, Any] = {}
+    ctx: dict[str, Any] = {}
+    workload: dict[str, Any] = {}
+    results: dict[str, Any] = {}
+
+
+class RecordedInputs(msgspec.Struct, frozen=True, kw_only=True):
+    """What a step read when it last ran in an execution. `hidden` are results of steps that are too large to be shown,
+    or no longer kept; a test with that execution has them all the same, as far as they are kept."""
+
+    execution_id: str
+    step: str
+    inputs: StepTestInputs
+    hidden: list[str] = []

@@ -19,20 +19,11 @@ from noetl.events.executions import CarriedResult, RerunState, WorkflowStarted
 from noetl.events.large_values import Load
 from noetl.events.outcomes import TaskResult
 from noetl.net.net import Net, Transition
+from noetl.operations.attempt_shapes import StepTestInputs
 from noetl.templates.scope import V2_CASE
 
 LABEL = "noetl.step-test"  # in the metadata of the execution: the step that is tested
 MOST_BYTES = 256_000  # of one result that is shown in a form; a larger one is carried over without being shown
-
-
-class StepTestInputs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the templates of a step read: `args` of its token, `ctx`, `workload`, and `results` of other steps by their
-    names."""
-
-    args: dict[str, Any] = {}
-    ctx: dict[str, Any] = {}
-    workload: dict[str, Any] = {}
-    results: dict[str, Any] = {}
 
 
 def alone_net(net: Net, name: str) -> Net:
@@ -100,6 +91,15 @@ def recorded_inputs(state: RerunState, events: list[Event], load: Load) -> tuple
     started = next((one.payload for one in events if isinstance(one.payload, WorkflowStarted)), None)
     workload = started.workload if started is not None else {}
     return StepTestInputs(args=state.args, ctx=state.ctx, workload=workload, results=results), hidden
+
+
+def merged_inputs(recorded: StepTestInputs, given: StepTestInputs) -> StepTestInputs:
+    """What an earlier run read, with what is given over it, name by name. Results are not merged: those that are not
+    given are carried over as they were recorded."""
+    parts = ("args", "ctx", "workload")
+    return msgspec.structs.replace(
+        given, **{part: {**getattr(recorded, part), **getattr(given, part)} for part in parts}
+    )
 
 
 def begun_test_state(step: str, given: StepTestInputs, recorded: RerunState | None, load: Load) -> RerunState:

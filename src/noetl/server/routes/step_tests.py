@@ -12,8 +12,8 @@ from noetl.events.envelope import Event
 from noetl.events.executions import RerunState
 from noetl.events.traces import caller_of
 from noetl.net.net import Net
+from noetl.operations.attempt_shapes import RecordedInputs, StepTestInputs
 from noetl.operations.step_tests import (
-    StepTestInputs,
     alone_net,
     begun_test_state,
     recorded_inputs,
@@ -40,16 +40,6 @@ class StepTestRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     step: str
     inputs: StepTestInputs = StepTestInputs()
     execution_id: str | None = None
-
-
-class RecordedInputs(msgspec.Struct, frozen=True, kw_only=True):
-    """What a step read when it last ran in an execution. `hidden` are results of steps that are too large to be shown,
-    or no longer kept; a test with that execution has them all the same, as far as they are kept."""
-
-    execution_id: str
-    step: str
-    inputs: StepTestInputs
-    hidden: list[str] = []
 
 
 @router.get(
