@@ -9,6 +9,7 @@ Everything it tells is made up from the path, the same each time. Only the stand
 
 from __future__ import annotations
 
+import argparse
 import json
 import threading
 import time
@@ -142,7 +143,9 @@ def _reading(number: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    with DemoApi(port=8099) as api:
+    parser = argparse.ArgumentParser(description="Serve the API of the examples until Ctrl-C.")
+    parser.add_argument("--port", type=int, default=8099, help="where to listen; 0 takes any free port (default: 8099)")
+    with DemoApi(port=parser.parse_args().port) as api:
         print(f"serving on {api.url}; Ctrl-C ends it", flush=True)
         with suppress(KeyboardInterrupt):
             threading.Event().wait()

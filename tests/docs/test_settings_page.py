@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from noetl.base.settings import DESCRIPTIONS, Settings
+from noetl.server.configuration import Quotas, ServerSettings
 
 SRC = Path(__file__).parents[2] / "src" / "noetl"
 
@@ -26,6 +27,19 @@ def read_settings() -> set[str]:
 
 def test_every_setting_is_described_in_order() -> None:
     assert list(DESCRIPTIONS) == list(Settings.__struct_fields__)
+
+
+@cache
+def read_in_server() -> set[str]:
+    files = [file for package in ("server", "control", "worker") for file in (SRC / package).rglob("*.py")]
+    trees = [ast.parse(file.read_text()) for file in files if file.name != "configuration.py"]
+    return {node.attr for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+
+
+@pytest.mark.parametrize("name", [*ServerSettings.__struct_fields__, *Quotas.__struct_fields__])
+def test_what_a_server_is_given_is_read_there(name: str) -> None:
+    # The command line reads every setting to hand it on: that alone does nothing.
+    assert name in read_in_server()
 
 
 @pytest.mark.parametrize("name", Settings.__struct_fields__)

@@ -186,7 +186,7 @@ def _print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
 )
 @color_option
 def noetl() -> None:
-    """Workflows as Petri nets, written in YAML, kept in an event log."""
+    """Run workflows that you write in YAML: checked before a run, continued after a crash."""
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
