@@ -65,9 +65,9 @@ def command() -> None:
 def start_command(detach: bool, context: str | None, **flags: Any) -> None:
     """Start a server and serve the API until it is stopped.
 
-    The first start on a store makes a token for an administrator, and a master key for credentials where there is none.
-    Listening on anything but this machine's own address
-    needs tokens, and TLS or --behind-proxy. SIGTERM or Ctrl-C ends it: what is being answered is answered first.
+    The first start on a store makes a token for an administrator and a master key for credentials, where there has been
+    none. Listening on anything but this machine's own address needs tokens, and TLS or --behind-proxy. SIGTERM or
+    Ctrl-C ends it: what is being answered is answered first.
     """
     from noetl.base.settings import load_settings
     from noetl.cli.queries import refusals

@@ -17,7 +17,6 @@ from noetl.operations.administration_shapes import AccessTokenView, MadeToken
 from noetl.operations.api_shapes import view_of
 from noetl.operations.identity import GIVEN, Caller, Role
 from noetl.secrets.digests import are_same, digest_of, fresh_secret
-from noetl.store.contract import Store
 from noetl.store.key_values import KeyValue, KeyValues
 
 KIND = "token"
@@ -116,8 +115,10 @@ class AccessTokens:
         return bool(await self._key_values.list(KIND, limit=1))
 
     async def first(self) -> str | None:
-        """A token for an administrator when there has never been any, else None."""
-        if await self.exist():
+        """A token for an administrator when there has never been one of an administrator, else None."""
+        # Not `exist`: a worker's token may be made before the server has started for the first time, and then nobody
+        # could make any other token.
+        if any(token.role is Role.ADMIN for token in await self.list()):
             return None
         made = await self._store(FIRST, Wanted(subject="admin", role=Role.ADMIN))
         return made[0] if made is not None else None
@@ -271,11 +272,6 @@ def _refuse_if_wrong(wanted: Wanted) -> None:
         raise InvalidError("roles of human tasks are for people, and this token is for a worker")
     if wanted.expires_in_s is not None and wanted.expires_in_s <= 0:
         raise InvalidError("a token expires later than now")
-
-
-async def first_token(store: Store, clock: Clock) -> str | None:
-    """What a server prints once when it starts on a store that has never had a token, else None."""
-    return await AccessTokens(store.key_values, clock).first()
 
 
 def token_view(token: AccessToken) -> AccessTokenView:

@@ -123,6 +123,16 @@ async def test_the_first_start_makes_one_token_for_an_administrator() -> None:
     assert await AccessTokens(store.key_values, clock).first() is None
 
 
+async def test_there_is_an_administrator_also_where_a_workers_token_was_made_first() -> None:
+    tokens, _, _ = made()
+    await tokens.create(Wanted(subject="workers", role=Role.WORKER, pools=("default",)))
+
+    text = await tokens.first()
+
+    assert text is not None
+    assert await tokens.first() is None
+
+
 async def test_of_two_servers_that_start_at_once_one_makes_the_first_token() -> None:
     tokens, store, clock = made()
 
