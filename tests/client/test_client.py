@@ -13,8 +13,8 @@ import pytest
 import noetl
 from noetl.client import ApiError, AsyncClient, Client, UnreachableError
 from noetl.client.administration_requests import make_token
+from noetl.client.api_request import Reader, StreamMessage, event_of
 from noetl.client.history import RemoteRecords, ServerResults
-from noetl.client.streams import Reader, StreamMessage, event_of
 from noetl.events.envelope import readable
 from noetl.events.steps import StepDone
 from noetl.server.server_process import Served

@@ -195,7 +195,7 @@ async def test_cancelling_a_parent_reaches_children_that_this_server_has_never_s
 
 
 def _child_of(parent: str, execution_id: str) -> Any:
-    from noetl.control.nested.starts import Start
+    from noetl.engine.commands import Start
 
     return Start(net=net_of(CHAIN), execution_id=execution_id, trace_id="t", payload={}, parent_execution_id=parent)
 

@@ -13,8 +13,7 @@ from noetl.base.clock import Clock, ManualClock
 from noetl.operations.identity import Role
 from noetl.server.configuration import Quotas
 from noetl.server.problem_details import ProblemDetails
-from noetl.server.quotas import Usage, free_bytes_of
-from noetl.server.shared_usage import SharedUsage
+from noetl.server.quotas import SharedUsage, Usage, free_bytes_of
 from noetl.store.key_values import KeyValues, MemoryKeyValues
 from noetl.store.memory import MemoryStore
 from noetl.store.results.files import FileResults, MemoryResults

@@ -16,6 +16,7 @@ import pytest_asyncio
 from nats.aio.client import Client
 
 from noetl.base.errors import ToolError
+from noetl.tools.contract import TriggerBatch, TriggerPoll
 from noetl.tools.kinds import KINDS
 from noetl.tools.messaging.tool import RedisTool
 from noetl.tools.nats import connections
@@ -24,7 +25,6 @@ from noetl.tools.postgres.tool import PostgresTool
 from noetl.tools.registry import BUILT_IN, Registry
 from noetl.tools.sql.tool import SqlTool
 from noetl.tools.storage.tool import StorageTool
-from noetl.tools.trigger_source import TriggerBatch, TriggerPoll
 from tests.servers.brokers import PASSWORD, redis_server
 from tests.servers.nats import server
 from tests.servers.postgres import pg_auth  # noqa: F401  a fixture

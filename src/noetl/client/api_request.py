@@ -1,5 +1,5 @@
 """One request of the API as a value: how its answer is read, how long it may take, when it is sent again, and what can
-go wrong: the server refuses, or does not answer.
+go wrong: the server refuses, or does not answer. Also event streams as they come over the wire.
 
 Nothing here sends anything; both clients do it alike.
 """
@@ -10,7 +10,8 @@ import os
 import re
 import socket
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 import httpx2
@@ -18,6 +19,9 @@ import msgspec
 
 from noetl.base.errors import BackendError, NotFoundError, RefusedError, SettledError
 from noetl.base.tls_trust import UNTRUSTED, is_distrust
+from noetl.events.encoding import decode_payload
+from noetl.events.envelope import Event
+from noetl.events.payloads import EventSource
 from noetl.worker.backoff import delay_s
 
 _ERRNO = re.compile(r"^\[Errno -?\d+\] ")
@@ -89,8 +93,6 @@ def _reason(problem: BaseException | None) -> str | None:
 
 
 T = TypeVar("T")
-
-
 _JSON = "application/json"
 
 
@@ -193,3 +195,62 @@ def pause_before_next(request: ApiRequest[Any], tries: int, response: httpx2.Res
     if not is_safe or tries >= TRIES:
         return None
     return delay_s(tries - 1, response.headers.get("Retry-After") if response is not None else None)
+
+
+# Event streams as they come over the wire: lines to messages, messages to events (server-sent events).
+
+
+class StreamMessage(msgspec.Struct, frozen=True):
+    """`name` is "message" unless the server says otherwise; `at` is what to say when coming back."""
+
+    name: str
+    data: str
+    at: str | None
+
+
+class Reader:
+    """Takes one line after the other, and gives a message when one is complete."""
+
+    def __init__(self) -> None:
+        self._name, self._data = "", list[str]()
+        self._at: str | None = None
+
+    def take(self, line: str) -> Iterator[StreamMessage]:
+        if not line:
+            if self._data:
+                yield StreamMessage(self._name or "message", "\n".join(self._data), self._at)
+            self._name, self._data = "", []
+            return
+        field, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        match field:
+            case "event":
+                self._name = value
+            case "data":
+                self._data.append(value)
+            case "id":
+                self._at = value
+
+
+def event_of(told: dict[str, Any]) -> Event:
+    """The event that a server tells in its readable form."""
+    return Event(
+        execution_id=told["execution_id"],
+        seq=told["seq"],
+        event_id=told["event_id"],
+        ts=seconds_of(told["ts"]),
+        source=EventSource(told["source"]),
+        payload=decode_payload(told["event_type"], msgspec.json.encode(told["payload"]), told["schema"]),
+        trace_id=told["trace_id"],
+        parent_id=told["parent_id"],
+        step=told["step"],
+        step_run_id=told["step_run_id"],
+        task_run_id=told["task_run_id"],
+        on_behalf=told["on_behalf"],
+        schema=told["schema"],
+    )
+
+
+def seconds_of(moment: str) -> float:
+    """Seconds since the epoch of an RFC 3339 time."""
+    return datetime.fromisoformat(moment).timestamp()

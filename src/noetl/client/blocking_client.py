@@ -20,14 +20,16 @@ from noetl.client.api_request import (
     STREAM_SILENCE_S,
     TIMEOUT_S,
     ApiRequest,
+    Reader,
+    StreamMessage,
     arguments,
     error_of,
+    event_of,
     headers_for,
     pause_before_next,
     unreachable,
 )
 from noetl.client.blocking_calls import Calls
-from noetl.client.streams import Reader, StreamMessage, event_of
 from noetl.events.envelope import Event
 from noetl.operations.api_shapes import (
     EventPage,

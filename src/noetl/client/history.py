@@ -9,10 +9,9 @@ import msgspec
 
 from noetl.base.errors import ToolError
 from noetl.client import requests
-from noetl.client.api_request import ApiError
+from noetl.client.api_request import ApiError, event_of, seconds_of
 from noetl.client.async_client import AsyncClient
 from noetl.client.blocking_client import Client
-from noetl.client.streams import event_of, seconds_of
 from noetl.events.envelope import Event
 from noetl.events.outcomes import Reference
 from noetl.operations.api_shapes import ExecutionView, LiveOutputPage, TablePage

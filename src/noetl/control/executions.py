@@ -18,9 +18,8 @@ from noetl.control.commit.decisions import Control, Decisions, ready_of
 from noetl.control.commit.group_commit import GroupCommit
 from noetl.control.commit.loaded_executions import LoadedExecution
 from noetl.control.commit.sharing import SharingPolicy
-from noetl.control.nested.starts import Start
 from noetl.control.secrets.release import SecretRelease
-from noetl.engine.commands import CancelExecution, Command
+from noetl.engine.commands import CancelExecution, Command, Start
 from noetl.engine.decision import Decision
 from noetl.engine.execution import Execution
 from noetl.engine.plan import Plan

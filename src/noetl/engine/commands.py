@@ -1,4 +1,5 @@
-"""Commands: what somebody asks of the engine. Each carries the time, since the engine reads no clock."""
+"""Commands: what somebody asks of the engine. Each carries the time, since the engine reads no clock. Also what is
+known of an execution that is to begin."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from noetl.events.control import StepRate
 from noetl.events.executions import RerunState
 from noetl.events.orders import Report
 from noetl.events.outcomes import Error
+from noetl.net.net import Net
 
 
 class ExecutionStart(msgspec.Struct, frozen=True, kw_only=True):
@@ -167,7 +169,6 @@ class Proceed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Outside = DeliverMessage | DeliverSignal | InjectEvent | CancelTimer | ChangeLimit | ActOnTask
-
 Command = (
     StartExecution
     | ClaimOrder
@@ -180,3 +181,18 @@ Command = (
     | Outside
     | Proceed
 )
+
+
+# Starts: what is known of an execution that is to begin.
+
+
+class Start(ExecutionStart, frozen=True, kw_only=True):
+    """An execution to begin, with its net."""
+
+    net: Net
+    execution_id: str
+    trace_id: str
+
+    def command(self, at: float, net_hash: str, late_after_s: tuple[float, ...] = ()) -> StartExecution:
+        shared = {name: getattr(self, name) for name in ExecutionStart.__struct_fields__}
+        return StartExecution(at=at, net_hash=net_hash, late_after_s=late_after_s, **shared)

@@ -1,7 +1,8 @@
-"""Quotas: how much of the servers one subject may use at a time, so that nobody takes them from everybody else.
+"""Quotas: how much of the servers one subject may use at a time, so that nobody takes them from everybody else. Also
+what the servers on one store have claimed of them.
 
 Executions, starts and stored bytes are counted over all servers of a store: each claims a part of what is left, uses
-it up and claims more (`shared_usage.py`). Streams are counted by each server for itself. A subject is whom a token was
+it up and claims more (`SharedUsage`). Streams are counted by each server for itself. A subject is whom a token was
 made for, however many tokens that are. What workers do counts for nobody: it is the work of those who started it.
 """
 
@@ -17,6 +18,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from math import ceil
 from pathlib import Path
+from secrets import token_hex
 
 import msgspec
 
@@ -25,8 +27,8 @@ from noetl.base.errors import BackendError, Outage
 from noetl.base.settings import default_db
 from noetl.server.configuration import MIB, Quotas
 from noetl.server.problem_details import ProblemDetails
-from noetl.server.shared_usage import Claimed, ServerUsage, SharedUsage
 from noetl.store.contract import Commit, ResultStore, Store
+from noetl.store.key_values import KeyValue, KeyValues
 from noetl.store.open_store import MEMORY, is_database
 from noetl.store.results.files import FileResults
 from noetl.store.row_codecs import payload_bodies
@@ -38,6 +40,8 @@ _LOOK_EVERY_S = 5.0
 _SHARE_EVERY_S = 2.0
 _PART = 10  # of what is left of a quota, a server claims so small a part at a time
 _ASKED_AT_ONCE = 1_000  # executions
+KIND = "usage"
+FRESH_S = 60.0  # a server writes its row at least three times as often
 
 
 class SubjectUsage(msgspec.Struct):
@@ -281,3 +285,61 @@ def free_bytes_of(db: str | None, results: ResultStore) -> int | None:
         except OSError:
             continue
     return min(found, default=None)
+
+
+# Shared usage: what the servers on one store have claimed of each subject's quotas.
+#
+# A server writes what it claims into a row of its own and then reads the rows of the others. Whoever writes before
+# reading cannot miss a claim that was made earlier, so no two servers use the same last place of a quota, and no lock
+# is needed. The row of a server that has written nothing for a while counts no longer.
+
+
+class Claimed(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What a server has of one subject's quotas: executions that are or may become open, starts within the minute,
+    bytes stored within the day."""
+
+    open: int = 0
+    starts: int = 0
+    stored: int = 0
+
+
+class ServerUsage(msgspec.Struct, kw_only=True):
+    """The row of one server. `minute` and `day` are numbers since 1970; starts and bytes of others count nothing."""
+
+    minute: int
+    day: int
+    subjects: dict[str, Claimed] = {}
+
+
+class SharedUsage:
+    def __init__(self, key_values: KeyValues, clock: Clock) -> None:
+        self._key_values, self._clock = key_values, clock
+        self._name, self._version = token_hex(8), 0
+        self._written: bytes = b""
+        self._written_at = float("-inf")
+
+    async def write(self, usage: ServerUsage) -> None:
+        """Store it, unless that is what is stored and is fresh."""
+        body, now = msgspec.json.encode(usage), self._clock.now()
+        if body == self._written and now - self._written_at < FRESH_S / 3:
+            return
+        while (row := await self._put(body, now)) is None:
+            found = await self._key_values.get(KIND, self._name)  # swept, or an earlier answer was lost
+            self._version = found.version if found is not None else 0
+        self._version, self._written, self._written_at = row.version, body, now
+
+    async def others(self) -> list[ServerUsage]:
+        """The fresh rows of the other servers."""
+        since = self._clock.now() - FRESH_S
+        rows = await self._key_values.list(KIND)
+        return [_read(row) for row in rows if row.name != self._name and row.updated_at >= since]
+
+    async def sweep(self) -> int:
+        return await self._key_values.sweep(KIND, before=self._clock.now() - FRESH_S)
+
+    async def _put(self, body: bytes, now: float) -> KeyValue | None:
+        return await self._key_values.put(KIND, self._name, body, over=self._version, at=now)
+
+
+def _read(row: KeyValue) -> ServerUsage:
+    return msgspec.json.decode(row.body, type=ServerUsage)

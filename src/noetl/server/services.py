@@ -42,8 +42,7 @@ from noetl.server.configuration import ServerSettings
 from noetl.server.event_hub import Hub
 from noetl.server.logs import log_ends
 from noetl.server.metrics import MeasuredStore, Meters, PlaybookMeters, QueueDepths
-from noetl.server.quotas import Usage, free_bytes_of
-from noetl.server.shared_usage import SharedUsage
+from noetl.server.quotas import SharedUsage, Usage, free_bytes_of
 from noetl.server.tracing import Tracing, open_tracing
 from noetl.server.views.states import StateHistories
 from noetl.server.views.step_durations import StepDurations

@@ -14,8 +14,7 @@ from noetl.base.errors import TemplateError
 from noetl.templates import prices
 from noetl.templates.budget import MAX_INTEGER_BITS, Evaluation
 from noetl.templates.text_output import percent_format
-from noetl.templates.undefined import Missing
-from noetl.templates.values import SEQUENCES, described, is_number, settled, undefined_error
+from noetl.templates.values import SEQUENCES, Missing, described, is_number, settled, undefined_error
 
 Operator = Callable[[Evaluation, Any, Any], Any]
 

@@ -12,8 +12,7 @@ from typing import Any
 
 from noetl.base.errors import TemplateError
 from noetl.templates.budget import Evaluation
-from noetl.templates.undefined import Missing
-from noetl.templates.values import described, dunder_error, is_number, settled, undefined_error
+from noetl.templates.values import Missing, described, dunder_error, is_number, settled, undefined_error
 
 ABSENT: Any = object()
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from noetl.base.errors import TemplateError
 from noetl.templates import prices
-from noetl.templates.undefined import Missing, clipped
+from noetl.templates.values import Missing, clipped
 
 # A step is well under a microsecond, so a runaway ends in a fraction of a second. The server evaluates guards on its
 # event loop, where everybody waits for it.

@@ -17,8 +17,7 @@ from typing import Any
 from noetl.base.errors import TemplateError
 from noetl.templates import prices
 from noetl.templates.budget import MAX_VALUE_DEPTH, Evaluation
-from noetl.templates.undefined import Missing
-from noetl.templates.values import SEQUENCES, described, is_number, settled
+from noetl.templates.values import SEQUENCES, Missing, described, is_number, settled
 
 _LONG_TEXT = 64  # longer ones take longer to compare than an element takes to look at
 

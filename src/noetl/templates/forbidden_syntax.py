@@ -14,8 +14,7 @@ from noetl.base.errors import TemplateError
 from noetl.templates.filters.table import FILTERS
 from noetl.templates.functions import FUNCTIONS, PREDICATES
 from noetl.templates.syntax import CHILDREN, Tree, children, place_of
-from noetl.templates.undefined import unknown
-from noetl.templates.values import dunder_error
+from noetl.templates.values import dunder_error, unknown
 
 # The tree of a template is walked recursively, here and when it is compiled; 64 levels are far below Python's limit.
 MAX_NODES = 2_000

@@ -12,8 +12,7 @@ from noetl.base.errors import TemplateError
 from noetl.templates import prices
 from noetl.templates.budget import Evaluation
 from noetl.templates.comparisons import contains, equal, ordered
-from noetl.templates.undefined import Missing, unknown
-from noetl.templates.values import described, is_number, undefined_error
+from noetl.templates.values import Missing, described, is_number, undefined_error, unknown
 
 MAX_RANGE = 100_000
 _BOUND_BITS = 64  # each of its numbers would be long otherwise, and is made when it is looked at

@@ -10,8 +10,7 @@ from typing import Any
 
 from noetl.base.errors import TemplateError
 from noetl.templates.budget import Evaluation
-from noetl.templates.undefined import Missing
-from noetl.templates.values import described, walked
+from noetl.templates.values import Missing, described, walked
 
 
 def elements(run: Evaluation, value: Any) -> Sequence[Any]:

@@ -18,8 +18,7 @@ from noetl.templates.comparisons import equal
 from noetl.templates.functions import moment_text
 from noetl.templates.iteration import LoopVariable, elements
 from noetl.templates.text_output import written
-from noetl.templates.undefined import Missing, clipped
-from noetl.templates.values import described, settled, undefined_error
+from noetl.templates.values import Missing, clipped, described, settled, undefined_error
 
 Method = Callable[..., Any]
 # Only directives that every C library knows: an unknown one is undefined behaviour on some systems.

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 from noetl.base.errors import TemplateError
 from noetl.templates.budget import MAX_MADE_BYTES, MAX_VALUE_DEPTH, Evaluation
 from noetl.templates.functions import length_seconds, moment_text
-from noetl.templates.undefined import Missing
-from noetl.templates.values import settled
+from noetl.templates.values import Missing, settled
 
 _LARGEST_NAMESPACE = 32
 _JSON = frozenset({str, int, float, bool, type(None), dict, list})

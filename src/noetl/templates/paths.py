@@ -16,8 +16,7 @@ from noetl.templates.budget import Evaluation
 from noetl.templates.logic import GuardReference
 from noetl.templates.output import leave, of_scope
 from noetl.templates.text_output import written
-from noetl.templates.undefined import Missing, UndefinedNameError, clipped
-from noetl.templates.values import dunder_error
+from noetl.templates.values import Missing, UndefinedNameError, clipped, dunder_error
 
 _NAME = r"[^\W\d]\w*"
 _TEXT = r"'[^'\\{}\n]*'|\"[^\"\\{}\n]*\""

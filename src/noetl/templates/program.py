@@ -21,8 +21,7 @@ from noetl.templates.functions import FUNCTIONS, predicate
 from noetl.templates.methods import call_method
 from noetl.templates.references import chain
 from noetl.templates.text_output import written
-from noetl.templates.undefined import Missing, UndefinedNameError
-from noetl.templates.values import settled, walked
+from noetl.templates.values import Missing, UndefinedNameError, settled, walked
 
 Code = Callable[[Evaluation], Any]
 

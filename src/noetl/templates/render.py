@@ -13,8 +13,7 @@ from noetl.base.source import is_template
 from noetl.templates.budget import Evaluation
 from noetl.templates.expression import Template, TemplateNames, parse
 from noetl.templates.logic import truth
-from noetl.templates.undefined import clipped
-from noetl.templates.values import Authored
+from noetl.templates.values import Authored, clipped
 
 __all__ = ["holds", "render", "render_within", "truth"]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from noetl.templates.undefined import UndefinedNameError
+from noetl.templates.values import UndefinedNameError
 from noetl.templates.views import View
 
 Layer = Mapping[str, Any] | View

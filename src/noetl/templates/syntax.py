@@ -16,7 +16,7 @@ from jinja2.lexer import Token, TokenStream
 from jinja2.parser import Parser
 
 from noetl.base.errors import TemplateError
-from noetl.templates.undefined import clipped
+from noetl.templates.values import clipped
 
 Tree = nodes.Template
 Node = nodes.Node

@@ -15,8 +15,7 @@ from noetl.templates import prices
 from noetl.templates.budget import MAX_VALUE_DEPTH, Evaluation
 from noetl.templates.functions import length_seconds, moment_text
 from noetl.templates.output import extent
-from noetl.templates.undefined import Missing
-from noetl.templates.values import is_number, settled, undefined_error
+from noetl.templates.values import Missing, is_number, settled, undefined_error
 
 
 def written(run: Evaluation, value: Any) -> str:

@@ -11,8 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, Protocol
 
 from noetl.templates.attribute_access import ABSENT, member
-from noetl.templates.undefined import Missing
-from noetl.templates.values import with_headers
+from noetl.templates.values import Missing, with_headers
 
 _STATEMENT = re.compile(r"command_\d+\Z")
 # A mark of its own, since None is a value that a result may have.

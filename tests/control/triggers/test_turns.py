@@ -18,7 +18,7 @@ from noetl.events.triggers import SourceTrigger, TriggerProgress
 from noetl.store.memory import MemoryStore
 from noetl.store.results.files import MemoryResults
 from noetl.store.wakeups.memory import MemoryWakeups
-from noetl.tools.trigger_source import TriggerBatch, TriggerItem, TriggerPoll
+from noetl.tools.contract import TriggerBatch, TriggerItem, TriggerPoll
 from tests.engine_script import HEAD, net_of
 
 NET = net_of(HEAD + "workflow: [{step: start, tool: {kind: noop, spec: {place: worker}}}]\n")

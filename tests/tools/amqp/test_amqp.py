@@ -25,8 +25,8 @@ from noetl.control.triggers.turns import MOST_TRIES
 from noetl.events.outcomes import Outcome
 from noetl.tools.amqp import connections
 from noetl.tools.amqp.tool import OPERATIONS, AmqpTool
+from noetl.tools.contract import TriggerPoll
 from noetl.tools.kinds.brokers import AMQP
-from noetl.tools.trigger_source import TriggerPoll
 from tests.servers import rabbitmq
 from tests.servers.brokers import PASSWORD
 from tests.servers.ports import free_port

@@ -18,8 +18,8 @@ from noetl.base.addresses.guard import AddressGuard
 from noetl.base.addresses.policy import CLOSED
 from noetl.base.errors import ToolError
 from noetl.events.outcomes import Outcome
+from noetl.tools.contract import TriggerPoll
 from noetl.tools.messaging.tool import KafkaTool
-from noetl.tools.trigger_source import TriggerPoll
 from tests.servers.kafka import greeting_broker, mock_cluster
 from tests.servers.ports import free_port
 from tests.servers.proxy import Proxy

@@ -21,8 +21,7 @@ from noetl.base.errors import BackendError, NoetlError, Outage, TemplateError, l
 from noetl.control.commit.group_commit import GroupCommit
 from noetl.control.limits.playbook_limits import GROUP_KIND, LimitGroup, PlaybookLimits, dropped, held_back, place_of
 from noetl.control.limits.playbook_limits import HELD as HELD
-from noetl.control.nested.starts import Start
-from noetl.engine.commands import CancelExecution, ResumeExecution
+from noetl.engine.commands import CancelExecution, ResumeExecution, Start
 from noetl.events.outcomes import Error
 from noetl.store.contract import Commit, Store
 from noetl.store.key_values import KeyValue

@@ -12,7 +12,7 @@ import msgspec
 
 from noetl.base.clock import Clock
 from noetl.base.errors import BackendError, InvalidError
-from noetl.control.nested.starts import Start
+from noetl.engine.commands import Start
 from noetl.engine.limits import limit_value
 from noetl.engine.pipeline.patches import overlaid
 from noetl.events.outcomes import Error

@@ -1,4 +1,4 @@
 """Starts of executions, and nested playbooks: finding them by path, starting them once per task run, waiting for them.
 
-Read first: `starts.py` (every execution begins here), `calls.py`.
+Read first: `calls.py`, `playbook_lookup.py`. Every execution begins with a `Start` (`engine/commands.py`).
 """

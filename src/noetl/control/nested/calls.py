@@ -13,8 +13,8 @@ from noetl.control.commit.loaded_executions import LoadedExecution
 from noetl.control.executions import Executions
 from noetl.control.nested.awaited_children import AwaitedChildren
 from noetl.control.nested.call_grants import refused, stands_at
-from noetl.control.nested.starts import Start
 from noetl.control.secrets.release import SecretRelease
+from noetl.engine.commands import Start
 from noetl.engine.execution import Execution
 from noetl.engine.lifecycle import final_result
 from noetl.engine.scopes import payload_of

@@ -19,9 +19,16 @@ from noetl.control.triggers.turns import TriggerReader, TriggerStarter, TriggerT
 from noetl.events.secret_materials import secrets_in
 from noetl.events.triggers import SourceTrigger
 from noetl.store.contract import Store
-from noetl.tools.contract import UNKNOWN, ToolContext
+from noetl.tools.contract import (
+    UNKNOWN,
+    SettlingSource,
+    ToolContext,
+    TriggerBatch,
+    TriggerItem,
+    TriggerPoll,
+    TriggerSource,
+)
 from noetl.tools.registry import Registry
-from noetl.tools.trigger_source import SettlingSource, TriggerBatch, TriggerItem, TriggerPoll, TriggerSource
 
 if TYPE_CHECKING:
     from noetl.secrets.keychain import Keychain

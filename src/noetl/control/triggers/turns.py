@@ -19,7 +19,7 @@ from noetl.base.ids import derived
 from noetl.control.triggers.trigger_store import TriggerStore
 from noetl.events.triggers import DeadLetter, SourceTrigger, TriggerProgress
 from noetl.store.contract import ConflictError, Store
-from noetl.tools.trigger_source import TriggerBatch, TriggerItem, TriggerPoll
+from noetl.tools.contract import TriggerBatch, TriggerItem, TriggerPoll
 
 ENDS_POLL_S = 1.0  # while nothing more may be started
 MOST_TRIES = 3  # of one item, before it is a dead letter

@@ -15,8 +15,7 @@ from noetl.templates.functions import predicate
 from noetl.templates.iteration import elements
 from noetl.templates.methods import join as join_text
 from noetl.templates.text_output import written
-from noetl.templates.undefined import Missing
-from noetl.templates.values import SEQUENCES, described, is_number, settled
+from noetl.templates.values import SEQUENCES, Missing, described, is_number, settled
 
 _MAX_PARTS = 10_000
 _plus = operator("Add")

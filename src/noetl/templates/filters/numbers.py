@@ -9,8 +9,7 @@ from typing import Any
 from noetl.base.errors import TemplateError
 from noetl.templates import prices
 from noetl.templates.budget import Evaluation
-from noetl.templates.undefined import Missing
-from noetl.templates.values import described, is_number, undefined_error
+from noetl.templates.values import Missing, described, is_number, undefined_error
 
 _MAX_DIGITS = 1_000
 _UNITS = ("kB", "MB", "GB", "TB", "PB", "EB", "ZB", "YB")

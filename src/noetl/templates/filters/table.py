@@ -15,7 +15,7 @@ from noetl.base.errors import TemplateError
 from noetl.templates.budget import Evaluation
 from noetl.templates.filters import lists, numbers, text
 from noetl.templates.output import extent, leave
-from noetl.templates.undefined import Missing, unknown
+from noetl.templates.values import Missing, unknown
 
 Filter = Callable[..., Any]
 _ENCODER_STEPS = 4  # an encoder is made for every text

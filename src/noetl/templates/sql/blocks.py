@@ -26,7 +26,7 @@ from noetl.templates.sql.lexer import HOLE
 from noetl.templates.sql.segments import Hole
 from noetl.templates.syntax import children, read_tree
 from noetl.templates.text_output import written
-from noetl.templates.undefined import Missing
+from noetl.templates.values import Missing
 
 # What authors write between the rounds of a loop: `{{ "," if not loop.last }}`.
 _SEPARATOR = re.compile(r"\s*(?:[,;()]|AND|OR|UNION(?:\s+ALL)?)?\s*\Z", re.IGNORECASE)

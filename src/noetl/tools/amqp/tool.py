@@ -18,9 +18,8 @@ from pamqp.exceptions import PAMQPException
 from noetl.base.errors import ToolError
 from noetl.tools.amqp import messages
 from noetl.tools.amqp.connections import AmqpConnections, OwnedConnection
-from noetl.tools.contract import ToolContext, ToolResult
+from noetl.tools.contract import ToolContext, ToolResult, TriggerBatch, TriggerItem, TriggerPoll
 from noetl.tools.messaging.broker_inputs import BrokerInputs
-from noetl.tools.trigger_source import TriggerBatch, TriggerItem, TriggerPoll
 
 OPERATIONS = ("publish", "get", "ack", "reject", "count")
 _OF_THE_LIBRARY = (AMQPError, PAMQPException, OSError, EOFError, RuntimeError, ValueError, TypeError, struct.error)

@@ -14,10 +14,9 @@ import msgspec
 
 from noetl.tools.child_process import ChildPool, Program
 from noetl.tools.contents import encoded
-from noetl.tools.contract import ToolContext, ToolResult
+from noetl.tools.contract import ToolContext, ToolResult, TriggerBatch, TriggerItem, TriggerPoll
 from noetl.tools.messaging.broker_inputs import BrokerInputs, total
 from noetl.tools.messaging.request import MessagingRequest
-from noetl.tools.trigger_source import TriggerBatch, TriggerItem, TriggerPoll
 
 _TIMEOUT_S = 30.0
 

@@ -17,8 +17,7 @@ from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 from noetl.base.durations import seconds
 from noetl.base.errors import ToolError
 from noetl.tools.contents import decoded, encoded
-from noetl.tools.contract import ToolContext
-from noetl.tools.trigger_source import TriggerBatch, TriggerItem, TriggerPoll
+from noetl.tools.contract import ToolContext, TriggerBatch, TriggerItem, TriggerPoll
 
 DEFAULT_S = 30.0
 MESSAGE_ID = "Nats-Msg-Id"

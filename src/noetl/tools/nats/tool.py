@@ -10,10 +10,9 @@ import nats.js.errors
 from nats.aio.client import Client
 
 from noetl.base.errors import ToolError
-from noetl.tools.contract import ToolContext, ToolResult
+from noetl.tools.contract import ToolContext, ToolResult, TriggerBatch, TriggerItem, TriggerPoll
 from noetl.tools.nats import buckets, messages
 from noetl.tools.nats.connections import NatsConnections, target_of
-from noetl.tools.trigger_source import TriggerBatch, TriggerItem, TriggerPoll
 
 Operation = Callable[[Client, Mapping[str, Any], ToolContext], Awaitable[dict[str, Any]]]
 

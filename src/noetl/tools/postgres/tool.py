@@ -15,7 +15,7 @@ import msgspec
 from noetl.base.durations import seconds
 from noetl.base.errors import ToolError
 from noetl.templates.sql.statements import Bound
-from noetl.tools.contract import ToolContext, ToolResult
+from noetl.tools.contract import ToolContext, ToolResult, TriggerBatch, TriggerPoll
 from noetl.tools.postgres.failures import HELPER, as_tool_errors
 from noetl.tools.postgres.pools import PostgresPools
 from noetl.tools.postgres.session import PostgresSession
@@ -32,7 +32,6 @@ from noetl.tools.sql.requests import (
 )
 from noetl.tools.tables.files import TableFiles
 from noetl.tools.tables.stored import RowLoad, store_table, table_folder, wants_table
-from noetl.tools.trigger_source import TriggerBatch, TriggerPoll
 
 STORE = "postgres.table"
 SUCCESS = "00000"

@@ -15,9 +15,8 @@ from noetl.base.errors import ToolError
 from noetl.templates.sql.binding import read
 from noetl.templates.sql.placeholders import column, names_in, with_params
 from noetl.templates.sql.statements import Bound
-from noetl.tools.contract import Tool, ToolContext
+from noetl.tools.contract import Tool, ToolContext, TriggerBatch, TriggerItem, TriggerPoll
 from noetl.tools.files import read_script
-from noetl.tools.trigger_source import TriggerBatch, TriggerItem, TriggerPoll
 
 _SQL = ("command", "query", "script")
 _INSERTING, _UPSERTING = ("insert", "append"), ("upsert", "merge")

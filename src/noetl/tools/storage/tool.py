@@ -16,11 +16,10 @@ import msgspec
 
 from noetl.base.errors import ToolError
 from noetl.tools.child_process import ChildPool, Program
-from noetl.tools.contract import ToolContext, ToolResult
+from noetl.tools.contract import ToolContext, ToolResult, TriggerBatch, TriggerItem, TriggerPoll
 from noetl.tools.files import allowed_path
 from noetl.tools.storage.inputs import request_of
 from noetl.tools.tables.stored import fetched_table, table_folder, table_in
-from noetl.tools.trigger_source import TriggerBatch, TriggerItem, TriggerPoll
 
 if find_spec("obstore") is None:  # the child imports it; say so before there is one
     raise ImportError("obstore is not installed")
