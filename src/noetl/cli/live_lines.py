@@ -22,14 +22,7 @@ from noetl.cli.live_text import (
     side_run_line,
 )
 from noetl.cli.terminal import Paint, plain, visible
-from noetl.events.control import (
-    JoinFilled,
-    JoinUnfilled,
-    LimitChanged,
-    PlaybookCancelled,
-    PlaybookPaused,
-    PlaybookResumed,
-)
+from noetl.events import control
 from noetl.events.envelope import Event
 from noetl.events.executions import WorkflowStarted
 from noetl.events.loops import IterationDone, IterationFailed, LoopDone, LoopStarted
@@ -149,17 +142,17 @@ class Lines:
                 yield self._paint("- denied", fg="yellow")
             case TokenDropped() if payload.error is not None:
                 yield self._paint("✗ dropped", fg="red") + f": {error_line(payload.error)}"
-            case JoinFilled():
+            case control.JoinFilled():
                 yield f"▸ joined {len(payload.tokens)} tokens"
-            case JoinUnfilled():
+            case control.JoinUnfilled():
                 yield self._paint("✗ join not filled", fg="red") + f": {error_line(payload.error)}"
             case ReportRefused():
                 yield self._paint(f"- late report refused ({payload.reason})", fg="yellow")
-            case PlaybookPaused() | PlaybookResumed() | PlaybookCancelled():
+            case control.PlaybookPaused() | control.PlaybookResumed() | control.PlaybookCancelled():
                 yield self._paint(f"- {payload.event_type.partition('.')[2]}", fg="yellow") + (
                     f": {visible(payload.reason)}" if payload.reason else ""
                 )
-            case LimitChanged():
+            case control.LimitChanged():
                 yield self._paint(f"- {limit_words(payload)}", fg="yellow")
             case _ if (said := side_run_line(payload)) is not None:
                 yield self._paint(said[0], fg=said[1]) if said[1] is not None else said[0]

@@ -11,25 +11,8 @@ from typing import assert_never
 import msgspec
 
 from noetl.base.ids import derived
+from noetl.engine import commands
 from noetl.engine.admission import admit
-from noetl.engine.commands import (
-    ActOnTask,
-    CancelExecution,
-    CancelTimer,
-    ChangeLimit,
-    ClaimOrder,
-    Command,
-    DeliverMessage,
-    DeliverSignal,
-    InjectEvent,
-    LoseOrder,
-    PauseExecution,
-    Proceed,
-    RecordReport,
-    ResumeExecution,
-    StartExecution,
-    Wake,
-)
 from noetl.engine.compensation import before_the_end, compensate
 from noetl.engine.decision import NOTHING, Decision, Draft, Effect
 from noetl.engine.execution import Due, Execution
@@ -57,58 +40,66 @@ _HELD_WHILE_PAUSED = frozenset({Due.ADMIT, Due.LOOP, Due.HEAR, Due.HANDLE, Due.C
 
 # Commands of somebody outside, which may compete with a timer of the same step. What decides is the order of the
 # moments, not which server was quicker.
-_SPOKEN = (RecordReport, DeliverMessage, DeliverSignal, InjectEvent, CancelTimer, ChangeLimit, ActOnTask)
+_SPOKEN = (
+    commands.RecordReport,
+    commands.DeliverMessage,
+    commands.DeliverSignal,
+    commands.InjectEvent,
+    commands.CancelTimer,
+    commands.ChangeLimit,
+    commands.ActOnTask,
+)
 
 
-def decide(plan: Plan, execution: Execution, command: Command) -> Decision:
+def decide(plan: Plan, execution: Execution, command: commands.Command) -> Decision:
     """What `command` leads to. Changes nothing."""
     match command:  # the two of every step first
-        case RecordReport():
+        case commands.RecordReport():
             return record(plan, execution, command)
-        case ClaimOrder():
+        case commands.ClaimOrder():
             return claim(execution, command)
-        case Proceed():
+        case commands.Proceed():
             return _proceed(plan, execution, command.at, fires=command.fires)
-        case StartExecution():
+        case commands.StartExecution():
             return start(plan, execution, command)
-        case LoseOrder():
+        case commands.LoseOrder():
             return lose(execution, command)
-        case PauseExecution() | ResumeExecution() | CancelExecution():
+        case commands.PauseExecution() | commands.ResumeExecution() | commands.CancelExecution():
             return control(execution, command)
-        case DeliverMessage():
+        case commands.DeliverMessage():
             return deliver_message(execution, command)
-        case DeliverSignal():
+        case commands.DeliverSignal():
             return deliver_signal(execution, command)
-        case InjectEvent():
+        case commands.InjectEvent():
             return inject(execution, command)
-        case CancelTimer():
+        case commands.CancelTimer():
             return cancel_timer(execution, command)
-        case ChangeLimit():
+        case commands.ChangeLimit():
             return change_limit(plan, execution, command)
-        case ActOnTask():
+        case commands.ActOnTask():
             return act(execution, command)
-        case Wake():
+        case commands.Wake():
             return _proceed(plan, execution, command.at, fires=True)
         case _:
             assert_never(command)
 
 
-def advance(plan: Plan, execution: Execution, command: Command) -> Decision:
+def advance(plan: Plan, execution: Execution, command: commands.Command) -> Decision:
     """Decide `command`, then whatever it makes due, applying each event, until the state rests. What time had made due
     before somebody spoke comes first (TMR-05)."""
     moment = execution.wake_at
     if moment is None or moment > command.at or not isinstance(command, _SPOKEN):
         return _to_rest(plan, execution, command)
-    woken = _to_rest(plan, execution, Wake(at=command.at))
+    woken = _to_rest(plan, execution, commands.Wake(at=command.at))
     own = _to_rest(plan, execution, command)
     return msgspec.structs.replace(own, events=woken.events + own.events, effects=woken.effects + own.effects)
 
 
-def _to_rest(plan: Plan, execution: Execution, command: Command) -> Decision:
+def _to_rest(plan: Plan, execution: Execution, command: commands.Command) -> Decision:
     decision = first = decide(plan, execution, command)
     if not decision.events:
         return decision
-    fires = not isinstance(command, ClaimOrder)  # whoever claims an order has it, whatever else is due
+    fires = not isinstance(command, commands.ClaimOrder)  # whoever claims an order has it, whatever else is due
     events: list[Event] = []
     effects: list[Effect] = []
     unsettled = Unsettled()

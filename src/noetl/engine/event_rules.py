@@ -8,27 +8,13 @@ from __future__ import annotations
 import msgspec
 
 from noetl.engine.waits.evolution import event_data, is_told
+from noetl.events import waits
 from noetl.events.control import Emitted
 from noetl.events.envelope import Event
 from noetl.events.loops import IterationDone, IterationFailed, LoopDone
 from noetl.events.steps import StepDenied, StepDone, StepFailed
 from noetl.events.tasks import TaskProcessed
 from noetl.events.v2_case_positions import OwnEvent
-from noetl.events.waits import (
-    HumanClaimed,
-    HumanCommented,
-    HumanCreated,
-    HumanEscalated,
-    HumanOverdue,
-    HumanReleased,
-    MessageReceived,
-    MessageTimeout,
-    SignalReceived,
-    StepTimeout,
-    TaskCompleted,
-    TimerCancelled,
-    TimerFired,
-)
 
 
 def heard_as(event: Event) -> OwnEvent | None:
@@ -46,23 +32,23 @@ def heard_as(event: Event) -> OwnEvent | None:
             found, data = None, msgspec.to_builtins(payload)
         case IterationDone():
             found, data = None, {"index": payload.index, **_result(payload)}
-        case StepTimeout():
+        case waits.StepTimeout():
             found, data = None, {"action": payload.action, "alternative": payload.alternative}
         case Emitted():
             return OwnEvent(name=payload.emitted, step=event.step or "", data=payload.data)
         case (
-            TimerFired()
-            | TimerCancelled()
-            | MessageReceived()
-            | MessageTimeout()
-            | SignalReceived()
-            | HumanCreated()
-            | HumanClaimed()
-            | HumanReleased()
-            | HumanCommented()
-            | HumanOverdue()
-            | HumanEscalated()
-            | TaskCompleted()
+            waits.TimerFired()
+            | waits.TimerCancelled()
+            | waits.MessageReceived()
+            | waits.MessageTimeout()
+            | waits.SignalReceived()
+            | waits.HumanCreated()
+            | waits.HumanClaimed()
+            | waits.HumanReleased()
+            | waits.HumanCommented()
+            | waits.HumanOverdue()
+            | waits.HumanEscalated()
+            | waits.TaskCompleted()
         ) if is_told(payload):
             found, data = None, event_data(payload)
         case _:
@@ -73,7 +59,7 @@ def heard_as(event: Event) -> OwnEvent | None:
 def hears(run_id: str, event: Event) -> bool:
     """Whether a step run that listens is told of this event: of those of others, and of what time does to its own
     human task (HUM-04)."""
-    return run_id != event.step_run_id or isinstance(event.payload, HumanOverdue | HumanEscalated)
+    return run_id != event.step_run_id or isinstance(event.payload, waits.HumanOverdue | waits.HumanEscalated)
 
 
 def _result(payload: StepDone | IterationDone) -> dict[str, object]:

@@ -14,6 +14,7 @@ from noetl.engine.pipeline.patches import written
 from noetl.engine.side_runs import evolution as side_runs
 from noetl.engine.v2_case import evolution as cases
 from noetl.engine.waits import evolution as waits
+from noetl.events import executions
 from noetl.events.control import (
     Emitted,
     LimitChanged,
@@ -23,14 +24,6 @@ from noetl.events.control import (
 )
 from noetl.events.envelope import Event
 from noetl.events.events import Payload
-from noetl.events.executions import (
-    ExecutionRequested,
-    PlaybookLate,
-    PlaybookProcessed,
-    RequestEvaluated,
-    WorkflowFinished,
-    WorkflowStarted,
-)
 from noetl.events.steps import CtxPatched, ReportRefused, StepDenied
 from noetl.events.tokens import NextEnqueued
 from noetl.events.v2_case_positions import CaseEvaluated, RetryProcessed, RetryStarted, SinkProcessed, SinkStarted
@@ -63,32 +56,32 @@ def replayed(execution_id: str, trace_id: str, events: list[Event]) -> Execution
 
 
 _Whole = (
-    ExecutionRequested
-    | WorkflowStarted
-    | PlaybookLate
+    executions.ExecutionRequested
+    | executions.WorkflowStarted
+    | executions.PlaybookLate
     | CtxPatched
     | LimitChanged
     | PlaybookPaused
     | PlaybookResumed
     | PlaybookCancelled
     | Emitted
-    | PlaybookProcessed
+    | executions.PlaybookProcessed
     | ReportRefused
 )
 _TOLD = (  # for the reader; the state follows from their neighbours
-    *(RequestEvaluated, StepDenied, NextEnqueued, CaseEvaluated),
-    *(RetryStarted, RetryProcessed, SinkStarted, SinkProcessed, WorkflowFinished),
+    *(executions.RequestEvaluated, StepDenied, NextEnqueued, CaseEvaluated),
+    *(RetryStarted, RetryProcessed, SinkStarted, SinkProcessed, executions.WorkflowFinished),
 )
 
 
 def _follow(execution: Execution, event: Event, payload: _Whole) -> None:
     """What concerns the execution as a whole."""
     match payload:
-        case ExecutionRequested():
+        case executions.ExecutionRequested():
             _requested(execution, event, payload)
-        case WorkflowStarted():
+        case executions.WorkflowStarted():
             execution.origin.workload, execution.origin.started_at = payload.workload, event.ts
-        case PlaybookLate():
+        case executions.PlaybookLate():
             execution.open_waits.due_times.cancel(DueTime.LATE, late_key(payload.after_s))
         case CtxPatched():
             # A new mapping: templates gave the old one away as it was (`args: {was: "{{ ctx }}"}`), and it stays so.
@@ -109,14 +102,14 @@ def _follow(execution: Execution, event: Event, payload: _Whole) -> None:
                 execution.open_waits.known_keys[payload.key] = None
         case ReportRefused():
             execution.order_states.refused.add((payload.order_id, payload.lease_epoch, payload.worker_id))
-        case PlaybookProcessed():
+        case executions.PlaybookProcessed():
             execution.lifecycle.status, execution.lifecycle.finished_at = payload.status, event.ts
             tokens.note_failure(execution, payload.error)  # of a request that was refused; else it is noted already
         case _:
             assert_never(payload)
 
 
-def _requested(execution: Execution, event: Event, payload: ExecutionRequested) -> None:
+def _requested(execution: Execution, event: Event, payload: executions.ExecutionRequested) -> None:
     execution.origin.path, execution.origin.version = payload.path, payload.version
     execution.origin.net_hash, execution.origin.request = payload.net_hash, payload.payload
     execution.origin.parent_execution_id, execution.origin.depth = payload.parent_execution_id, payload.depth

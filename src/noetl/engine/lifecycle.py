@@ -26,17 +26,10 @@ from noetl.engine.plan import Plan
 from noetl.engine.side_runs.endings import stop_side_runs
 from noetl.engine.side_runs.state import SideRunKind
 from noetl.engine.withdrawal import all_but, withdraw
+from noetl.events import executions
 from noetl.events.compensation import CompensationUnknown
 from noetl.events.control import PlaybookCancelled, PlaybookPaused, PlaybookResumed
 from noetl.events.envelope import Event
-from noetl.events.executions import (
-    ExecutionRequested,
-    Final,
-    PlaybookProcessed,
-    RequestEvaluated,
-    WorkflowFinished,
-    WorkflowStarted,
-)
 from noetl.events.orders import ReportResult
 from noetl.events.outcomes import Error, TaskResult
 from noetl.events.side_runs import AsyncDone, HandlerFailed, HandlerStarted
@@ -58,7 +51,7 @@ def start(plan: Plan, execution: Execution, command: StartExecution) -> Decision
     net = plan.net
     draft = Draft(execution, command.at, execution.execution_id)
     draft.add(
-        ExecutionRequested(
+        executions.ExecutionRequested(
             path=net.path,
             version=net.version,
             net_hash=command.net_hash,
@@ -73,21 +66,21 @@ def start(plan: Plan, execution: Execution, command: StartExecution) -> Decision
         )
     )
     if command.refused is not None:
-        draft.add(PlaybookProcessed(status=Final.FAILED, error=command.refused))
-        draft.add_effect(EndExecution(Final.FAILED))
+        draft.add(executions.PlaybookProcessed(status=executions.Final.FAILED, error=command.refused))
+        draft.add_effect(EndExecution(executions.Final.FAILED))
         return draft.decision()
-    draft.add(RequestEvaluated(name=net.name, dialect=net.dialect))
+    draft.add(executions.RequestEvaluated(name=net.name, dialect=net.dialect))
     carried = command.carried
     entry, args = (net.entry, {}) if carried is None else (carried.step, carried.args)
     workload = overlaid(net.workload, command.payload)
-    draft.add(WorkflowStarted(workload=workload, entry=entry))
+    draft.add(executions.WorkflowStarted(workload=workload, entry=entry))
     try:
         begins_anew = net.ctx is not None and carried is None and command.compensates is None
         ctx = _initial_ctx(net.ctx, workload, execution, command.at) if begins_anew else {}
     except (TemplateError, ToolError) as problem:
         error = Error(kind=problem.kind, message=f"the ctx of the playbook: {problem}")
-        draft.add(PlaybookProcessed(status=Final.FAILED, error=error))
-        draft.add_effect(EndExecution(Final.FAILED))
+        draft.add(executions.PlaybookProcessed(status=executions.Final.FAILED, error=error))
+        draft.add_effect(EndExecution(executions.Final.FAILED))
         return draft.decision()
     if command.compensates is not None:
         return _undoing(draft, execution, command)
@@ -223,17 +216,17 @@ def finish(execution: Execution, at: float) -> Decision:
     """Close an execution in which no token is left."""
     status, error = _ending(execution)
     draft = Draft(execution, at, execution.last_event_id)
-    draft.add(WorkflowFinished(status=status))
-    draft.add(PlaybookProcessed(status=status, result_of=_result_of(execution), error=error))
+    draft.add(executions.WorkflowFinished(status=status))
+    draft.add(executions.PlaybookProcessed(status=status, result_of=_result_of(execution), error=error))
     draft.add_effect(EndExecution(status))
     return draft.decision()
 
 
-def _ending(execution: Execution) -> tuple[Final, Error | None]:
+def _ending(execution: Execution) -> tuple[executions.Final, Error | None]:
     if execution.lifecycle.cancelled is not None:
-        return Final.CANCELLED, Error(kind="cancelled", message=execution.lifecycle.cancelled)
+        return executions.Final.CANCELLED, Error(kind="cancelled", message=execution.lifecycle.cancelled)
     error = execution.failure
-    return (Final.COMPLETED if error is None else Final.FAILED), error
+    return (executions.Final.COMPLETED if error is None else executions.Final.FAILED), error
 
 
 def _result_of(execution: Execution) -> tuple[str, ...]:

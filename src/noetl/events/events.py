@@ -7,65 +7,29 @@ A payload says only what its event adds; who wrote it, when and about which step
 
 from __future__ import annotations
 
+from noetl.events import control, executions, loops, tokens
 from noetl.events.compensation import Compensating
-from noetl.events.control import (
-    Emitted,
-    JoinFilled,
-    JoinUnfilled,
-    LimitChanged,
-    PlaybookCancelled,
-    PlaybookPaused,
-    PlaybookResumed,
-    TokenHeld,
-)
-from noetl.events.executions import (
-    ExecutionRequested,
-    PlaybookLate,
-    PlaybookProcessed,
-    RequestEvaluated,
-    WorkflowFinished,
-    WorkflowStarted,
-)
-from noetl.events.loops import (
-    IterationDone,
-    IterationFailed,
-    IterationStarted,
-    LoopCut,
-    LoopDone,
-    LoopKept,
-    LoopScheduled,
-    LoopStarted,
-)
 from noetl.events.side_runs import SideRuns
 from noetl.events.steps import CtxPatched, ReportRefused, StepDenied, StepDone, StepFailed, StepScheduled, StepStarted
 from noetl.events.tasks import KeychainRefreshed, Remark, TaskProcessed, TaskStarted
-from noetl.events.tokens import (
-    NextEnqueued,
-    NextSelected,
-    TokenClaimed,
-    TokenConsumed,
-    TokenCreated,
-    TokenDropped,
-    TokenEnqueued,
-)
 from noetl.events.v2_case_positions import CaseEvaluated, RetryProcessed, RetryStarted, SinkProcessed, SinkStarted
 from noetl.events.v2_case_runs import CaseHeard, CaseStarted, CaseWaiting
 from noetl.events.waits import StepTimeout, TokenReleased, Waiting
 
 Payload = (
-    ExecutionRequested
-    | RequestEvaluated
-    | PlaybookLate
-    | WorkflowStarted
-    | TokenCreated
-    | TokenEnqueued
-    | TokenClaimed
-    | TokenConsumed
-    | TokenDropped
-    | TokenHeld
+    executions.ExecutionRequested
+    | executions.RequestEvaluated
+    | executions.PlaybookLate
+    | executions.WorkflowStarted
+    | tokens.TokenCreated
+    | tokens.TokenEnqueued
+    | tokens.TokenClaimed
+    | tokens.TokenConsumed
+    | tokens.TokenDropped
+    | control.TokenHeld
     | TokenReleased
-    | JoinFilled
-    | JoinUnfilled
+    | control.JoinFilled
+    | control.JoinUnfilled
     | StepDenied
     | StepScheduled
     | StepStarted
@@ -75,14 +39,14 @@ Payload = (
     | TaskStarted
     | TaskProcessed
     | KeychainRefreshed
-    | LoopStarted
-    | LoopScheduled
-    | IterationStarted
-    | IterationDone
-    | IterationFailed
-    | LoopCut
-    | LoopKept
-    | LoopDone
+    | loops.LoopStarted
+    | loops.LoopScheduled
+    | loops.IterationStarted
+    | loops.IterationDone
+    | loops.IterationFailed
+    | loops.LoopCut
+    | loops.LoopKept
+    | loops.LoopDone
     | CaseStarted
     | CaseEvaluated
     | CaseWaiting
@@ -93,16 +57,16 @@ Payload = (
     | SinkProcessed
     | Waiting
     | CtxPatched
-    | NextSelected
-    | NextEnqueued
+    | tokens.NextSelected
+    | tokens.NextEnqueued
     | ReportRefused
-    | Emitted
-    | LimitChanged
-    | PlaybookPaused
-    | PlaybookResumed
-    | PlaybookCancelled
-    | WorkflowFinished
-    | PlaybookProcessed
+    | control.Emitted
+    | control.LimitChanged
+    | control.PlaybookPaused
+    | control.PlaybookResumed
+    | control.PlaybookCancelled
+    | executions.WorkflowFinished
+    | executions.PlaybookProcessed
     | Compensating
     | SideRuns
     | Remark

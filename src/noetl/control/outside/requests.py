@@ -13,16 +13,7 @@ from noetl.base.errors import BackendError, Outage, RefusedError
 from noetl.control.executions import Control, Executions
 from noetl.control.outside.messages import MessageQueue
 from noetl.control.outside.report_results import RequestResult, request_result
-from noetl.engine.commands import (
-    ActOnTask,
-    CancelExecution,
-    CancelTimer,
-    ChangeLimit,
-    DeliverSignal,
-    InjectEvent,
-    PauseExecution,
-    ResumeExecution,
-)
+from noetl.engine import commands
 from noetl.events.orders import ReportResult
 from noetl.store.requests import RequestRow, Requests
 
@@ -36,13 +27,13 @@ _log = logging.getLogger(__name__)
 def command_for(action: str, *, at: float, reason: str | None) -> Control:
     match action:
         case "pause":
-            return PauseExecution(at=at, reason=reason)
+            return commands.PauseExecution(at=at, reason=reason)
         case "resume":
-            return ResumeExecution(at=at, reason=reason)
+            return commands.ResumeExecution(at=at, reason=reason)
         case "cancel":
-            return CancelExecution(at=at, reason=reason or "asked for")
+            return commands.CancelExecution(at=at, reason=reason or "asked for")
         case "compensate":  # cancel, and undo what was done first (O-02)
-            return CancelExecution(at=at, reason=reason or "asked for", compensate=True)
+            return commands.CancelExecution(at=at, reason=reason or "asked for", compensate=True)
         case _:
             raise RefusedError(f'nobody here knows how to "{action}" an execution; there is {", ".join(ACTIONS)}')
 
@@ -97,16 +88,18 @@ async def take(executions: Executions, requests: Requests, request: RequestRow, 
     return said
 
 
-# DriverCommand an execution something from another process: as a request that whoever drives it takes (design.md §2).
+# Asks an execution something from another process, as a request that whoever drives it takes (design.md §2).
 # The action names the command; the command itself, without its moment, is what the request carries.
-DriverCommand = DeliverSignal | InjectEvent | CancelTimer | ChangeLimit | ActOnTask
+DriverCommand = (
+    commands.DeliverSignal | commands.InjectEvent | commands.CancelTimer | commands.ChangeLimit | commands.ActOnTask
+)
 
 _TYPES: dict[str, type[DriverCommand]] = {
-    "signal": DeliverSignal,
-    "event": InjectEvent,
-    "cancel_timer": CancelTimer,
-    "limit": ChangeLimit,
-    "task": ActOnTask,
+    "signal": commands.DeliverSignal,
+    "event": commands.InjectEvent,
+    "cancel_timer": commands.CancelTimer,
+    "limit": commands.ChangeLimit,
+    "task": commands.ActOnTask,
 }
 _ACTIONS = {of: action for action, of in _TYPES.items()}
 

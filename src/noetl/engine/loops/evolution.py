@@ -10,16 +10,7 @@ from noetl.engine.identity import entry_mark
 from noetl.engine.loops.reducers import note_writes
 from noetl.engine.loops.state import Begun, Frame, LoopRun, Range, Region
 from noetl.engine.pipeline.progress import entered
-from noetl.events.loops import (
-    IterationDone,
-    IterationFailed,
-    IterationStarted,
-    LoopCut,
-    LoopKept,
-    LoopScheduled,
-    LoopStarted,
-    Path,
-)
+from noetl.events import loops
 from noetl.events.orders import Position
 from noetl.events.outcomes import TaskResult
 from noetl.events.tasks import HookFailed, JobPlaced, KeychainRefreshed, TaskProcessed, TaskStarted
@@ -27,7 +18,7 @@ from noetl.events.v2_case_positions import Taken
 from noetl.events.v2_case_runs import CaseStarted
 
 
-def opened(loop: LoopRun | None, payload: LoopStarted, event_id: str, ctx: dict[str, Any]) -> LoopRun:
+def opened(loop: LoopRun | None, payload: loops.LoopStarted, event_id: str, ctx: dict[str, Any]) -> LoopRun:
     """A level opens; the outermost one begins the loop."""
     if loop is None:
         loop = LoopRun(reducers=payload.reducers, best_effort=payload.best_effort)
@@ -51,7 +42,7 @@ def opened(loop: LoopRun | None, payload: LoopStarted, event_id: str, ctx: dict[
     return loop
 
 
-def scheduled(loop: LoopRun, payload: LoopScheduled) -> None:
+def scheduled(loop: LoopRun, payload: loops.LoopScheduled) -> None:
     frame = loop.frames[payload.path]
     span = Range(
         order_id=payload.order_id,
@@ -80,7 +71,7 @@ def claimed(loop: LoopRun, order_id: str, worker_id: str, lease_epoch: int) -> N
     span.worker_id, span.lease_epoch = worker_id, lease_epoch
 
 
-def begun(loop: LoopRun, payload: IterationStarted, first: Position) -> None:
+def begun(loop: LoopRun, payload: loops.IterationStarted, first: Position) -> None:
     """An iteration begins: of an innermost level in its order, of an outer one in the server."""
     frame = loop.frames[payload.path[:-1]]
     if frame.nested:
@@ -116,12 +107,12 @@ def case_started(loop: LoopRun, payload: CaseStarted) -> None:
         note_writes(loop, payload.path, payload.decision.set_ctx)
 
 
-def ended(loop: LoopRun, payload: IterationDone | IterationFailed) -> Range | None:
+def ended(loop: LoopRun, payload: loops.IterationDone | loops.IterationFailed) -> Range | None:
     """An iteration ends. Gives the range that ended with it, if one did."""
     *around, index = payload.path
     frame = loop.frames[tuple(around)]
     frame.ended[index] = 1
-    if isinstance(payload, IterationFailed):
+    if isinstance(payload, loops.IterationFailed):
         frame.failed += 1
         loop.failed += 1
         loop.failure = loop.failure or payload.error
@@ -140,7 +131,7 @@ def ended(loop: LoopRun, payload: IterationDone | IterationFailed) -> Range | No
     return closed
 
 
-def keep_iterations(loop: LoopRun, payload: LoopKept) -> None:
+def keep_iterations(loop: LoopRun, payload: loops.LoopKept) -> None:
     """Iterations that an earlier run had done."""
     frame = loop.frames[payload.path]
     for index, told in zip(payload.indices, payload.results, strict=True):
@@ -158,7 +149,7 @@ def _extend(frame: Frame, items: list[Any]) -> None:
     frame.results += [None] * len(items)
 
 
-def cut(loop: LoopRun, payload: LoopCut) -> list[Range]:
+def cut(loop: LoopRun, payload: loops.LoopCut) -> list[Range]:
     """A level ends early, with everything inside it. Gives the ranges that nobody wants any more."""
     path, depth = payload.path, len(payload.path)
     loop.broken = payload.error
@@ -175,7 +166,7 @@ def cut(loop: LoopRun, payload: LoopCut) -> list[Range]:
     return gone
 
 
-def _result(loop: LoopRun, frame: Frame, payload: IterationDone) -> Any:
+def _result(loop: LoopRun, frame: Frame, payload: loops.IterationDone) -> Any:
     """An iteration's payload, or its result where that is stored elsewhere; of an outer one, those inside it."""
     if frame.nested:
         return loop.frames[payload.path].results
@@ -191,7 +182,7 @@ def collected_value(result: TaskResult) -> Any:
     return value["data"] if result.wrapped and isinstance(value, dict) and "data" in value else value
 
 
-def _close_frame(loop: LoopRun, path: Path) -> None:
+def _close_frame(loop: LoopRun, path: loops.Path) -> None:
     loop.frames.pop(path, None)
     loop.regions.pop(path, None)
     loop.due.pop(path, None)
@@ -205,7 +196,7 @@ def _transition_of(iteration: Begun) -> tuple[Taken, ...]:
     return case.taken if case is not None else ()
 
 
-def _leave_range(loop: LoopRun, frame: Frame, path: Path) -> Range | None:
+def _leave_range(loop: LoopRun, frame: Frame, path: loops.Path) -> Range | None:
     iteration = loop.begun.pop(path)
     if taken := _transition_of(iteration):
         loop.taken[path] = taken

@@ -9,27 +9,11 @@ from noetl.engine.execution import WITHDRAWN, Due, Execution, StepLease, StepRun
 from noetl.engine.pipeline.patches import written
 from noetl.engine.side_runs.state import PendingHandler, Saga, SideRun, SideRunKind
 from noetl.engine.waits.evolution import close_all
-from noetl.events.compensation import (
-    CompensationDone,
-    CompensationFailed,
-    CompensationRegistered,
-    CompensationRequested,
-    CompensationStarted,
-    CompensationUnknown,
-)
+from noetl.events import compensation, side_runs
 from noetl.events.control import PlaybookCancelled
 from noetl.events.envelope import Event
 from noetl.events.orders import Position
 from noetl.events.outcomes import Error
-from noetl.events.side_runs import (
-    AsyncDone,
-    AsyncStarted,
-    HandlerDone,
-    HandlerFailed,
-    HandlerSkipped,
-    HandlerStarted,
-    OrderClaimed,
-)
 from noetl.events.tasks import TaskProcessed
 
 COMPENSATE = "compensate"  # its place in the agenda: an execution undoes one thing at a time
@@ -37,45 +21,45 @@ CHILD = "playbook"  # the word under which a task tells that its child can be co
 
 
 Own = (
-    CompensationRegistered
-    | CompensationRequested
-    | CompensationStarted
-    | CompensationDone
-    | CompensationFailed
-    | CompensationUnknown
-    | OrderClaimed
-    | HandlerStarted
-    | HandlerSkipped
-    | HandlerDone
-    | HandlerFailed
-    | AsyncStarted
-    | AsyncDone
+    compensation.CompensationRegistered
+    | compensation.CompensationRequested
+    | compensation.CompensationStarted
+    | compensation.CompensationDone
+    | compensation.CompensationFailed
+    | compensation.CompensationUnknown
+    | side_runs.OrderClaimed
+    | side_runs.HandlerStarted
+    | side_runs.HandlerSkipped
+    | side_runs.HandlerDone
+    | side_runs.HandlerFailed
+    | side_runs.AsyncStarted
+    | side_runs.AsyncDone
 )
 
 
 def evolve(execution: Execution, event: Event, payload: Own) -> Error | None:
     """Apply an event of these; why the execution fails with it, if it does."""
     match payload:
-        case CompensationRegistered():
+        case compensation.CompensationRegistered():
             _registered(_saga(execution), payload)
-        case CompensationRequested():
+        case compensation.CompensationRequested():
             _requested(execution, payload)
-        case CompensationStarted():
+        case compensation.CompensationStarted():
             _compensation_started(execution, event, payload)
-        case CompensationDone() | CompensationFailed() | CompensationUnknown():
+        case compensation.CompensationDone() | compensation.CompensationFailed() | compensation.CompensationUnknown():
             _compensated(execution, event, payload)
-        case OrderClaimed():
+        case side_runs.OrderClaimed():
             run = execution.runs[event.step_run_id or ""]
             run.lease.worker_id, run.lease.lease_epoch = payload.worker_id, payload.lease_epoch
-        case HandlerStarted():
+        case side_runs.HandlerStarted():
             _handler_started(execution, event, payload)
-        case HandlerSkipped():
+        case side_runs.HandlerSkipped():
             _remove_pending_handler(execution, payload.key)
-        case HandlerDone() | HandlerFailed():
-            _over(execution, event, stopped=isinstance(payload, HandlerFailed) and payload.stopped)
-        case AsyncStarted():
+        case side_runs.HandlerDone() | side_runs.HandlerFailed():
+            _over(execution, event, stopped=isinstance(payload, side_runs.HandlerFailed) and payload.stopped)
+        case side_runs.AsyncStarted():
             _async_started(execution, event, payload)
-        case AsyncDone():
+        case side_runs.AsyncDone():
             _over(execution, event, stopped=payload.stopped)
             return None if payload.tolerated else payload.error
         case _:
@@ -123,13 +107,13 @@ def forget_handlers(execution: Execution, run_id: str) -> None:
             execution.agenda.pop(key, None)
 
 
-def _registered(saga: Saga, payload: CompensationRegistered) -> None:
+def _registered(saga: Saga, payload: compensation.CompensationRegistered) -> None:
     saga.registered[payload.registration_id] = payload
     if payload.job_id is not None:
         saga.jobs[payload.job_id] = None
 
 
-def _requested(execution: Execution, payload: CompensationRequested) -> None:
+def _requested(execution: Execution, payload: compensation.CompensationRequested) -> None:
     saga = _saga(execution)
     for registration_id in payload.registrations:
         saga.todo[registration_id] = saga.registered.pop(registration_id)
@@ -137,7 +121,7 @@ def _requested(execution: Execution, payload: CompensationRequested) -> None:
         execution.agenda[COMPENSATE] = Due.COMPENSATE
 
 
-def _compensation_started(execution: Execution, event: Event, payload: CompensationStarted) -> None:
+def _compensation_started(execution: Execution, event: Event, payload: compensation.CompensationStarted) -> None:
     saga = _saga(execution)
     registration = saga.under_way = saga.todo.pop(payload.registration_id)
     del execution.agenda[COMPENSATE]
@@ -148,12 +132,14 @@ def _compensation_started(execution: Execution, event: Event, payload: Compensat
 
 
 def _compensated(
-    execution: Execution, event: Event, payload: CompensationDone | CompensationFailed | CompensationUnknown
+    execution: Execution,
+    event: Event,
+    payload: compensation.CompensationDone | compensation.CompensationFailed | compensation.CompensationUnknown,
 ) -> None:
     saga = _saga(execution)
-    _over(execution, event, stopped=isinstance(payload, CompensationUnknown))
+    _over(execution, event, stopped=isinstance(payload, compensation.CompensationUnknown))
     saga.under_way = None
-    if not isinstance(payload, CompensationDone) and saga.error is None:
+    if not isinstance(payload, compensation.CompensationDone) and saga.error is None:
         saga.error = _compensation_error(event, payload)
     if saga.todo:
         execution.agenda[COMPENSATE] = Due.COMPENSATE
@@ -180,7 +166,7 @@ def cancelled(execution: Execution, payload: PlaybookCancelled) -> None:
     execution.agenda.pop(COMPENSATE, None)
 
 
-def _handler_started(execution: Execution, event: Event, payload: HandlerStarted) -> None:
+def _handler_started(execution: Execution, event: Event, payload: side_runs.HandlerStarted) -> None:
     _remove_pending_handler(execution, payload.key)
     owner = execution.runs[payload.owner]
     side_run = SideRun(
@@ -197,7 +183,7 @@ def _handler_started(execution: Execution, event: Event, payload: HandlerStarted
         _stop_body(execution, owner, event.ts)
 
 
-def _async_started(execution: Execution, event: Event, payload: AsyncStarted) -> None:
+def _async_started(execution: Execution, event: Event, payload: side_runs.AsyncStarted) -> None:
     owner = execution.runs[payload.owner]
     side_run = SideRun(
         kind=SideRunKind.ASYNC,
@@ -279,8 +265,10 @@ def _saga(execution: Execution) -> Saga:
     return execution.side_work.saga
 
 
-def _compensation_error(event: Event, payload: CompensationFailed | CompensationUnknown) -> Error:
-    if isinstance(payload, CompensationUnknown):
+def _compensation_error(
+    event: Event, payload: compensation.CompensationFailed | compensation.CompensationUnknown
+) -> Error:
+    if isinstance(payload, compensation.CompensationUnknown):
         message = f'whether step "{event.step}" was compensated is not known: {payload.reason}'
         return Error(kind="compensation.failed", message=message)
     message = f'the compensation of step "{event.step}" failed: {payload.error.message}'

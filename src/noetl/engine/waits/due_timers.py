@@ -15,22 +15,19 @@ from noetl.engine.waits.human_tasks import changed
 from noetl.engine.waits.state import OpenHumanTask, Wait, WaitKind
 from noetl.engine.waits.times import expired, expiry_of, timed_out
 from noetl.engine.withdrawal import close_orders, close_waits
+from noetl.events import waits
 from noetl.events.executions import PlaybookLate
 from noetl.events.outcomes import Error
 from noetl.events.steps import StepFailed
-from noetl.events.waits import (
-    HumanEscalated,
-    HumanOverdue,
-    MessageReceived,
-    MessageTimeout,
-    SignalReceived,
-    StepTimeout,
-    TaskCompleted,
-    TimerCancelled,
-    TimerFired,
-)
 
-Ending = TimerFired | TimerCancelled | MessageReceived | MessageTimeout | SignalReceived | TaskCompleted
+Ending = (
+    waits.TimerFired
+    | waits.TimerCancelled
+    | waits.MessageReceived
+    | waits.MessageTimeout
+    | waits.SignalReceived
+    | waits.TaskCompleted
+)
 
 
 def fire(plan: Plan, execution: Execution, entry: Entry, at: float) -> Decision:
@@ -40,7 +37,7 @@ def fire(plan: Plan, execution: Execution, entry: Entry, at: float) -> Decision:
         case DueTime.WAIT:
             return _wait(execution, execution.open_waits.waits[key], at)
         case DueTime.DUE:
-            return _task_decision(execution, execution.open_waits.human_tasks[key], HumanOverdue(task_id=key), at)
+            return _task_decision(execution, execution.open_waits.human_tasks[key], waits.HumanOverdue(task_id=key), at)
         case DueTime.ESCALATE:
             return _escalate(execution, execution.open_waits.human_tasks[key], at)
         case DueTime.TIMEOUT:
@@ -71,9 +68,9 @@ def end_wait(draft: Draft, execution: Execution, wait: Wait, ending: Ending) -> 
 def _wait(execution: Execution, wait: Wait, at: float) -> Decision:
     draft = Draft(execution, at, derived(wait.wait_id, "due"))
     if wait.kind is WaitKind.TIMER:
-        end_wait(draft, execution, wait, TimerFired(wait_id=wait.wait_id, timer_id=wait.name))
+        end_wait(draft, execution, wait, waits.TimerFired(wait_id=wait.wait_id, timer_id=wait.name))
         return draft.decision()
-    timeout = MessageTimeout(wait_id=wait.wait_id, name=wait.name, action=wait.timeout_action)
+    timeout = waits.MessageTimeout(wait_id=wait.wait_id, name=wait.name, action=wait.timeout_action)
     if wait.timeout_action == "escalate":
         end_wait(draft, execution, wait, timeout)
         return draft.decision()
@@ -87,14 +84,14 @@ def _wait(execution: Execution, wait: Wait, at: float) -> Decision:
 
 
 def _escalate(execution: Execution, task: OpenHumanTask, at: float) -> Decision:
-    escalated = HumanEscalated(
+    escalated = waits.HumanEscalated(
         task_id=task.task_id, mode=task.escalation_mode, role=task.escalate_to_role, user=task.escalate_to_user
     )
     return _task_decision(execution, task, escalated, at)
 
 
 def _task_decision(
-    execution: Execution, task: OpenHumanTask, payload: HumanOverdue | HumanEscalated, at: float
+    execution: Execution, task: OpenHumanTask, payload: waits.HumanOverdue | waits.HumanEscalated, at: float
 ) -> Decision:
     draft = Draft(execution, at, derived(task.task_id, payload.event_type))
     wait, run = execution.open_waits.waits[task.task_id], execution.runs[task.step_run_id]
@@ -121,7 +118,7 @@ def expire(plan: Plan, execution: Execution, run: StepRun, at: float) -> Decisio
     draft = Draft(execution, at, derived(run.step_run_id, "timeout"))
     if timeout.on_timeout != "ignore":
         stop(draft, execution, run)
-    told = StepTimeout(action=timeout.on_timeout, alternative=timeout.alternative)
+    told = waits.StepTimeout(action=timeout.on_timeout, alternative=timeout.alternative)
     event = draft.add(told, run=run, parent_id=run.event_id)
     if timeout.on_timeout == "fail":
         draft.add(StepFailed(error=timed_out(run.step)), run=run, on_behalf=True, parent_id=event.event_id)

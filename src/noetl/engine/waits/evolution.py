@@ -14,55 +14,45 @@ from noetl.engine.execution import Boundary, Due, Execution, StepRun
 from noetl.engine.waits.human_tasks import Changing, changed, created, withdrawn
 from noetl.engine.waits.state import Wait, WaitKind
 from noetl.engine.waits.times import expiry_of
+from noetl.events import waits
 from noetl.events.envelope import Event
 from noetl.events.outcomes import TaskResult
 from noetl.events.v2_case_positions import OwnEvent
-from noetl.events.waits import (
-    HumanClaimed,
-    HumanCommented,
-    HumanCreated,
-    HumanEscalated,
-    HumanOverdue,
-    HumanReleased,
-    MessageAwaited,
-    MessageReceived,
-    MessageTimeout,
-    SignalAwaited,
-    SignalReceived,
-    TaskCompleted,
-    TimerCancelled,
-    TimerFired,
-    TimerScheduled,
-    Waiting,
-)
 
 
-def follow(execution: Execution, event: Event, payload: Waiting) -> None:
+def follow(execution: Execution, event: Event, payload: waits.Waiting) -> None:
     match payload:
-        case TimerScheduled() | MessageAwaited() | SignalAwaited() | HumanCreated():
+        case waits.TimerScheduled() | waits.MessageAwaited() | waits.SignalAwaited() | waits.HumanCreated():
             _open(execution, event, payload)
-        case TimerFired():
+        case waits.TimerFired():
             _end_wait(execution, event, payload)
-        case TimerCancelled(withdrawn=True):
+        case waits.TimerCancelled(withdrawn=True):
             _withdrawn(execution, event, payload)
-        case TimerCancelled():
+        case waits.TimerCancelled():
             _end_wait(execution, event, payload)
-        case MessageReceived():
+        case waits.MessageReceived():
             # For ever: the same message sent again a year later still counts once.
             execution.open_waits.known_keys[payload.message_id] = None
             _end_wait(execution, event, payload)
-        case MessageTimeout():
+        case waits.MessageTimeout():
             execution.open_waits.due_times.cancel(DueTime.WAIT, payload.wait_id)
             # `fail` is followed by `step.failed`; with any other action the wait stays open, without a limit now.
             # Only an escalation ends it.
             if payload.action == "escalate":
                 _end_wait(execution, event, payload)
-        case SignalReceived():
+        case waits.SignalReceived():
             execution.open_waits.known_keys[payload.signal_id] = None
             # Without a wait it was only told to listeners: nobody waited for it by name.
             if payload.wait_id is not None:
                 _end_wait(execution, event, payload)
-        case HumanClaimed() | HumanReleased() | HumanCommented() | HumanOverdue() | HumanEscalated() | TaskCompleted():
+        case (
+            waits.HumanClaimed()
+            | waits.HumanReleased()
+            | waits.HumanCommented()
+            | waits.HumanOverdue()
+            | waits.HumanEscalated()
+            | waits.TaskCompleted()
+        ):
             _on_task(execution, event, payload)
         case _:
             assert_never(payload)
@@ -103,7 +93,9 @@ def _run(execution: Execution, event: Event) -> StepRun:
 
 
 def _open(
-    execution: Execution, event: Event, payload: TimerScheduled | MessageAwaited | SignalAwaited | HumanCreated
+    execution: Execution,
+    event: Event,
+    payload: waits.TimerScheduled | waits.MessageAwaited | waits.SignalAwaited | waits.HumanCreated,
 ) -> None:
     run, wait = _run(execution, event), _wait(event, payload)
     # A step may open several waits (a message with a timer beside it). With the first one the worker has done its
@@ -119,7 +111,7 @@ def _open(
     execution.open_waits.waits[wait.wait_id] = wait
     run.step_waits.open[wait.kind] = wait.wait_id
     # A human task has two moments of its own, due and escalation, instead of one end.
-    if not isinstance(payload, HumanCreated):
+    if not isinstance(payload, waits.HumanCreated):
         if wait.due_at is not None:
             execution.open_waits.due_times.set(DueTime.WAIT, wait.wait_id, wait.due_at)
         return
@@ -131,11 +123,13 @@ def _open(
         execution.open_waits.due_times.set(DueTime.ESCALATE, task.task_id, task.escalate_at)
 
 
-def _wait(event: Event, payload: TimerScheduled | MessageAwaited | SignalAwaited | HumanCreated) -> Wait:
+def _wait(
+    event: Event, payload: waits.TimerScheduled | waits.MessageAwaited | waits.SignalAwaited | waits.HumanCreated
+) -> Wait:
     assert event.step_run_id is not None
     about: dict[str, Any] = {"step_run_id": event.step_run_id, "event_id": event.event_id, "opened_at": event.ts}
     match payload:
-        case TimerScheduled():
+        case waits.TimerScheduled():
             return Wait(
                 wait_id=payload.wait_id,
                 kind=WaitKind.TIMER,
@@ -144,7 +138,7 @@ def _wait(event: Event, payload: TimerScheduled | MessageAwaited | SignalAwaited
                 cancellable=payload.cancellable,
                 **about,
             )
-        case MessageAwaited():
+        case waits.MessageAwaited():
             return Wait(
                 wait_id=payload.wait_id,
                 kind=WaitKind.MESSAGE,
@@ -154,15 +148,15 @@ def _wait(event: Event, payload: TimerScheduled | MessageAwaited | SignalAwaited
                 timeout_action=payload.timeout_action,
                 **about,
             )
-        case SignalAwaited():
+        case waits.SignalAwaited():
             return Wait(wait_id=payload.wait_id, kind=WaitKind.SIGNAL, name=payload.name, **about)
-        case HumanCreated():
+        case waits.HumanCreated():
             return Wait(wait_id=payload.task_id, kind=WaitKind.HUMAN, name=payload.title, **about)
         case _:
             assert_never(payload)
 
 
-def _withdrawn(execution: Execution, event: Event, payload: TimerCancelled) -> None:
+def _withdrawn(execution: Execution, event: Event, payload: waits.TimerCancelled) -> None:
     """Told before its step run is gone, or after the wait that came first has closed it."""
     # Both orders occur, so a wait that is gone already is no error.
     if execution.open_waits.waits.pop(payload.wait_id, None) is not None:
@@ -179,22 +173,22 @@ def _on_task(
         execution.open_waits.human_tasks[payload.task_id], payload, event.ts
     )
     match payload:
-        case HumanOverdue():
+        case waits.HumanOverdue():
             execution.open_waits.due_times.cancel(DueTime.DUE, payload.task_id)
-        case HumanEscalated():
+        case waits.HumanEscalated():
             execution.open_waits.due_times.cancel(DueTime.ESCALATE, payload.task_id)
-        case TaskCompleted():
+        case waits.TaskCompleted():
             _end_wait(execution, event, payload)
 
 
-def given_by(payload: Waiting) -> tuple[Any, bool]:
+def given_by(payload: waits.Waiting) -> tuple[Any, bool]:
     """What the end of a wait brings, and whether it stands instead of what the pipeline gave."""
     match payload:
-        case MessageReceived():
+        case waits.MessageReceived():
             return payload.payload, False
-        case SignalReceived():
+        case waits.SignalReceived():
             return payload.data, False
-        case TaskCompleted():
+        case waits.TaskCompleted():
             return payload.result, True
         case _:
             return msgspec.UNSET, False
@@ -206,7 +200,7 @@ def result_with(own: TaskResult, given: Any, instead: bool) -> TaskResult:
     return TaskResult(result=given) if given is not msgspec.UNSET and (instead or gave_nothing) else own
 
 
-def _end_wait(execution: Execution, event: Event, payload: Waiting) -> None:
+def _end_wait(execution: Execution, event: Event, payload: waits.Waiting) -> None:
     """One wait has ended, and with it the others of its step."""
     run, data, (given, instead) = _run(execution, event), event_data(payload), given_by(payload)
     close_all(execution, run, event.ts)
@@ -236,31 +230,31 @@ def _end_wait(execution: Execution, event: Event, payload: Waiting) -> None:
 # What the events of waiting tell: `event.data`, for the step that waited and for everybody who listens (ROUTE-09).
 
 
-def event_data(payload: Waiting) -> Any:
+def event_data(payload: waits.Waiting) -> Any:
     """The data of one event. A message's is its payload (MSG-01), so that rules read what was sent."""
     match payload:
-        case MessageReceived():
+        case waits.MessageReceived():
             return payload.payload
-        case SignalReceived():
+        case waits.SignalReceived():
             return {"name": payload.name, "data": payload.data, "signal_id": payload.signal_id}
-        case TimerFired():
+        case waits.TimerFired():
             return {"timer_id": payload.timer_id}
-        case TimerCancelled():
+        case waits.TimerCancelled():
             return {"timer_id": payload.timer_id, "actor": payload.actor}
-        case MessageTimeout():
+        case waits.MessageTimeout():
             return {"name": payload.name}
-        case TaskCompleted():
+        case waits.TaskCompleted():
             return {"task_id": payload.task_id, "actor": payload.actor, "result": payload.result}
         case _:
             return msgspec.to_builtins(payload)
 
 
-def is_told(payload: Waiting) -> bool:
+def is_told(payload: waits.Waiting) -> bool:
     """Whether rules that listen hear of it: not of a timer that is only withdrawn, nor twice of one signal."""
     match payload:
-        case TimerCancelled():
+        case waits.TimerCancelled():
             return not payload.withdrawn
-        case SignalReceived():
+        case waits.SignalReceived():
             return not payload.again
         case _:
             return True

@@ -5,20 +5,19 @@ from __future__ import annotations
 import msgspec
 
 from noetl.engine.waits.state import HumanTaskState, OpenHumanTask, TaskEntry
-from noetl.events.waits import (
-    HumanClaimed,
-    HumanCommented,
-    HumanCreated,
-    HumanEscalated,
-    HumanOverdue,
-    HumanReleased,
-    TaskCompleted,
+from noetl.events import waits
+
+Changing = (
+    waits.HumanClaimed
+    | waits.HumanReleased
+    | waits.HumanCommented
+    | waits.HumanOverdue
+    | waits.HumanEscalated
+    | waits.TaskCompleted
 )
 
-Changing = HumanClaimed | HumanReleased | HumanCommented | HumanOverdue | HumanEscalated | TaskCompleted
 
-
-def created(payload: HumanCreated, *, step: str, step_run_id: str, at: float) -> OpenHumanTask:
+def created(payload: waits.HumanCreated, *, step: str, step_run_id: str, at: float) -> OpenHumanTask:
     return OpenHumanTask(
         task_id=payload.task_id,
         step=step,
@@ -42,24 +41,24 @@ def changed(task: OpenHumanTask, payload: Changing, at: float) -> OpenHumanTask:
     """The task after one more event; its version counts them."""
     fields: dict[str, object] = {}
     match payload:
-        case HumanClaimed():
+        case waits.HumanClaimed():
             fields = {"state": HumanTaskState.CLAIMED, "claimed_by": payload.actor}
-        case HumanReleased():
+        case waits.HumanReleased():
             fields = {"state": HumanTaskState.OPEN, "claimed_by": None}
-        case HumanOverdue():
+        case waits.HumanOverdue():
             fields = {"overdue": True}
-        case HumanEscalated():
+        case waits.HumanEscalated():
             fields = {"escalated": True}
             if payload.mode == "reassign":  # it is nobody's any more who had it before (HUM-04)
                 fields |= {"role": payload.role, "user": payload.user, "state": HumanTaskState.OPEN, "claimed_by": None}
-        case TaskCompleted():
+        case waits.TaskCompleted():
             fields = {
                 "state": HumanTaskState.COMPLETED,
                 "completed_by": payload.actor,
                 "result": payload.result,
                 "ended_at": at,
             }
-        case HumanCommented():
+        case waits.HumanCommented():
             pass  # the history below tells it
     # Comments are bounded where they are made, and what else happens to a task happens a few times.
     history = (*task.history, _entry(payload, at))
@@ -77,7 +76,7 @@ def _entry(payload: Changing, at: float) -> TaskEntry:
 
 
 def _new_owner(payload: Changing) -> str:
-    return (payload.role or payload.user or "") if isinstance(payload, HumanEscalated) else ""
+    return (payload.role or payload.user or "") if isinstance(payload, waits.HumanEscalated) else ""
 
 
 def withdrawn(task: OpenHumanTask, at: float) -> OpenHumanTask:

@@ -18,27 +18,16 @@ from noetl.engine.v2_case.port import has_rules
 from noetl.engine.waits import times
 from noetl.engine.waits.human_tasks import created
 from noetl.engine.waits.state import WaitKind
+from noetl.events import waits
 from noetl.events.outcomes import Error
 from noetl.events.steps import StepDone, StepFailed
-from noetl.events.waits import (
-    MAX_BYTES,
-    MAX_KEYS,
-    MAX_NAME,
-    MAX_TASK_DATA,
-    HumanCreated,
-    MessageAwaited,
-    RenderedField,
-    SignalAwaited,
-    TimerScheduled,
-    correlated,
-)
 from noetl.net import waits as net
 from noetl.net.net import Transition
 from noetl.templates.render import render
 from noetl.templates.scope import Scope
 from noetl.templates.values import Authored
 
-Armed = TimerScheduled | MessageAwaited | SignalAwaited | HumanCreated
+Armed = waits.TimerScheduled | waits.MessageAwaited | waits.SignalAwaited | waits.HumanCreated
 
 
 def comes_to_waits(step: Transition, run: StepRun) -> bool:
@@ -72,14 +61,14 @@ def arm(plan: Plan, execution: Execution, run: StepRun, at: float) -> Decision:
 def _add_wait_effect(draft: Draft, run: StepRun, armed: Armed, at: float) -> None:
     about: dict[str, Any] = {"step_run_id": run.step_run_id, "opened_at": at}
     match armed:
-        case MessageAwaited():
+        case waits.MessageAwaited():
             kind, name = WaitKind.MESSAGE.value, armed.name
             draft.add_effect(
                 OpenWait(wait_id=armed.wait_id, kind=kind, name=name, correlation=armed.correlation, **about)
             )
-        case SignalAwaited():
+        case waits.SignalAwaited():
             draft.add_effect(OpenWait(wait_id=armed.wait_id, kind=WaitKind.SIGNAL.value, name=armed.name, **about))
-        case HumanCreated():
+        case waits.HumanCreated():
             draft.add_effect(ChangeTask(created(armed, step=run.step, step_run_id=run.step_run_id, at=at)))
 
 
@@ -93,29 +82,31 @@ def _blocks(step: Transition, run: StepRun, scope: Scope, at: float) -> Iterator
     if step.message is not None:
         yield _message(step.message, wait_id(WaitKind.MESSAGE), scope, at)
     if step.signal is not None:
-        yield SignalAwaited(wait_id=wait_id(WaitKind.SIGNAL), name=_name("signal.name", step.signal.name, scope, at))
+        yield waits.SignalAwaited(
+            wait_id=wait_id(WaitKind.SIGNAL), name=_name("signal.name", step.signal.name, scope, at)
+        )
     if step.human_task is not None:
         yield _human(step.human_task, wait_id(WaitKind.HUMAN), step.name, scope, at)
 
 
-def _timer(timer: net.Timer, wait_id: str, scope: Scope, at: float) -> TimerScheduled:
+def _timer(timer: net.Timer, wait_id: str, scope: Scope, at: float) -> waits.TimerScheduled:
     if timer.until is not None:
         due_at = times.moment("timer.until", timer.until, scope, at)
     else:
         assert timer.duration is not None, "a timer has one of the two"
         due_at = at + times.length("timer.duration", timer.duration, scope, at)
     timer_id = _text("timer.id", timer.id, scope, at)
-    return TimerScheduled(wait_id=wait_id, timer_id=timer_id, due_at=due_at, cancellable=timer.cancellable)
+    return waits.TimerScheduled(wait_id=wait_id, timer_id=timer_id, due_at=due_at, cancellable=timer.cancellable)
 
 
-def _message(message: net.Message, wait_id: str, scope: Scope, at: float) -> MessageAwaited:
+def _message(message: net.Message, wait_id: str, scope: Scope, at: float) -> waits.MessageAwaited:
     correlation: dict[str, Any] = render(message.correlation, scope, now=at)  # written as a mapping, or refused
-    if len(correlation) > MAX_KEYS:
-        raise TemplateError(f"message.correlation has {len(correlation)} keys, at most {MAX_KEYS} are allowed")
-    if len(correlated(correlation)) > MAX_BYTES:
-        raise TemplateError(f"message.correlation is over {MAX_BYTES} bytes; a key is enough to find it by")
+    if len(correlation) > waits.MAX_KEYS:
+        raise TemplateError(f"message.correlation has {len(correlation)} keys, at most {waits.MAX_KEYS} are allowed")
+    if len(waits.correlated(correlation)) > waits.MAX_BYTES:
+        raise TemplateError(f"message.correlation is over {waits.MAX_BYTES} bytes; a key is enough to find it by")
     due_at = at + times.length("message.timeout", message.timeout, scope, at) if message.timeout is not None else None
-    return MessageAwaited(
+    return waits.MessageAwaited(
         wait_id=wait_id,
         name=_name("message.name", message.name, scope, at),
         correlation=correlation,
@@ -124,11 +115,11 @@ def _message(message: net.Message, wait_id: str, scope: Scope, at: float) -> Mes
     )
 
 
-def _human(task: net.HumanTask, task_id: str, step: str, scope: Scope, at: float) -> HumanCreated:
+def _human(task: net.HumanTask, task_id: str, step: str, scope: Scope, at: float) -> waits.HumanCreated:
     due_at = times.moment_or_length("human_task.due_date", task.due_date, scope, at) if task.due_date else None
     after = task.escalate_after
     escalate_at = at + times.length("human_task.escalation.after", after, scope, at) if after is not None else None
-    return HumanCreated(
+    return waits.HumanCreated(
         task_id=task_id,
         title=_text("human_task.title", task.title, scope, at) if task.title is not None else step,
         description=_optional("human_task.description", task.description, scope, at) or "",
@@ -149,13 +140,13 @@ def _decided_by(task: net.HumanTask, scope: Scope, at: float) -> Any:
     if task.data is None:
         return None
     value = render(task.data, scope, now=at)
-    if len(correlated(value)) > MAX_TASK_DATA:
-        raise TemplateError(f"human_task.data is over {MAX_TASK_DATA} bytes; give the part that a person reads")
+    if len(waits.correlated(value)) > waits.MAX_TASK_DATA:
+        raise TemplateError(f"human_task.data is over {waits.MAX_TASK_DATA} bytes; give the part that a person reads")
     return value
 
 
-def _field(field: net.FormField, scope: Scope, at: float) -> RenderedField:
-    return RenderedField(
+def _field(field: net.FormField, scope: Scope, at: float) -> waits.RenderedField:
+    return waits.RenderedField(
         field=field.field,
         type=field.type,
         options=field.options,
@@ -177,8 +168,8 @@ def _text(what: str, written: Authored, scope: Scope, at: float) -> str:
 def _name(what: str, written: Authored, scope: Scope, at: float) -> str:
     """A text that a store looks up."""
     name = _text(what, written, scope, at)
-    if len(name) > MAX_NAME:
-        raise TemplateError(f"{what} has {len(name)} characters, at most {MAX_NAME} are allowed")
+    if len(name) > waits.MAX_NAME:
+        raise TemplateError(f"{what} has {len(name)} characters, at most {waits.MAX_NAME} are allowed")
     return name
 
 

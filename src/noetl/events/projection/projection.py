@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from noetl.events import waits
 from noetl.events.control import JoinFilled, JoinUnfilled, PlaybookCancelled, PlaybookPaused, PlaybookResumed, TokenHeld
 from noetl.events.envelope import Event
 from noetl.events.executions import ExecutionRequested, PlaybookProcessed, WorkflowStarted
@@ -24,20 +25,6 @@ from noetl.events.taxonomy import TAXONOMY, WAITS
 from noetl.events.tokens import NextSelected, TokenConsumed, TokenCreated, TokenDropped
 from noetl.events.v2_case_positions import RetryStarted
 from noetl.events.v2_case_runs import CaseHeard, CaseWaiting
-from noetl.events.waits import (
-    HumanCreated,
-    MessageAwaited,
-    MessageReceived,
-    MessageTimeout,
-    SignalAwaited,
-    SignalReceived,
-    StepTimeout,
-    TaskCompleted,
-    TimerCancelled,
-    TimerFired,
-    TimerScheduled,
-    TokenReleased,
-)
 
 _WITHDRAWN = frozenset({"cancelled", "ended", "late"})  # drops that are nobody's failure
 
@@ -176,7 +163,7 @@ class Projection:
         self.held[payload.token_id] = Held(place, payload.reason, event.ts)
 
     def _token_released(
-        self, _: Event, payload: TokenReleased | JoinFilled | JoinUnfilled, __: StepRunView | None
+        self, _: Event, payload: waits.TokenReleased | JoinFilled | JoinUnfilled, __: StepRunView | None
     ) -> None:
         self.held.pop(payload.token_id, None)
 
@@ -221,7 +208,7 @@ class Projection:
             self.failed += error is not None
             self.done += error is None
 
-    def _timed_out(self, event: Event, payload: StepTimeout, view: StepRunView | None) -> None:
+    def _timed_out(self, event: Event, payload: waits.StepTimeout, view: StepRunView | None) -> None:
         """Only an alternative ends the step run here; a failure has an event of its own (TMR-05)."""
         if view is not None and payload.action == "alternative":
             self.no_longer(event.step_run_id)
@@ -238,7 +225,7 @@ class Projection:
     # waits
 
     def _awaited(self, event: Event, payload: Awaited, view: StepRunView | None) -> None:
-        wait_id = payload.task_id if isinstance(payload, HumanCreated) else payload.wait_id
+        wait_id = payload.task_id if isinstance(payload, waits.HumanCreated) else payload.wait_id
         self.held[wait_id] = Held(self.name(event), TAXONOMY[payload.event_type].entity, event.ts, payload)
         self._waits.setdefault(event.step_run_id or "", []).append(wait_id)
         if view is not None:
@@ -246,7 +233,7 @@ class Projection:
 
     def _come(self, event: Event, payload: Any, _: StepRunView | None) -> None:
         """The first wait of a step run to come ends the others; a message that only times out may be waited for on."""
-        if not (isinstance(payload, MessageTimeout) and payload.action == "ignore"):
+        if not (isinstance(payload, waits.MessageTimeout) and payload.action == "ignore"):
             self.no_longer(event.step_run_id)
 
 
@@ -273,7 +260,7 @@ _APPLY: dict[type[Payload], Callable[[Projection, Event, Any, StepRunView | None
     PlaybookProcessed: Projection._processed,
     TokenCreated: Projection._token_created,
     TokenHeld: Projection._token_held,
-    TokenReleased: Projection._token_released,
+    waits.TokenReleased: Projection._token_released,
     JoinFilled: Projection._token_released,
     JoinUnfilled: Projection._token_released,
     TokenConsumed: Projection._token_gone,
@@ -283,18 +270,18 @@ _APPLY: dict[type[Payload], Callable[[Projection, Event, Any, StepRunView | None
     StepFailed: Projection._ended,
     StepInterrupted: Projection._ended,
     LoopDone: Projection._ended,
-    StepTimeout: Projection._timed_out,
+    waits.StepTimeout: Projection._timed_out,
     NextSelected: Projection._selected,
-    TimerScheduled: Projection._awaited,
-    MessageAwaited: Projection._awaited,
-    SignalAwaited: Projection._awaited,
-    HumanCreated: Projection._awaited,
-    TimerFired: Projection._come,
-    TimerCancelled: Projection._come,
-    MessageReceived: Projection._come,
-    MessageTimeout: Projection._come,
-    SignalReceived: Projection._come,
-    TaskCompleted: Projection._come,
+    waits.TimerScheduled: Projection._awaited,
+    waits.MessageAwaited: Projection._awaited,
+    waits.SignalAwaited: Projection._awaited,
+    waits.HumanCreated: Projection._awaited,
+    waits.TimerFired: Projection._come,
+    waits.TimerCancelled: Projection._come,
+    waits.MessageReceived: Projection._come,
+    waits.MessageTimeout: Projection._come,
+    waits.SignalReceived: Projection._come,
+    waits.TaskCompleted: Projection._come,
     **side_runs.APPLY,
 }
 # What tells of step runs alone: bounded by the steps of a run and the items that failed, not by all items of its loops.

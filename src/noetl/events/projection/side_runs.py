@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from noetl.events.compensation import (
-    CompensationDone,
-    CompensationFailed,
-    CompensationRegistered,
-    CompensationRequested,
-    CompensationStarted,
-    CompensationUnknown,
-)
+from noetl.events import compensation
 from noetl.events.envelope import Event
 from noetl.events.outcomes import Error
 from noetl.events.payloads import Payload
@@ -32,15 +25,26 @@ if TYPE_CHECKING:
     from noetl.events.projection.projection import Projection
 
 
-Ending = CompensationDone | CompensationFailed | CompensationUnknown | HandlerDone | HandlerFailed | AsyncDone
+Ending = (
+    compensation.CompensationDone
+    | compensation.CompensationFailed
+    | compensation.CompensationUnknown
+    | HandlerDone
+    | HandlerFailed
+    | AsyncDone
+)
 
 
-def _registered(fold: Projection, event: Event, payload: CompensationRegistered, _: StepRunView | None) -> None:
+def _registered(
+    fold: Projection, event: Event, payload: compensation.CompensationRegistered, _: StepRunView | None
+) -> None:
     if event.execution_id == fold.execution_id:
         fold.undoable[payload.registration_id] = Undoable(payload.step, payload.task, payload.path)
 
 
-def _requested(fold: Projection, event: Event, payload: CompensationRequested, _: StepRunView | None) -> None:
+def _requested(
+    fold: Projection, event: Event, payload: compensation.CompensationRequested, _: StepRunView | None
+) -> None:
     """Each is listed from here on, in the order in which they are undone."""
     if event.execution_id != fold.execution_id:
         return
@@ -54,7 +58,7 @@ def _requested(fold: Projection, event: Event, payload: CompensationRequested, _
         fold.remember(view)
 
 
-def _undone(fold: Projection, event: Event, payload: CompensationStarted, _: StepRunView | None) -> None:
+def _undone(fold: Projection, event: Event, payload: compensation.CompensationStarted, _: StepRunView | None) -> None:
     view = fold.pending.pop(payload.registration_id, None)
     if view is None:  # of a nested execution
         _begin(fold, event, SideRunOrigin(kind="compensation"), None)
@@ -99,11 +103,11 @@ def _over(fold: Projection, event: Event, payload: Ending, view: StepRunView | N
     if view is None:
         return
     match payload:
-        case CompensationUnknown():
+        case compensation.CompensationUnknown():
             view.end("unknown", event.ts, Error(kind=payload.event_type, message=payload.reason))
         case HandlerFailed(stopped=True) | AsyncDone(stopped=True):
             view.end("cancelled", event.ts, payload.error)
-        case CompensationFailed() | HandlerFailed():
+        case compensation.CompensationFailed() | HandlerFailed():
             view.end("failed", event.ts, payload.error)
         case AsyncDone():
             view.end("done" if payload.error is None else "failed", event.ts, payload.error)
@@ -112,15 +116,15 @@ def _over(fold: Projection, event: Event, payload: Ending, view: StepRunView | N
 
 
 APPLY: dict[type[Payload], Callable[[Projection, Event, Any, StepRunView | None], None]] = {
-    CompensationRegistered: _registered,
-    CompensationRequested: _requested,
-    CompensationStarted: _undone,
+    compensation.CompensationRegistered: _registered,
+    compensation.CompensationRequested: _requested,
+    compensation.CompensationStarted: _undone,
     HandlerStarted: _handled,
     AsyncStarted: _begin_async,
     HookFailed: _hook_failed,
-    CompensationDone: _over,
-    CompensationFailed: _over,
-    CompensationUnknown: _over,
+    compensation.CompensationDone: _over,
+    compensation.CompensationFailed: _over,
+    compensation.CompensationUnknown: _over,
     HandlerDone: _over,
     HandlerFailed: _over,
     AsyncDone: _over,

@@ -2,85 +2,73 @@
 
 from __future__ import annotations
 
+from noetl.language.grammar import shapes
 from noetl.language.grammar.model import NOT_V2_EVAL, Construct, Key, RenderedAt
-from noetl.language.grammar.shapes import (
-    ANYTHING,
-    DATA,
-    DURATION,
-    FLAG,
-    STATIC,
-    TEXT,
-    TOOL,
-    Schema,
-    array,
-    ref,
-    words,
-)
 from noetl.templates.scope import TemplateSite
 
 _OF_A_TIMER = RenderedAt(TemplateSite.WAIT, "a timer")
 _OF_A_MESSAGE = RenderedAt(TemplateSite.WAIT, "a message")
 _OF_A_PERSON = RenderedAt(TemplateSite.WAIT, "a human task")
 
-TIMER_SPEC = Construct("the spec of a timer", (Key("cancellable", FLAG),))
+TIMER_SPEC = Construct("the spec of a timer", (Key("cancellable", shapes.FLAG),))
 TIMER = Construct(
     "a timer",
     (
-        Key("id", TEXT, "Readable as event.data.timer_id; the step's name when left out.", rendered=_OF_A_TIMER),
-        Key("duration", DURATION, "How long to wait: 90, 48h, 1h30m, PT2H30M.", rendered=_OF_A_TIMER),
-        Key("until", TEXT, "The moment to wait for: 2025-01-31T06:00:00Z.", rendered=_OF_A_TIMER),
+        Key("id", shapes.TEXT, "Readable as event.data.timer_id; the step's name when left out.", rendered=_OF_A_TIMER),
+        Key("duration", shapes.DURATION, "How long to wait: 90, 48h, 1h30m, PT2H30M.", rendered=_OF_A_TIMER),
+        Key("until", shapes.TEXT, "The moment to wait for: 2025-01-31T06:00:00Z.", rendered=_OF_A_TIMER),
         Key("spec", TIMER_SPEC),
     ),
     doc="Waits for a time.",
     rules={"oneOf": [{"required": ["duration"]}, {"required": ["until"]}]},
 )
-MESSAGE_SPEC = Construct("the spec of a message", (Key("timeout_action", words("escalate", "fail", "ignore")),))
+MESSAGE_SPEC = Construct("the spec of a message", (Key("timeout_action", shapes.words("escalate", "fail", "ignore")),))
 MESSAGE = Construct(
     "a message",
     (
-        Key("name", TEXT, "Name of the message.", required=True, rendered=_OF_A_MESSAGE),
-        Key("correlation", DATA, "What the message's correlation must hold.", rendered=_OF_A_MESSAGE),
-        Key("timeout", DURATION, "After this long message.timeout is raised.", rendered=_OF_A_MESSAGE),
+        Key("name", shapes.TEXT, "Name of the message.", required=True, rendered=_OF_A_MESSAGE),
+        Key("correlation", shapes.DATA, "What the message's correlation must hold.", rendered=_OF_A_MESSAGE),
+        Key("timeout", shapes.DURATION, "After this long message.timeout is raised.", rendered=_OF_A_MESSAGE),
         Key("spec", MESSAGE_SPEC),
     ),
     doc="Waits for a message.",
 )
 SIGNAL = Construct(
     "a signal",
-    (Key("name", TEXT, required=True, rendered=RenderedAt(TemplateSite.WAIT, "a signal")),),
+    (Key("name", shapes.TEXT, required=True, rendered=RenderedAt(TemplateSite.WAIT, "a signal")),),
     doc="Waits for a signal of this name.",
 )
 FORM_FIELD = Construct(
     "a form field",
     (
-        Key("field", TEXT, "Name of the value.", required=True),
-        Key("type", words("enum", "string", "text", "number", "integer", "boolean", "date")),
+        Key("field", shapes.TEXT, "Name of the value.", required=True),
+        Key("type", shapes.words("enum", "string", "text", "number", "integer", "boolean", "date")),
         Key("options", {"type": "array"}, "Of an enum: the values to choose from."),
-        Key("required", FLAG),
-        Key("default", ANYTHING, rendered=_OF_A_PERSON),
+        Key("required", shapes.FLAG),
+        Key("default", shapes.ANYTHING, rendered=_OF_A_PERSON),
     ),
 )
 ASSIGNEE = Construct(
     "a human task's assignee",
-    (Key("role", TEXT, rendered=_OF_A_PERSON), Key("user", TEXT, rendered=_OF_A_PERSON)),
+    (Key("role", shapes.TEXT, rendered=_OF_A_PERSON), Key("user", shapes.TEXT, rendered=_OF_A_PERSON)),
     doc="Who is asked: a role or a user.",
     rules={"minProperties": 1, "maxProperties": 1},
 )
 ESCALATION = Construct(
     "a human task's escalation",
     (
-        Key("after", DURATION, required=True, rendered=_OF_A_PERSON),
-        Key("to_role", TEXT, rendered=_OF_A_PERSON),
-        Key("to_user", TEXT, rendered=_OF_A_PERSON),
+        Key("after", shapes.DURATION, required=True, rendered=_OF_A_PERSON),
+        Key("to_role", shapes.TEXT, rendered=_OF_A_PERSON),
+        Key("to_user", shapes.TEXT, rendered=_OF_A_PERSON),
     ),
 )
-HUMAN_TASK_SPEC = Construct("the spec of a human task", (Key("escalation_mode", words("reassign", "notify")),))
+HUMAN_TASK_SPEC = Construct("the spec of a human task", (Key("escalation_mode", shapes.words("reassign", "notify")),))
 HUMAN_TASK = Construct(
     "a human task",
     (
-        Key("title", TEXT, "What is asked.", rendered=_OF_A_PERSON),
-        Key("description", TEXT, "What the person should know before they answer.", rendered=_OF_A_PERSON),
-        Key("data", ANYTHING, "Data to decide by, shown beside the form.", rendered=_OF_A_PERSON),
+        Key("title", shapes.TEXT, "What is asked.", rendered=_OF_A_PERSON),
+        Key("description", shapes.TEXT, "What the person should know before they answer.", rendered=_OF_A_PERSON),
+        Key("data", shapes.ANYTHING, "Data to decide by, shown beside the form.", rendered=_OF_A_PERSON),
         Key("assignee", ASSIGNEE),
         Key("form", FORM_FIELD, "The answer's fields.", items=True),
         Key(
@@ -94,10 +82,10 @@ HUMAN_TASK = Construct(
     ),
     doc="Asks a person, and waits for the answer.",
 )
-TIMEOUT_SPEC = Construct("the spec of a timeout", (Key("on_timeout", words("alternative", "fail", "ignore")),))
+TIMEOUT_SPEC = Construct("the spec of a timeout", (Key("on_timeout", shapes.words("alternative", "fail", "ignore")),))
 
 
-def _alternative() -> Schema:
+def _alternative() -> shapes.Schema:
     """An alternative step is named where it is taken, and only beside an on_timeout that was chosen."""
     chosen = {"properties": {"spec": {"required": ["on_timeout"]}}, "required": ["spec"]}
     alternative = {
@@ -114,29 +102,29 @@ def _alternative() -> Schema:
 TIMEOUT = Construct(
     "a timeout",
     (
-        Key("duration", DURATION, required=True, rendered=RenderedAt(TemplateSite.TIMEOUT, "a timeout")),
-        Key("alternative_step", STATIC, "Where the token goes with on_timeout: alternative."),
+        Key("duration", shapes.DURATION, required=True, rendered=RenderedAt(TemplateSite.TIMEOUT, "a timeout")),
+        Key("alternative_step", shapes.STATIC, "Where the token goes with on_timeout: alternative."),
         Key("spec", TIMEOUT_SPEC),
     ),
     doc="Bounds the whole step run; fails it when left at that.",
     rules=_alternative(),
 )
-COMPENSATE_SPEC = Construct("the spec of compensate", (Key("idempotent", FLAG),))
+COMPENSATE_SPEC = Construct("the spec of compensate", (Key("idempotent", shapes.FLAG),))
 COMPENSATE = Construct(
     "compensate",
-    (Key("tool", TOOL, required=True), Key("spec", COMPENSATE_SPEC)),
+    (Key("tool", shapes.TOOL, required=True), Key("spec", COMPENSATE_SPEC)),
     doc="What undoes this step, once it has succeeded.",
 )
 HANDLER = Construct(
     "an event handler",
     (
-        Key("event", TEXT, "Name of the event.", required=True),
-        Key("when", ref("guard"), rendered=RenderedAt(TemplateSite.HANDLER, "an event handler")),
-        Key("then", ref("tasks"), required=True),
+        Key("event", shapes.TEXT, "Name of the event.", required=True),
+        Key("when", shapes.ref("guard"), rendered=RenderedAt(TemplateSite.HANDLER, "an event handler")),
+        Key("then", shapes.ref("tasks"), required=True),
     ),
 )
-ON_EVENT_SPEC = Construct("the spec of on_event", (Key("interrupting", FLAG),))
-_HANDLERS: Schema = array(HANDLER.schema(), minItems=1)
+ON_EVENT_SPEC = Construct("the spec of on_event", (Key("interrupting", shapes.FLAG),))
+_HANDLERS: shapes.Schema = shapes.array(HANDLER.schema(), minItems=1)
 ON_EVENT = Construct("on_event", (Key("spec", ON_EVENT_SPEC), Key("handlers", _HANDLERS, required=True)))
 
 WAITS = ("timer", "message", "signal", "human_task")
