@@ -16,17 +16,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 import click
 import msgspec
 
+from noetl.cli import queries
 from noetl.cli.completion import CONTEXT
-from noetl.cli.queries import (
-    LOOKED_FOR,
-    QueryRefused,
-    db_option,
-    find_execution,
-    is_there,
-    place_of,
-    refusals,
-    refuse_unknown_step,
-)
 from noetl.cli.terminal import visible
 
 if TYPE_CHECKING:
@@ -59,7 +50,7 @@ reads_server_option = click.option(
 
 def place_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """`--db` and `--server`, of every command that finds executions by `place_meant`."""
-    return db_option(reads_server_option(command))
+    return queries.db_option(reads_server_option(command))
 
 
 class Place(Protocol):
@@ -147,8 +138,8 @@ class StorePlace(msgspec.Struct, frozen=True):
     ) -> AbstractAsyncContextManager[LocalOperations]:
         from noetl.operations.local import local_operations
 
-        if not self.makes_store and not is_there(self.db):
-            raise QueryRefused(f"there is no store {place_of(self.db)}{LOOKED_FOR}")
+        if not self.makes_store and not queries.is_there(self.db):
+            raise queries.QueryRefused(f"there is no store {queries.place_of(self.db)}{queries.LOOKED_FOR}")
         return local_operations(self.db, actor=actor, roles=roles)
 
     async def records(self) -> Records:
@@ -228,7 +219,7 @@ def _answer(asked: AbstractAsyncContextManager[Asked], use: Callable[[Asked], Aw
         async with asked as operations:
             return await use(operations)
 
-    with refusals():
+    with queries.refusals():
         return asyncio.run(answered())
 
 
@@ -236,13 +227,13 @@ def ask_store(db: str | None, use: Callable[[LocalOperations], Awaitable[Answere
     """What only a store can do; it is made when there is none. `else_say` refuses a server."""
     place = place_meant(db, makes_store=True)
     if not isinstance(place, StorePlace):
-        raise QueryRefused(else_say)
+        raise queries.QueryRefused(else_say)
     return _answer(place.operations(), use)
 
 
 def ask_server(server: str | None, use: Callable[[Client], Answered]) -> Answered:
     """What only a server can do."""
-    with refusals(), must_reach(server).client() as client:
+    with queries.refusals(), must_reach(server).client() as client:
         return use(client)
 
 
@@ -261,14 +252,14 @@ def read_at(place: Place, look: Callable[[Records], Awaitable[Answered]]) -> Ans
         finally:
             await records.close()
 
-    with refusals():
+    with queries.refusals():
         return asyncio.run(looking())
 
 
 async def known_step(records: Records, row: ExecutionRow, step: str | None) -> None:
     """Refused when the playbook of an execution has no such step, where that can be known."""
     if step is not None and place_meant(None).gives_nets:
-        await refuse_unknown_step(records, row, step)
+        await queries.refuse_unknown_step(records, row, step)
 
 
 async def find_execution_id(operations: Operations, given: str) -> str:
@@ -276,10 +267,10 @@ async def find_execution_id(operations: Operations, given: str) -> str:
     from noetl.operations.local import LocalOperations
 
     if isinstance(operations, LocalOperations):
-        return (await find_execution(operations.store, given)).execution_id
+        return (await queries.find_execution(operations.store, given)).execution_id
     from noetl.client.history import RemoteRecords
 
-    return (await find_execution(RemoteRecords(operations), given)).execution_id
+    return (await queries.find_execution(RemoteRecords(operations), given)).execution_id
 
 
 def live_output_source(records: Records) -> RemoteRecords | None:
@@ -308,7 +299,7 @@ def server_meant(server: str | None, db: str | None = None) -> ServerPlace | Non
         if server is not None:
             raise click.UsageError("--server and --db exclude each other")
         return None
-    with refusals():
+    with queries.refusals():
         return find_server(server)
 
 
@@ -322,10 +313,10 @@ def _is_given(option: str) -> bool:
 
 def must_reach(server: str | None, token_file: str | None = None, ca: str | None = None) -> ServerPlace:
     """The server that is meant; this command has no other way."""
-    with refusals():
+    with queries.refusals():
         found = find_server(server, token_file, ca)
     if found is None:
-        raise QueryRefused(
+        raise queries.QueryRefused(
             "which server? say --server URL, set NOETL_SERVER, or use a context: noetl context add NAME URL"
         )
     return found

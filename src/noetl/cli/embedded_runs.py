@@ -14,21 +14,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import msgspec
 
+from noetl.cli import queries
 from noetl.cli.connection import StorePlace, read_at
 from noetl.cli.files import STDIN, Unreadable
 from noetl.cli.own_process import look_rarely, protect, stop_looking
-from noetl.cli.queries import (
-    CODES,
-    INTERRUPTED,
-    REFUSED,
-    QueryRefused,
-    as_json,
-    find_execution,
-    is_there,
-    place_of,
-    refusals,
-    resume_hint,
-)
 from noetl.cli.terminal import visible
 from noetl.cli.watch import print_result, styled_status
 
@@ -82,7 +71,9 @@ class EmbeddedRuns:
         elif (found := self._registered(row.path, version)) is not None:
             net = found
         else:
-            raise QueryRefused(f'no version "{visible(version)}" of {visible(row.path)} is registered in this store')
+            raise queries.QueryRefused(
+                f'no version "{visible(version)}" of {visible(row.path)} is registered in this store'
+            )
         carried = read_at(self._place, lambda records: self._rerun_state(records, net, again))
         return self._begin(net, again.inputs, carried=carried)
 
@@ -92,7 +83,7 @@ class EmbeddedRuns:
         assert playbook.checked is not None, "the command takes files only"
         assert playbook.checked.net is not None, "a text with errors was refused"
         load = self._place.results().load
-        with refusals():
+        with queries.refusals():
             net = alone_net(playbook.checked.net, test.step)
             recorded, inputs = None, test.inputs
             if test.like is not None:
@@ -109,7 +100,7 @@ class EmbeddedRuns:
         from noetl.operations.step_tests import merged_inputs, recorded_inputs, recorded_state
 
         assert test.like is not None
-        row, load = await find_execution(records, test.like), self._place.results().load
+        row, load = await queries.find_execution(records, test.like), self._place.results().load
         events = [
             with_stored_values(event, load) async for page in event_pages(records, row.execution_id) for event in page
         ]
@@ -122,7 +113,7 @@ class EmbeddedRuns:
         from noetl.operations.embedded import resume
 
         async def running_execution(records: Records) -> tuple[str, Projection]:
-            row = await find_execution(records, given)
+            row = await queries.find_execution(records, given)
             return row.execution_id, await progress_of(records, row.execution_id)
 
         execution_id, progress = read_at(self._place, running_execution)
@@ -182,14 +173,14 @@ class EmbeddedRuns:
 
     def _looked_up(self, look: Callable[[Store], Awaitable[Found]]) -> Found | None:
         """What is found in the store; None when there is none to look into, and looking must not make one."""
-        if self._db == MEMORY or not is_there(self._db):
+        if self._db == MEMORY or not queries.is_there(self._db):
             return None
 
         async def looked_up() -> Found:
             async with self._place.operations() as operations:
                 return await look(operations.store)
 
-        with refusals():
+        with queries.refusals():
             return asyncio.run(looked_up())
 
     def _begin(
@@ -220,7 +211,7 @@ class EmbeddedRuns:
         """The tools of a run here. Refused where the command or the settings name a kind that there is not."""
         from noetl.operations.embedded import tools_here
 
-        with refusals():
+        with queries.refusals():
             return tools_here(*self._options.allowed)
 
     def _view(self, progress: Projection) -> LiveView | None:
@@ -247,18 +238,18 @@ class EmbeddedRuns:
                 run_with_view(running, view),
                 at_first=stopping,
                 at_second=lambda: view.close() if view is not None else None,  # the terminal gets its cursor back
-                code=INTERRUPTED,
+                code=queries.INTERRUPTED,
             )
         except Interrupted:
             self._say_how_to_resume(execution_id)
-            return INTERRUPTED
+            return queries.INTERRUPTED
         except (RefusedError, BackendError) as problem:
             click.echo(f"error: {problem}", err=True)
             if isinstance(problem, BackendError):
                 self._say_how_to_resume(execution_id)
-            return REFUSED
+            return queries.REFUSED
         self._print(result)
-        return CODES[result.status.value]
+        return queries.CODES[result.status.value]
 
     def _say_how_to_resume(self, execution_id: str) -> None:
         """Unless it was stopped before there was anything to resume."""
@@ -266,18 +257,18 @@ class EmbeddedRuns:
             click.echo(f"execution {execution_id} has not ended", err=True)
         elif self._has_begun(execution_id):
             click.echo(f"execution {execution_id} has not ended", err=True)
-            click.echo(f"take it up with: {resume_hint(self._db, execution_id)}", err=True)
+            click.echo(f"take it up with: {queries.resume_hint(self._db, execution_id)}", err=True)
 
     def _has_begun(self, execution_id: str) -> bool:
         import os
 
         from noetl.store.open_store import is_database
 
-        if not is_database(self._db) and not os.access(place_of(self._db), os.W_OK):
+        if not is_database(self._db) and not os.access(queries.place_of(self._db), os.W_OK):
             return False  # even a reader would leave files beside it, as read-only as the store
         try:
             return read_at(self._place, lambda records: records.execution(execution_id)) is not None
-        except QueryRefused:  # the store cannot be read either, which has been reported
+        except queries.QueryRefused:  # the store cannot be read either, which has been reported
             return False
 
     def _print(self, result: RunResult) -> None:
@@ -286,7 +277,7 @@ class EmbeddedRuns:
         if self._options.output == "json":
             from noetl.cli.machine_report import as_objects
 
-            click.echo(as_json({**msgspec.to_builtins(result), "diagnostics": as_objects(self._diagnostics)}))
+            click.echo(queries.as_json({**msgspec.to_builtins(result), "diagnostics": as_objects(self._diagnostics)}))
             return
         if not self._options.quiet or not result.ok:
             _print_outcome(result)

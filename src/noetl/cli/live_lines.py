@@ -10,17 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from noetl.base.clock import Clock, SystemClock
-from noetl.cli.live_text import (
-    at_work,
-    awaited,
-    clipped,
-    counted,
-    error_line,
-    limit_words,
-    named,
-    printed,
-    side_run_line,
-)
+from noetl.cli import live_text
 from noetl.cli.terminal import Paint, plain, visible
 from noetl.events import control
 from noetl.events.envelope import Event
@@ -82,9 +72,9 @@ class Lines:
             view = self._progress.steps.get(step_run_id)
             if view is not None and view.loop is not None and now - loop.at >= _LOOP_S:
                 loop.at = now
-                self._print_step(now, view.step, f"  {counted(view.loop, view.pipeline.retries)}")
+                self._print_step(now, view.step, f"  {live_text.counted(view.loop, view.pipeline.retries)}")
         if now - self._spoken_at >= _HEARTBEAT_S:
-            self._print_step(now, "", f"still {self._progress.status}: {at_work(self._progress, now)}")
+            self._print_step(now, "", f"still {self._progress.status}: {live_text.at_work(self._progress, now)}")
 
     def print_line(self, text: str) -> None:
         self._write(text)
@@ -96,7 +86,7 @@ class Lines:
         self._spoken_at = self._clock.now()
         began = self._progress.started_at
         elapsed = self._paint(f"{at - (at if began is None else began):8.3f}s", dim=True)
-        self._write(f"{elapsed}  {named(step):{_STEP}}  {line}")
+        self._write(f"{elapsed}  {live_text.named(step):{_STEP}}  {line}")
 
     def _lines(self, event: Event, view: StepRunView | None) -> Iterable[str]:
         payload = event.payload
@@ -119,13 +109,13 @@ class Lines:
                 yield self._paint("✓ done", fg="green")
             case StepFailed():
                 self._loops.pop(event.step_run_id or "", None)
-                yield self._paint("✗ failed", fg="red") + f": {error_line(payload.error)}"
+                yield self._paint("✗ failed", fg="red") + f": {live_text.error_line(payload.error)}"
             case TimerScheduled() | MessageAwaited() | SignalAwaited() | HumanCreated():
-                yield f"· waits {clipped(awaited(payload))}"
+                yield f"· waits {live_text.clipped(live_text.awaited(payload))}"
             case NextSelected():
                 yield from self._route(payload)
             case RetryStarted() if not payload.path and payload.delay_s:
-                yield f"  ↻ {named(payload.task)} again in {payload.delay_s:g} s (call {payload.count})"
+                yield f"  ↻ {live_text.named(payload.task)} again in {payload.delay_s:g} s (call {payload.count})"
             case _:
                 yield from self._other(event)
 
@@ -133,7 +123,7 @@ class Lines:
         payload = event.payload
         match payload:
             case WorkflowStarted():
-                yield f"▸ started at {named(payload.entry)}"
+                yield f"▸ started at {live_text.named(payload.entry)}"
             case StepStarted() if not event.on_behalf and payload.worker_id != "server":
                 yield "▸ started"
             case TokenClaimed() if payload.lease_epoch > 1:
@@ -141,11 +131,11 @@ class Lines:
             case StepDenied():
                 yield self._paint("- denied", fg="yellow")
             case TokenDropped() if payload.error is not None:
-                yield self._paint("✗ dropped", fg="red") + f": {error_line(payload.error)}"
+                yield self._paint("✗ dropped", fg="red") + f": {live_text.error_line(payload.error)}"
             case control.JoinFilled():
                 yield f"▸ joined {len(payload.tokens)} tokens"
             case control.JoinUnfilled():
-                yield self._paint("✗ join not filled", fg="red") + f": {error_line(payload.error)}"
+                yield self._paint("✗ join not filled", fg="red") + f": {live_text.error_line(payload.error)}"
             case ReportRefused():
                 yield self._paint(f"- late report refused ({payload.reason})", fg="yellow")
             case control.PlaybookPaused() | control.PlaybookResumed() | control.PlaybookCancelled():
@@ -153,8 +143,8 @@ class Lines:
                     f": {visible(payload.reason)}" if payload.reason else ""
                 )
             case control.LimitChanged():
-                yield self._paint(f"- {limit_words(payload)}", fg="yellow")
-            case _ if (said := side_run_line(payload)) is not None:
+                yield self._paint(f"- {live_text.limit_words(payload)}", fg="yellow")
+            case _ if (said := live_text.side_run_line(payload)) is not None:
                 yield self._paint(said[0], fg=said[1]) if said[1] is not None else said[0]
 
     def _iteration(
@@ -167,32 +157,32 @@ class Lines:
             loop.failures += 1
             if loop.failures <= _FAILURES:
                 where = ".".join(map(str, payload.path))
-                yield "  " + self._paint(f"✗ iteration {where}", fg="red") + f": {error_line(payload.error)}"
+                yield "  " + self._paint(f"✗ iteration {where}", fg="red") + f": {live_text.error_line(payload.error)}"
         level = view.loop.level
         tenth = _TENTHS * level.ended // level.total
         if level.ended == level.total:
             return  # the end is told in a line of its own
         if tenth > loop.tenth and level.total >= _TENTHS:
             loop.tenth, loop.at = tenth, event.ts
-            yield f"  {counted(view.loop, view.pipeline.retries)}"
+            yield f"  {live_text.counted(view.loop, view.pipeline.retries)}"
 
     def _task(self, processed: TaskProcessed) -> Iterable[str]:
-        name, outcome, decision = named(processed.task), processed.outcome, processed.decision
+        name, outcome, decision = live_text.named(processed.task), processed.outcome, processed.decision
         yield from (f"  │ {line}" for line in output_lines(outcome.meta.stdout, most=_OUTPUT))
         if outcome.error is None:
             line = f"  {self._paint('✓', fg='green')} {name} ok, {outcome.meta.duration_ms:.0f} ms"
         else:
-            line = "  " + self._paint(f"✗ {name}", fg="red") + f": {error_line(outcome.error)}"
+            line = "  " + self._paint(f"✗ {name}", fg="red") + f": {live_text.error_line(outcome.error)}"
         if decision.do == "retry":
             line += f"; again in {decision.delay_s:g} s (attempt {processed.attempt + 1})"
         elif decision.do == "jump":
-            line += f"; jump to {named(decision.next or '')}"
+            line += f"; jump to {live_text.named(decision.next or '')}"
         elif outcome.error is not None and decision.error is None:
             line += f"; {decision.do}, policy {decision.rule}"
         yield line
 
     def _route(self, selected: NextSelected) -> Iterable[str]:
-        fired = [named(arc.step) for arc in selected.arcs if arc.fired]
+        fired = [live_text.named(arc.step) for arc in selected.arcs if arc.fired]
         if fired:
             yield f"→ {', '.join(fired)}"
         elif selected.ended == "tolerated":
@@ -204,7 +194,7 @@ def output_lines(stdout: str | None, *, most: int) -> list[str]:
     if not stdout:
         return []
     lines = stdout.rstrip("\n").split("\n")
-    shown = [printed(line) for line in lines[:most]]
+    shown = [live_text.printed(line) for line in lines[:most]]
     if len(lines) > most:
         shown.append(f"… {len(lines) - most:,} more lines, see noetl logs")
     return shown

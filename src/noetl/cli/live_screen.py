@@ -14,20 +14,8 @@ from rich.live import Live
 from rich.text import Text
 
 from noetl.base.clock import Clock, SystemClock
+from noetl.cli import live_text
 from noetl.cli.live_lines import output_lines
-from noetl.cli.live_text import (
-    activity_text,
-    counted,
-    error_line,
-    lasted,
-    limit_words,
-    many,
-    named,
-    printed,
-    side_run_line,
-    side_run_words,
-    waiting,
-)
 from noetl.cli.terminal import visible
 from noetl.events.control import JoinUnfilled, LimitChanged, PlaybookCancelled, PlaybookPaused, PlaybookResumed
 from noetl.events.envelope import Event
@@ -108,19 +96,24 @@ class Screen:
                 self._over.append(_line("- ", "yellow", self._progress.name(event), "denied"))
             case TokenDropped() if payload.error is not None:
                 self._over.append(
-                    _line("✗ ", "red", self._progress.name(event), f"dropped: {error_line(payload.error)}")
+                    _line("✗ ", "red", self._progress.name(event), f"dropped: {live_text.error_line(payload.error)}")
                 )
             case JoinUnfilled():
                 self._over.append(
-                    _line("✗ ", "red", self._progress.name(event), f"join not filled: {error_line(payload.error)}")
+                    _line(
+                        "✗ ",
+                        "red",
+                        self._progress.name(event),
+                        f"join not filled: {live_text.error_line(payload.error)}",
+                    )
                 )
             case PlaybookPaused() | PlaybookResumed() | PlaybookCancelled():
                 word = payload.event_type.partition(".")[2]
                 why = f": {visible(payload.reason)}" if payload.reason else ""
                 self._over.append(_line("- ", "yellow", None, f"{word}{why}"))
             case LimitChanged():
-                self._over.append(_line("- ", "yellow", self._progress.name(event), limit_words(payload)))
-            case _ if (said := side_run_line(payload)) is not None:
+                self._over.append(_line("- ", "yellow", self._progress.name(event), live_text.limit_words(payload)))
+            case _ if (said := live_text.side_run_line(payload)) is not None:
                 sign, _, words = said[0].partition(" ")
                 self._over.append(_line(f"{sign} ", said[1] or "cyan", self._progress.name(event), words))
 
@@ -131,10 +124,10 @@ class Screen:
         if processed.path:
             where = ".".join(map(str, processed.path))
             lines = outcome.meta.stdout.rstrip("\n").split("\n")[-_LOGS:]
-            name = named(self._progress.name(event))
-            self._logs.extend(f"{name}[{where}] │ {printed(line)}" for line in lines)
+            name = live_text.named(self._progress.name(event))
+            self._logs.extend(f"{name}[{where}] │ {live_text.printed(line)}" for line in lines)
             return
-        name = named(self._progress.name(event))
+        name = live_text.named(self._progress.name(event))
         for line in output_lines(outcome.meta.stdout, most=_KEPT):
             shown = Text.assemble((f"  {name:{_NAME}}  │ ", "dim"), line)
             shown.truncate(self._console.width - 1, overflow="ellipsis")  # `noetl logs` has the rest
@@ -144,7 +137,7 @@ class Screen:
         line = self._ended.pop(event.step_run_id or "", None)
         if line is None:
             return
-        fired = [named(arc.step) for arc in selected.arcs if arc.fired]
+        fired = [live_text.named(arc.step) for arc in selected.arcs if arc.fired]
         if fired:
             line.append(f"  → {', '.join(fired)}", "dim")
         elif selected.ended == "tolerated":
@@ -157,11 +150,16 @@ class Screen:
         width, height = self._console.size
         lines = [line for view in self._progress.steps.values() for line in self._step(view, now, width)]
         lines += [
-            _line("· ", "yellow", held.step, f"{waiting(held)}  {lasted(now - held.since)}")
+            _line("· ", "yellow", held.step, f"{live_text.waiting(held)}  {live_text.lasted(now - held.since)}")
             for held in self._progress.held.values()
         ]
         lines += [
-            _line("↶ ", "cyan", view.step, f"{side_run_words(view, now)}  {lasted(view.elapsed_s(now))}")
+            _line(
+                "↶ ",
+                "cyan",
+                view.step,
+                f"{live_text.side_run_words(view, now)}  {live_text.lasted(view.elapsed_s(now))}",
+            )
             for view in self._progress.side_runs.values()
         ]
         lines += [Text.assemble(("    " + log, "dim")) for log in self._logs]
@@ -178,16 +176,16 @@ class Screen:
     def _step(self, view: StepRunView, now: float, width: int) -> list[Text]:
         spinner = _SPINNER[self._frames % len(_SPINNER)]
         if view.loop is None:
-            line = _line(f"{spinner} ", "cyan", view.step, activity_text(view, now))
-            line.append(f"  {lasted(view.elapsed_s(now))}", "dim")
+            line = _line(f"{spinner} ", "cyan", view.step, live_text.activity_text(view, now))
+            line.append(f"  {live_text.lasted(view.elapsed_s(now))}", "dim")
         else:
             line = _line(f"{spinner} ", "cyan", view.step, "")
             line.append_text(_bar(view.loop.level, max(_BAR // 3, min(_BAR, width - _BESIDE_BAR))))
-            line.append(f"{counted(view.loop, view.pipeline.retries)}  ")
-            line.append(lasted(view.elapsed_s(now)), "dim")
+            line.append(f"{live_text.counted(view.loop, view.pipeline.retries)}  ")
+            line.append(live_text.lasted(view.elapsed_s(now)), "dim")
         lines = [line]
         if (retry := view.pipeline.retry) is not None and retry.error is not None:
-            lines.append(Text.assemble(" " * (_NAME + 4), ("↻ ", "yellow"), error_line(retry.error)))
+            lines.append(Text.assemble(" " * (_NAME + 4), ("↻ ", "yellow"), live_text.error_line(retry.error)))
         return lines
 
     def _foot(self, now: float) -> Text:
@@ -196,8 +194,8 @@ class Screen:
             return Text("  starting", "dim")
         parts = [
             progress.status,
-            lasted(max(0.0, now - progress.started_at)),
-            f"{many(progress.done, 'step', 'steps')} done",
+            live_text.lasted(max(0.0, now - progress.started_at)),
+            f"{live_text.many(progress.done, 'step', 'steps')} done",
         ]
         if progress.failed:
             parts.append(f"{progress.failed:,} failed")
@@ -205,17 +203,17 @@ class Screen:
 
 
 def _line(sign: str, style: str, step: str | None, words: str) -> Text:
-    return Text.assemble((sign, style), f"{named(step or ''):{_NAME}}  ", words)
+    return Text.assemble((sign, style), f"{live_text.named(step or ''):{_NAME}}  ", words)
 
 
 def _ended(event: Event, payload: StepDone | StepFailed | LoopDone, view: StepRunView) -> Text:
     """The line that stays of a step run."""
-    took, pipeline = lasted(view.elapsed_s(event.ts)), view.pipeline
-    retries = ", " + many(pipeline.retries, "retry", "retries") if pipeline.retries else ""
+    took, pipeline = live_text.lasted(view.elapsed_s(event.ts)), view.pipeline
+    retries = ", " + live_text.many(pipeline.retries, "retry", "retries") if pipeline.retries else ""
     match payload:
         case StepFailed():
-            where = f" at {named(pipeline.failing_task)}" if pipeline.failing_task else ""
-            words = f"failed{where} after {took}{retries}: {error_line(payload.error)}"
+            where = f" at {live_text.named(pipeline.failing_task)}" if pipeline.failing_task else ""
+            words = f"failed{where} after {took}{retries}: {live_text.error_line(payload.error)}"
             return _line("✗ ", "red", view.step, words)
         case LoopDone():
             failed = f", {payload.failed:,} failed" if payload.failed else ""

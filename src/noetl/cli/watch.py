@@ -13,18 +13,8 @@ import click
 import msgspec
 
 from noetl.base.errors import NoetlError
+from noetl.cli import queries
 from noetl.cli.connection import ask, find_execution_id, is_left_alone, place_meant, place_options
-from noetl.cli.queries import (
-    CANCELLED,
-    CODES,
-    ID_HELP,
-    INTERRUPTED,
-    QueryRefused,
-    as_json,
-    id_argument,
-    refusals,
-    resume_hint,
-)
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
@@ -33,7 +23,7 @@ if TYPE_CHECKING:
     from noetl.operations.api_shapes import ResultView
 
 
-TIMED_OUT = CANCELLED  # one code for both: it is not done, and not by its own fault (design.md §6)
+TIMED_OUT = queries.CANCELLED  # one code for both: it is not done, and not by its own fault (design.md §6)
 SILENT_S = 3.0  # twice of it without an event, and whoever watches wants to know why
 
 
@@ -59,19 +49,19 @@ def follow_execution(
             return await run_with_view(_followed(operations, execution_id, view), view)
 
     try:
-        with refusals():
+        with queries.refusals():
             result = run_interruptibly(
                 in_time(),
                 at_first=lambda: None,
                 at_second=lambda: view.close() if view is not None else None,
-                code=INTERRUPTED,
+                code=queries.INTERRUPTED,
             )
     except (Interrupted, TimeoutError) as stopped:
         for line in place.way_back(execution_id):
             print_line(line)
-        return INTERRUPTED if isinstance(stopped, Interrupted) else TIMED_OUT
+        return queries.INTERRUPTED if isinstance(stopped, Interrupted) else TIMED_OUT
     _print(result, output, quiet, diagnostics)
-    return CODES[result.status]
+    return queries.CODES[result.status]
 
 
 async def _followed(operations: Operations, execution_id: str, view: LiveView | None) -> ResultView:
@@ -126,7 +116,7 @@ def _print(result: ResultView, output: str, quiet: bool, diagnostics: list[dict[
         return
     if output == "json":
         found = {} if diagnostics is None else {"diagnostics": diagnostics}
-        click.echo(as_json({**msgspec.to_builtins(result), **found}))
+        click.echo(queries.as_json({**msgspec.to_builtins(result), **found}))
         return
     if not quiet or not result.ok:
         print_line(styled_status(result.status) + _error_suffix(result.error))
@@ -143,7 +133,7 @@ def styled_status(status: str) -> str:
 def print_result(result: Any) -> None:
     """On standard output: text as it is, everything else as JSON."""
     if result is not None:
-        click.echo(result if isinstance(result, str) else as_json(result))
+        click.echo(result if isinstance(result, str) else queries.as_json(result))
 
 
 def _error_suffix(error: dict[str, Any] | None) -> str:
@@ -168,8 +158,8 @@ def _duration(_: click.Context, __: click.Parameter, given: str | None) -> float
         raise click.BadParameter(str(problem)) from None
 
 
-@click.command("watch", epilog=ID_HELP)
-@id_argument
+@click.command("watch", epilog=queries.ID_HELP)
+@queries.id_argument
 @click.option(
     "--timeout",
     callback=_duration,
@@ -200,5 +190,7 @@ async def _moving_execution(operations: Operations, given: str, db: str | None) 
     """The execution that is meant. Refused when it would never move."""
     execution_id = await find_execution_id(operations, given)
     if await is_left_alone(operations, execution_id):
-        raise QueryRefused(f"nobody runs {execution_id} now; take it up with: {resume_hint(db, execution_id)}")
+        raise queries.QueryRefused(
+            f"nobody runs {execution_id} now; take it up with: {queries.resume_hint(db, execution_id)}"
+        )
     return execution_id

@@ -5,21 +5,8 @@ from __future__ import annotations
 import re
 from xml.sax.saxutils import escape
 
+from noetl.language.drawing import geometry
 from noetl.language.drawing.drawing import Drawing
-from noetl.language.drawing.geometry import (
-    HEAD,
-    INDENT,
-    PADDING,
-    ROW,
-    TITLE,
-    DrawingLayout,
-    PlacedBox,
-    PlacedWay,
-    Point,
-    label_width,
-    pill_width,
-    text_width,
-)
 from noetl.language.drawing.layout import lay_out
 
 _MARGIN, _TOP = 28.0, 74.0
@@ -72,7 +59,7 @@ _STYLE = """
 def svg(drawing: Drawing) -> str:
     """The picture."""
     layout = lay_out(drawing)
-    heading = max(text_width(drawing.title, 18, bold=True), text_width(drawing.subtitle, 11))
+    heading = max(geometry.text_width(drawing.title, 18, bold=True), geometry.text_width(drawing.subtitle, 11))
     reach = layout.right - layout.left
     width, height = max(reach, heading) + 2 * _MARGIN, layout.bottom + _TOP + _MARGIN
     shift = _MARGIN - layout.left + max(0.0, heading - reach) / 2
@@ -92,7 +79,7 @@ def svg(drawing: Drawing) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _svg_elements(layout: DrawingLayout) -> list[str]:
+def _svg_elements(layout: geometry.DrawingLayout) -> list[str]:
     """Ways below, then boxes, then labels, so that no line runs over a text."""
     ways = [_way(way) for way in layout.ways]
     boxes = [_box(box) for box in layout.boxes]
@@ -100,36 +87,38 @@ def _svg_elements(layout: DrawingLayout) -> list[str]:
     return [*ways, *boxes, *labels]
 
 
-def _box(placed: PlacedBox) -> str:
+def _box(placed: geometry.PlacedBox) -> str:
     box = placed.box
-    radius = placed.height / 2 if placed.height <= HEAD else 10
+    radius = placed.height / 2 if placed.height <= geometry.HEAD else 10
     outline = f'width="{placed.width:.1f}" height="{placed.height:.1f}" rx="{radius:.0f}"'
     parts = [
         f'<g transform="translate({placed.x:.1f} {placed.y:.1f})">',
         f'<rect class="box {box.role}" {outline}/>',
-        _text("name", placed.width / 2, HEAD / 2 + TITLE / 2 - 2, box.name, "middle"),
+        _text("name", placed.width / 2, geometry.HEAD / 2 + geometry.TITLE / 2 - 2, box.name, "middle"),
         *_inside(placed),
         "</g>",
     ]
     return "".join(parts)
 
 
-def _inside(placed: PlacedBox) -> list[str]:
-    parts, y = [], HEAD + 10.0
-    right = placed.width - PADDING
+def _inside(placed: geometry.PlacedBox) -> list[str]:
+    parts, y = [], geometry.HEAD + 10.0
+    right = placed.width - geometry.PADDING
     for mark in placed.box.marks:
-        pill = pill_width(mark)
-        parts.append(f'<rect class="pill" x="{PADDING}" y="{y - 11:.1f}" width="{pill:.1f}" height="15" rx="7.5"/>')
-        parts.append(_text("word", PADDING + pill / 2, y, mark.word, "middle"))
-        parts.append(_text("what", PADDING + pill + 6, y + 0.5, mark.text))
-        y += ROW
+        pill = geometry.pill_width(mark)
+        parts.append(
+            f'<rect class="pill" x="{geometry.PADDING}" y="{y - 11:.1f}" width="{pill:.1f}" height="15" rx="7.5"/>'
+        )
+        parts.append(_text("word", geometry.PADDING + pill / 2, y, mark.word, "middle"))
+        parts.append(_text("what", geometry.PADDING + pill + 6, y + 0.5, mark.text))
+        y += geometry.ROW
     if placed.box.marks and placed.box.lines:
-        parts.append(f'<line class="rule" x1="{PADDING}" x2="{right:.1f}" y1="{y - 9:.1f}" y2="{y - 9:.1f}"/>')
+        parts.append(f'<line class="rule" x1="{geometry.PADDING}" x2="{right:.1f}" y1="{y - 9:.1f}" y2="{y - 9:.1f}"/>')
         y += 6
     for line in placed.box.lines:
-        parts.append(_text("task", PADDING + INDENT * line.depth, y, line.name))
+        parts.append(_text("task", geometry.PADDING + geometry.INDENT * line.depth, y, line.name))
         parts.append(_text("kind", right, y, line.note, "end"))
-        y += ROW
+        y += geometry.ROW
     return parts
 
 
@@ -138,14 +127,14 @@ def _text(kind: str, x: float, y: float, text: str, anchor: str = "start") -> st
     return f'<text class="{kind}" {placed}>{_safe(text)}</text>'
 
 
-def _way(placed: PlacedWay) -> str:
+def _way(placed: geometry.PlacedWay) -> str:
     points = placed.points
     path = _rounded_path(points) if placed.back else _curved(points)
     manner = placed.way.manner
     return f'<path class="way {manner}" d="{path}"/>{_tip(points, placed.back, str(manner))}'
 
 
-def _curved(points: tuple[Point, ...]) -> str:
+def _curved(points: tuple[geometry.Point, ...]) -> str:
     path = [f"M{points[0].x:.1f} {points[0].y:.1f}"]
     for index in range(1, len(points)):
         last, point = points[index - 1], points[index]
@@ -159,7 +148,7 @@ def _curved(points: tuple[Point, ...]) -> str:
     return " ".join(path)
 
 
-def _rounded_path(points: tuple[Point, ...]) -> str:
+def _rounded_path(points: tuple[geometry.Point, ...]) -> str:
     path = [f"M{points[0].x:.1f} {points[0].y:.1f}"]
     for before, corner, after in zip(points, points[1:], points[2:], strict=False):
         enter, leave = _towards(corner, before), _towards(corner, after)
@@ -168,15 +157,15 @@ def _rounded_path(points: tuple[Point, ...]) -> str:
     return " ".join(path)
 
 
-def _towards(corner: Point, other: Point) -> Point:
+def _towards(corner: geometry.Point, other: geometry.Point) -> geometry.Point:
     """A little way from a corner towards the next point; lines are level or upright."""
     dx, dy = other.x - corner.x, other.y - corner.y
     far = max(abs(dx), abs(dy), 0.001)
     part = min(_CORNER, far / 2) / far
-    return Point(corner.x + dx * part, corner.y + dy * part)
+    return geometry.Point(corner.x + dx * part, corner.y + dy * part)
 
 
-def _tip(points: tuple[Point, ...], back: bool, manner: str) -> str:
+def _tip(points: tuple[geometry.Point, ...], back: bool, manner: str) -> str:
     """The arrow's head, in the direction of the last piece."""
     end = points[-1]
     before = next((point for point in reversed(points) if point != end), end)
@@ -189,9 +178,9 @@ def _tip(points: tuple[Point, ...], back: bool, manner: str) -> str:
     return f'<polygon class="{kind}" points="{corners}"/>'
 
 
-def _label(placed: PlacedWay) -> str:
+def _label(placed: geometry.PlacedWay) -> str:
     assert placed.label is not None
-    width = label_width(placed.way.label)
+    width = geometry.label_width(placed.way.label)
     x, y = placed.label.x, placed.label.y
     kind = "label label-failure" if placed.way.manner == "failure" else "label"
     ground = f'<rect class="back" x="{x - width / 2:.1f}" y="{y - 9:.1f}" width="{width:.1f}" height="18" rx="4"/>'

@@ -11,18 +11,8 @@ from collections.abc import Sequence
 
 import msgspec
 
+from noetl.language.proving import outcomes
 from noetl.language.proving.graph import Graph
-from noetl.language.proving.outcomes import (
-    Derivation,
-    EndedDerivation,
-    Fault,
-    Forked,
-    Member,
-    MovedDerivation,
-    Normal,
-    Outcome,
-    RefusedDerivation,
-)
 from noetl.language.proving.token_outcomes import Node, TokenOutcomes
 
 _NAMED = 4  # names listed in one text before "and n more"
@@ -82,7 +72,7 @@ def sent(graph: Graph, step: int, targets: Sequence[int], event: str) -> str:
 # A derivation of `token_outcomes` as a witness. It follows the tokens that matter for one fault.
 
 
-def play(solved: TokenOutcomes, fault: Fault) -> tuple[Move, ...]:
+def play(solved: TokenOutcomes, fault: outcomes.Fault) -> tuple[Move, ...]:
     """The moves from the start to `fault`."""
     player = _Player(solved)
     player.follow(solved.root, fault)
@@ -95,46 +85,50 @@ class _Player:
         self._graph = solved.graph
         self.marking = Marking(solved.graph)
 
-    def follow(self, node: Node, outcome: Outcome) -> None:
+    def follow(self, node: Node, outcome: outcomes.Outcome) -> None:
         """Move the token of `node` until it has come to `outcome`; long chains need no recursion."""
-        at: tuple[Node, Outcome] | None = (node, outcome)
+        at: tuple[Node, outcomes.Outcome] | None = (node, outcome)
         while at is not None:
             (step, grouped), outcome = at
             derivation = self._solved.outcomes(step, grouped).get(outcome)
             at = self._take(step, grouped, outcome, derivation) if derivation is not None else None
 
-    def _take(self, step: int, grouped: bool, outcome: Outcome, derivation: Derivation) -> tuple[Node, Outcome] | None:
+    def _take(
+        self, step: int, grouped: bool, outcome: outcomes.Outcome, derivation: outcomes.Derivation
+    ) -> tuple[Node, outcomes.Outcome] | None:
         match derivation:
-            case EndedDerivation(firing):
+            case outcomes.EndedDerivation(firing):
                 ending = "ends the execution" if firing.stops else "ends"
                 self.marking.fire(step, (), (), f"{self._graph.name(step)} {ending}")
                 return None
-            case RefusedDerivation():
+            case outcomes.RefusedDerivation():
                 self.marking.fire(step, (), (), f"{self._graph.name(step)} refuses its token")
                 return None
-            case MovedDerivation(firing, member):
+            case outcomes.MovedDerivation(firing, member):
                 text = sent(self._graph, step, [member.target], firing.event)
                 self.marking.fire(step, [member.way.address], [member.target], text)
                 return self._next(member, grouped)
-            case Forked():
+            case outcomes.Forked():
                 self._fork(step, derivation)
                 return self._settle_group(grouped, outcome, derivation)
 
-    def _next(self, member: Member, grouped: bool) -> tuple[Node, Outcome] | None:
+    def _next(self, member: outcomes.Member, grouped: bool) -> tuple[Node, outcomes.Outcome] | None:
         if grouped and self._graph[member.target].join is not None:
             return None
         return (member.target, grouped), member.outcome
 
-    def _fork(self, step: int, forked: Forked) -> None:
+    def _fork(self, step: int, forked: outcomes.Forked) -> None:
         targets = [member.target for member in forked.members]
         arcs = list(dict.fromkeys(member.way.address for member in forked.members))
         self.marking.fire(step, arcs, targets, sent(self._graph, step, targets, forked.firing.event))
 
-    def _settle_group(self, grouped: bool, outcome: Outcome, forked: Forked) -> tuple[Node, Outcome] | None:
+    def _settle_group(
+        self, grouped: bool, outcome: outcomes.Outcome, forked: outcomes.Forked
+    ) -> tuple[Node, outcomes.Outcome] | None:
         if forked.group is None:  # the fault lies inside one member; the others need not move
             member = next((m for m in forked.members if m.outcome == outcome), None)
             return self._next(member, True) if member else None
-        if isinstance(outcome, Fault) and not forked.joined:
+        if isinstance(outcome, outcomes.Fault) and not forked.joined:
             for member in _concerned(forked.members, outcome):
                 self._member(member)
             self._close(outcome)
@@ -146,19 +140,19 @@ class _Player:
         return self._onward(grouped, outcome, forked.joined)
 
     def _onward(
-        self, grouped: bool, outcome: Outcome, joined: tuple[tuple[int, Outcome], ...]
-    ) -> tuple[Node, Outcome] | None:
+        self, grouped: bool, outcome: outcomes.Outcome, joined: tuple[tuple[int, outcomes.Outcome], ...]
+    ) -> tuple[Node, outcomes.Outcome] | None:
         telling = [(join, came) for join, came in joined if came == outcome] or list(joined)
         for join, came in telling[1:]:
             self.follow((join, grouped), came)
         return ((telling[0][0], grouped), telling[0][1]) if telling else None
 
-    def _member(self, member: Member) -> None:
+    def _member(self, member: outcomes.Member) -> None:
         following = self._next(member, True)
         if following is not None:
             self.follow(*following)
 
-    def _close(self, fault: Fault) -> None:
+    def _close(self, fault: outcomes.Fault) -> None:
         names = [self._graph.name(step) for step in fault.steps]
         if fault.kind == "W_TOKEN_LEFT":
             self.marking.add_remark(fault.steps[0], f"{names[0]} runs without the token that ended at {names[1]}")
@@ -174,13 +168,13 @@ class _Player:
                 self.marking.add_remark(at, f"{name} waits for the token held at {others}")
 
 
-def _concerned(members: tuple[Member, ...], fault: Fault) -> list[Member]:
+def _concerned(members: tuple[outcomes.Member, ...], fault: outcomes.Fault) -> list[outcomes.Member]:
     """Members that show the fault: one for each join it names and for the step where a token ended."""
-    chosen: dict[int, Member] = {}
+    chosen: dict[int, outcomes.Member] = {}
     for wanted in fault.steps:
         for at, member in enumerate(members):
             came = member.outcome
-            if at in chosen or not isinstance(came, Normal):
+            if at in chosen or not isinstance(came, outcomes.Normal):
                 continue
             if came.ended == wanted or any(join == wanted for join, _ in came.arrived):
                 chosen[at] = member

@@ -11,6 +11,7 @@ from typing import Any
 
 from noetl.base.crash_points import crash_point
 from noetl.base.errors import BackendError
+from noetl.store import row_codecs
 from noetl.store.audit import Audit
 from noetl.store.catalog import Catalog
 from noetl.store.contract import Commit, ConflictError, ExecutionRow, OrderRow, TakenError
@@ -29,15 +30,6 @@ from noetl.store.postgres.spans import SPAN_S, add_spans, retire_spans
 from noetl.store.postgres.waits import PostgresNotices, PostgresRequests, PostgresTasks, PostgresWaits
 from noetl.store.rebuild import Derived, derived_rows
 from noetl.store.requests import Requests
-from noetl.store.row_codecs import (
-    event_of,
-    execution_of,
-    execution_values,
-    order_of,
-    order_values,
-    task_values,
-    wait_values,
-)
 from noetl.store.waits import Waits
 
 MOVES_KEPT = 50_000  # transactions whose moves are remembered; servers look every second or so
@@ -105,7 +97,7 @@ class PostgresStore(PostgresHistory):
     async def claimable(self, *, now: float, limit: int, pools: Collection[str] | None = None) -> list[OrderRow]:
         wanted = None if pools is None else list(dict.fromkeys(pools))
         rows = await self._db.rows("select_claimable", now, limit, wanted)
-        return [order_of(row) for row in rows]
+        return [row_codecs.order_of(row) for row in rows]
 
     async def leased(self, *, now: float, pools: Collection[str] | None = None) -> dict[str, int]:
         rows = await self._db.rows("select_leased", now, None if pools is None else list(pools))
@@ -115,14 +107,14 @@ class PostgresStore(PostgresHistory):
         return {row[0]: row[1] for row in await self._db.rows("count_unclaimed", now)}
 
     async def due(self, *, now: float, limit: int) -> list[ExecutionRow]:
-        return [execution_of(row) for row in await self._db.rows("select_due", now, limit)]
+        return [row_codecs.execution_of(row) for row in await self._db.rows("select_due", now, limit)]
 
     async def next_due(self) -> float | None:
         found: float | None = await self._db.value("select_next_due")
         return found
 
     async def held_by(self, owner: str) -> list[OrderRow]:
-        return [order_of(row) for row in await self._db.rows("select_held_by", owner)]
+        return [row_codecs.order_of(row) for row in await self._db.rows("select_held_by", owner)]
 
     async def now(self) -> float | None:
         found: float = await self._db.value("select_now")
@@ -168,10 +160,10 @@ class PostgresStore(PostgresHistory):
         rows = [await self._derived(connection, execution_id) for execution_id in ids]
         await connection.execute(QUERIES["delete_rows"])
         crash_point("rebuild.within")
-        await _copy(connection, "execution", (execution_values(one.execution) for one in rows))
-        await _copy(connection, "orders", (order_values(order) for one in rows for order in one.orders))
-        await _copy(connection, "wait", (wait_values(wait) for one in rows for wait in one.waits))
-        await _copy(connection, "task", (task_values(task) for one in rows for task in one.tasks))
+        await _copy(connection, "execution", (row_codecs.execution_values(one.execution) for one in rows))
+        await _copy(connection, "orders", (row_codecs.order_values(order) for one in rows for order in one.orders))
+        await _copy(connection, "wait", (row_codecs.wait_values(wait) for one in rows for wait in one.waits))
+        await _copy(connection, "task", (row_codecs.task_values(task) for one in rows for task in one.tasks))
         return len(rows)
 
     async def _derived(self, connection: Any, execution_id: str) -> Derived:
@@ -179,7 +171,7 @@ class PostgresStore(PostgresHistory):
         with damage_as_unreadable(execution_id):
             rows = await connection.fetch(QUERIES["select_stream_of_rows"], execution_id) if self._has_rows else []
             batches = await connection.fetch(QUERIES["select_stream"], execution_id)
-        events = [event_of(execution_id, row) for row in rows]
+        events = [row_codecs.event_of(execution_id, row) for row in rows]
         return derived_rows(events or [event for row in batches for event in batch_events(execution_id, row)])
 
 

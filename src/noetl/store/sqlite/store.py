@@ -16,6 +16,7 @@ from noetl.base.crash_points import crash_point
 from noetl.base.errors import BackendError
 from noetl.base.private_files import make_file, make_folder
 from noetl.events.envelope import Event
+from noetl.store import row_codecs
 from noetl.store.audit import Audit
 from noetl.store.catalog import Catalog
 from noetl.store.contract import Commit, ConflictError, ExecutionRow, OrderRow, OrderState, TakenError
@@ -27,16 +28,6 @@ from noetl.store.key_values import KeyValues
 from noetl.store.notices import Notices
 from noetl.store.rebuild import derived_rows
 from noetl.store.requests import Requests
-from noetl.store.row_codecs import (
-    event_of,
-    execution_of,
-    execution_values,
-    notice_values,
-    order_of,
-    order_values,
-    task_values,
-    wait_values,
-)
 from noetl.store.sqlite.database import QUERIES, transaction
 from noetl.store.sqlite.history import SqliteHistory, damage_as_unreadable, file_identity, reading_connection
 from noetl.store.sqlite.installation import SqliteAudit, SqliteCatalog, SqliteCredentials, SqliteKeyValues
@@ -144,9 +135,11 @@ class SqliteStore(SqliteHistory):
                 if commit.waits or commit.closed_waits or commit.taken_messages:
                     write_waits(self._db, commit)
                 if commit.tasks:
-                    self._db.executemany(QUERIES["put_task"], [task_values(task) for task in commit.tasks])
+                    self._db.executemany(QUERIES["put_task"], [row_codecs.task_values(task) for task in commit.tasks])
                 if commit.notices:
-                    self._db.executemany(QUERIES["insert_notice"], [notice_values(one) for one in commit.notices])
+                    self._db.executemany(
+                        QUERIES["insert_notice"], [row_codecs.notice_values(one) for one in commit.notices]
+                    )
             crash_point("append.locked")
             for room in {
                 room for commit in commits for room in commit.room
@@ -177,7 +170,7 @@ class SqliteStore(SqliteHistory):
 
     def _insert_execution(self, row: ExecutionRow) -> None:
         try:
-            self._db.execute(QUERIES["insert_execution"], execution_values(row))
+            self._db.execute(QUERIES["insert_execution"], row_codecs.execution_values(row))
         except sqlite3.IntegrityError as problem:
             raise TakenError(f"execution {row.execution_id} exists already") from problem
 
@@ -186,7 +179,10 @@ class SqliteStore(SqliteHistory):
             changed = self._db.execute(QUERIES["close_order"], (order.order_id, order.lease_epoch))
         else:
             # A new order, or one that is claimed in the commit that creates it (docs/decisions/0012).
-            if order.lease_epoch <= 1 and self._db.execute(QUERIES["insert_order"], order_values(order)).rowcount == 1:
+            if (
+                order.lease_epoch <= 1
+                and self._db.execute(QUERIES["insert_order"], row_codecs.order_values(order)).rowcount == 1
+            ):
                 return
             # A claim raises the epoch by one. Naming the one before makes two claims of the same order conflict.
             before = order.lease_epoch - (1 if order.state is OrderState.LEASED else 0)
@@ -207,9 +203,9 @@ class SqliteStore(SqliteHistory):
             crash_point("rebuild.within")
             for one in rows:
                 self._insert_execution(one.execution)
-                self._db.executemany(QUERIES["insert_order"], [order_values(order) for order in one.orders])
-                self._db.executemany(QUERIES["insert_wait"], [wait_values(wait) for wait in one.waits])
-                self._db.executemany(QUERIES["put_task"], [task_values(task) for task in one.tasks])
+                self._db.executemany(QUERIES["insert_order"], [row_codecs.order_values(order) for order in one.orders])
+                self._db.executemany(QUERIES["insert_wait"], [row_codecs.wait_values(wait) for wait in one.waits])
+                self._db.executemany(QUERIES["put_task"], [row_codecs.task_values(task) for task in one.tasks])
         return len(rows)
 
     def _stream(self, execution_id: str) -> list[Event]:
@@ -217,14 +213,14 @@ class SqliteStore(SqliteHistory):
         with damage_as_unreadable(execution_id):
             rows = self._db.execute(QUERIES["select_stream_of_rows"], (execution_id,)).fetchall()
             if rows:
-                return [event_of(execution_id, row) for row in rows]
+                return [row_codecs.event_of(execution_id, row) for row in rows]
             batches = self._db.execute(QUERIES["select_stream"], (execution_id,)).fetchall()
         return [event for row in batches for event in batch_events(execution_id, row)]
 
     async def claimable(self, *, now: float, limit: int, pools: Collection[str] | None = None) -> list[OrderRow]:
         values = {"now": now, "limit": limit, "pools": None if pools is None else json.dumps(list(pools))}
         with self._explained():
-            return [order_of(row) for row in self._db.execute(QUERIES["select_claimable"], values)]
+            return [row_codecs.order_of(row) for row in self._db.execute(QUERIES["select_claimable"], values)]
 
     async def leased(self, *, now: float, pools: Collection[str] | None = None) -> dict[str, int]:
         values = {"now": now, "pools": None if pools is None else json.dumps(list(pools))}
@@ -238,7 +234,7 @@ class SqliteStore(SqliteHistory):
 
     async def due(self, *, now: float, limit: int) -> list[ExecutionRow]:
         with self._explained():
-            return [execution_of(row) for row in self._db.execute(QUERIES["select_due"], (now, limit))]
+            return [row_codecs.execution_of(row) for row in self._db.execute(QUERIES["select_due"], (now, limit))]
 
     async def next_due(self) -> float | None:
         with self._explained():
@@ -247,7 +243,7 @@ class SqliteStore(SqliteHistory):
 
     async def held_by(self, owner: str) -> list[OrderRow]:
         with self._explained():
-            return [order_of(row) for row in self._db.execute(QUERIES["select_held_by"], (owner,))]
+            return [row_codecs.order_of(row) for row in self._db.execute(QUERIES["select_held_by"], (owner,))]
 
     async def now(self) -> float | None:
         return None

@@ -12,18 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from noetl.tools.quantum.circuits import (
-    BARRIER,
-    MAX_OPERATIONS,
-    MAX_QUBITS,
-    MEASURE,
-    RESET,
-    Circuit,
-    Operation,
-    canonical_name,
-    checked,
-    invalid,
-)
+from noetl.tools.quantum import circuits
 
 _WORD = re.compile(r'\s+|//[^\n]*|/\*.*?\*/|("[^"]*")|(\*\*|->|==|\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+|\w+|\S)', re.DOTALL)
 _IGNORED = frozenset({"OPENQASM", "include", "pragma", "#pragma"})
@@ -49,14 +38,14 @@ class _Defined(msgspec.Struct, frozen=True):
     body: tuple[tuple[str, ...], ...]
 
 
-def parsed(text: str, parameters: Mapping[str, float]) -> Circuit:
+def parsed(text: str, parameters: Mapping[str, float]) -> circuits.Circuit:
     """The circuit a text describes. ToolError `quantum.circuit` with the statement that is wrong."""
     if len(text) > _MAX_TEXT:
-        raise invalid(f"the text has more than {_MAX_TEXT} characters")
+        raise circuits.invalid(f"the text has more than {_MAX_TEXT} characters")
     reading = _Program(parameters)
     for number, statement in enumerate(_statements(text), 1):
         reading.read(statement, f"statement {number}")
-    return Circuit(reading.qubits, reading.bits, tuple(reading.operations))
+    return circuits.Circuit(reading.qubits, reading.bits, tuple(reading.operations))
 
 
 def _statements(text: str) -> Iterator[list[str]]:
@@ -74,7 +63,7 @@ def _statements(text: str) -> Iterator[list[str]]:
         else:
             words.append(word)
     if words:
-        raise invalid(f'the last statement, {" ".join(words)[:60]}, does not end with ";"')
+        raise circuits.invalid(f'the last statement, {" ".join(words)[:60]}, does not end with ";"')
 
 
 class _Program:
@@ -83,7 +72,7 @@ class _Program:
         self._registers: dict[str, range] = {}
         self._bits: dict[str, range] = {}
         self._gates: dict[str, _Defined] = {}
-        self.operations: list[Operation] = []
+        self.operations: list[circuits.Operation] = []
         self.qubits = self.bits = 0
 
     def read(self, words: list[str], where: str) -> None:
@@ -91,7 +80,7 @@ class _Program:
             return
         match words[0]:
             case word if word in _REFUSED:
-                raise invalid(f'{where}: "{word}" is not supported here')
+                raise circuits.invalid(f'{where}: "{word}" is not supported here')
             case "qreg" | "qubit":
                 name, places = self._register(words, where, self.qubits)
                 self._registers[name], self.qubits = places, places.stop
@@ -100,7 +89,7 @@ class _Program:
                 self._bits[name], self.bits = places, places.stop
             case "input":
                 if words[-1] not in self._names:
-                    raise invalid(f'{where}: the parameter "{words[-1]}" is not given')
+                    raise circuits.invalid(f'{where}: the parameter "{words[-1]}" is not given')
             case "gate":
                 self._define(words, where)
             case "measure":
@@ -112,8 +101,8 @@ class _Program:
                 self._measure([*words[at + 1 :], "->", *words[: at - 1]], where)
             case _:
                 self._apply(words, where)
-        if len(self.operations) > MAX_OPERATIONS:
-            raise invalid(f"a circuit has at most {MAX_OPERATIONS} operations")
+        if len(self.operations) > circuits.MAX_OPERATIONS:
+            raise circuits.invalid(f"a circuit has at most {circuits.MAX_OPERATIONS} operations")
 
     def _register(self, words: list[str], where: str, first: int) -> tuple[str, range]:
         """`qreg q[2]` of version 2, `qubit[2] q` or `qubit q` of version 3."""
@@ -125,14 +114,14 @@ class _Program:
             case [name] if name.isidentifier():
                 size = "1"
             case _:
-                raise invalid(f"{where}: {' '.join(words)} is no register")
-        if first + int(size) > MAX_QUBITS:
-            raise invalid(f"{where}: there are at most {MAX_QUBITS} qubits or bits")
+                raise circuits.invalid(f"{where}: {' '.join(words)} is no register")
+        if first + int(size) > circuits.MAX_QUBITS:
+            raise circuits.invalid(f"{where}: there are at most {circuits.MAX_QUBITS} qubits or bits")
         return name, range(first, first + int(size))
 
     def _define(self, words: list[str], where: str) -> None:
         if "{" not in words:
-            raise invalid(f"{where}: a gate's definition needs a body in braces")
+            raise circuits.invalid(f"{where}: a gate's definition needs a body in braces")
         at = words.index("{")
         head, body = words[1:at], words[at + 1 : -1]
         angles: tuple[str, ...] = ()
@@ -145,12 +134,14 @@ class _Program:
 
     def _measure(self, words: list[str], where: str) -> None:
         if "->" not in words:
-            raise invalid(f"{where}: measure needs a bit to write: measure q -> c, or c = measure q")
+            raise circuits.invalid(f"{where}: measure needs a bit to write: measure q -> c, or c = measure q")
         at = words.index("->")
         qubits, bits = self._at(words[:at], self._registers, where), self._at(words[at + 1 :], self._bits, where)
         if len(qubits) != len(bits):
-            raise invalid(f"{where}: {len(qubits)} qubits cannot be measured into {len(bits)} bits")
-        self.operations += [Operation(MEASURE, (qubit,), bit=bit) for qubit, bit in zip(qubits, bits, strict=True)]
+            raise circuits.invalid(f"{where}: {len(qubits)} qubits cannot be measured into {len(bits)} bits")
+        self.operations += [
+            circuits.Operation(circuits.MEASURE, (qubit,), bit=bit) for qubit, bit in zip(qubits, bits, strict=True)
+        ]
 
     def _at(self, words: Sequence[str], registers: Mapping[str, range], where: str) -> list[int]:
         """A whole register, or one of it."""
@@ -160,7 +151,7 @@ class _Program:
             case [name, "[", index, "]"] if name in registers and index.isdecimal():
                 if int(index) < len(registers[name]):
                     return [registers[name][int(index)]]
-        raise invalid(f"{where}: {' '.join(words)} is no register here, or none of it")
+        raise circuits.invalid(f"{where}: {' '.join(words)} is no register here, or none of it")
 
     def _apply(self, words: Sequence[str], where: str) -> None:
         name, angles, operands = _call(words, where)
@@ -168,33 +159,33 @@ class _Program:
         each = [self._at(operand, self._registers, where) for operand in operands]
         width = max((len(one) for one in each), default=0)
         if not width or any(len(one) not in (1, width) for one in each):
-            raise invalid(f"{where}: {name} has no qubits, or registers of different sizes")
+            raise circuits.invalid(f"{where}: {name} has no qubits, or registers of different sizes")
         for index in range(width):
             self._gate(name, values, [one[index if len(one) > 1 else 0] for one in each], where, depth=0)
 
     def _gate(self, name: str, angles: Sequence[float], qubits: Sequence[int], where: str, depth: int) -> None:
-        if name == RESET:
-            self.operations.append(Operation(RESET, tuple(qubits)))
+        if name == circuits.RESET:
+            self.operations.append(circuits.Operation(circuits.RESET, tuple(qubits)))
             return
         defined = self._gates.get(name)
-        if defined is None or (canonical_name(name) is not None and depth == 0 and name not in self._gates):
-            self.operations.append(checked(name, qubits, angles, where))
+        if defined is None or (circuits.canonical_name(name) is not None and depth == 0 and name not in self._gates):
+            self.operations.append(circuits.checked(name, qubits, angles, where))
             return
-        if depth > 20 or len(self.operations) > MAX_OPERATIONS:
-            raise invalid(f'{where}: the gate "{name}" leads to itself, or to too many others')
+        if depth > 20 or len(self.operations) > circuits.MAX_OPERATIONS:
+            raise circuits.invalid(f'{where}: the gate "{name}" leads to itself, or to too many others')
         if len(angles) != len(defined.angles) or len(qubits) != len(defined.qubits):
-            raise invalid(f'{where}: the gate "{name}" is not defined for these qubits and angles')
+            raise circuits.invalid(f'{where}: the gate "{name}" is not defined for these qubits and angles')
         names = {**self._names, **dict(zip(defined.angles, angles, strict=True))}
         places = dict(zip(defined.qubits, qubits, strict=True))
         for line in defined.body:
-            if line[0] == BARRIER:
+            if line[0] == circuits.BARRIER:
                 continue
             inner, written, operands = _call(line, where)
             values = [AngleParser(angle, names, where).value() for angle in written]
             try:
                 inside = [places[operand[0]] for operand in operands]
             except KeyError as missing:
-                raise invalid(f"{where}: {missing} is no qubit of the gate {name}") from None
+                raise circuits.invalid(f"{where}: {missing} is no qubit of the gate {name}") from None
             self._gate(inner, values, inside, where, depth + 1)
 
 
@@ -210,7 +201,7 @@ def _call(words: Sequence[str], where: str) -> tuple[str, list[list[str]], list[
                 close = index
                 break
         if close < 0:
-            raise invalid(f'{where}: a ")" is missing')
+            raise circuits.invalid(f'{where}: a ")" is missing')
         angles = [part for part in _split(rest[1:close], ",") if part]
         rest = rest[close + 1 :]
     return name, angles, [part for part in _split(rest, ",") if part]
@@ -305,4 +296,4 @@ class AngleParser:
         return None
 
     def _wrong(self, what: str) -> Exception:
-        return invalid(f"{self._where}: in the angle {' '.join(self._words)}: {what}")
+        return circuits.invalid(f"{self._where}: in the angle {' '.join(self._words)}: {what}")

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from noetl.base.template_names import expression, template
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
+from noetl.language.reading.spellings import trees
 from noetl.language.reading.spellings.model import Rewriting
-from noetl.language.reading.spellings.trees import (
-    made_list,
-    made_mapping,
-    made_text,
-    with_names,
-    with_value,
-    without_keys,
-)
 from noetl.language.v2_case.port import with_tasks_of_rules
 
 # What case rules call things, as arcs do. The events of a call are those of the step (docs/conventions.md).
@@ -44,8 +37,8 @@ def write_arcs(node: Mapping, rewriting: Rewriting) -> Mapping:
     rewriting.note(node.keys["case"], '"case"', "next.arcs")
     written: list[Node] = [arc for rule in arcs if rule is not None for arc in rule]
     written += last
-    router = made_mapping([("arcs", made_list(written, case))], case)
-    return with_value(without_keys(node, "case", "next"), "next", router, node.keys["case"])
+    router = trees.made_mapping([("arcs", trees.made_list(written, case))], case)
+    return trees.with_value(trees.without_keys(node, "case", "next"), "next", router, node.keys["case"])
 
 
 def write_conditions(node: Mapping, rewriting: Rewriting) -> Mapping:
@@ -61,7 +54,7 @@ def write_conditions(node: Mapping, rewriting: Rewriting) -> Mapping:
             return node
         arcs += found
     rewriting.note(node.keys["next"], "next with then", "next.arcs")
-    return with_value(node, "next", made_mapping([("arcs", made_list(arcs, written))], written))
+    return trees.with_value(node, "next", trees.made_mapping([("arcs", trees.made_list(arcs, written))], written))
 
 
 def _conditional_arcs(item: Mapping) -> list[Mapping] | None:
@@ -73,8 +66,8 @@ def _conditional_arcs(item: Mapping) -> list[Mapping] | None:
         targets = _targets(item.values[key]) if key in item else []
         if targets is None or len(targets) > 1:
             return None
-        guard: list[tuple[str, Node]] = [("when", with_names(when, _NAMES))] if when is not None else []
-        arcs += [made_mapping([("step", target), *guard, *_args(given)], target) for target, given in targets]
+        guard: list[tuple[str, Node]] = [("when", trees.with_names(when, _NAMES))] if when is not None else []
+        arcs += [trees.made_mapping([("step", target), *guard, *_args(given)], target) for target, given in targets]
     if "step" in item:
         arcs.append(item)
     return arcs
@@ -99,11 +92,11 @@ def _arcs_of_rule(rule: Node) -> list[Mapping] | None:
     ((target, given),) = targets
     entries: list[tuple[str, Node]] = [("step", target)]
     if when is not None:
-        entries.append(("when", with_names(when, _NAMES)))
+        entries.append(("when", trees.with_names(when, _NAMES)))
     entries += _args(given)
     if "set" in then:
-        entries.append(("set_ctx", with_names(then.values["set"], _NAMES)))
-    return [made_mapping(entries, rule)]
+        entries.append(("set_ctx", trees.with_names(then.values["set"], _NAMES)))
+    return [trees.made_mapping(entries, rule)]
 
 
 def _guarded_targets(node: Node) -> list[Mapping] | None:
@@ -112,20 +105,20 @@ def _guarded_targets(node: Node) -> list[Mapping] | None:
     arcs: list[Mapping] = []
     for item in items:
         when = item.get("when") if isinstance(item, Mapping) else None
-        targets = _targets(without_keys(item, "when") if isinstance(item, Mapping) else item)
+        targets = _targets(trees.without_keys(item, "when") if isinstance(item, Mapping) else item)
         inner = expression(when.value) if isinstance(when, Scalar) and isinstance(when.value, str) else None
         if targets is None or (when is not None and inner is None):
             return None
         guard: list[tuple[str, Node]] = []
         if when is not None:
-            text = made_text(template(f"{_NOT_FAILED} and ({inner})"), when)
-            guard.append(("when", with_names(text, _NAMES)))
-        arcs += [made_mapping([("step", target), *guard, *_args(given)], target) for target, given in targets]
+            text = trees.made_text(template(f"{_NOT_FAILED} and ({inner})"), when)
+            guard.append(("when", trees.with_names(text, _NAMES)))
+        arcs += [trees.made_mapping([("step", target), *guard, *_args(given)], target) for target, given in targets]
     return arcs
 
 
 def _args(given: Node | None) -> list[tuple[str, Node]]:
-    return [("args", with_names(given, _NAMES))] if given is not None else []
+    return [("args", trees.with_names(given, _NAMES))] if given is not None else []
 
 
 def _targets(node: Node) -> list[tuple[Scalar, Node | None]] | None:
@@ -154,23 +147,23 @@ def move_mode(node: Mapping, rewriting: Rewriting) -> Mapping:
             continue
         rewriting.note(holder.keys[key], f'"{key}"', "next.spec.mode")
         if isinstance(router, Sequence):
-            router = made_mapping([("arcs", router)], router)
+            router = trees.made_mapping([("arcs", router)], router)
         if holder is node:
-            node = without_keys(node, key)
+            node = trees.without_keys(node, key)
         elif isinstance(spec, Mapping):
-            spec = without_keys(spec, key)
-            node = with_value(node, "spec", spec) if len(spec) else without_keys(node, "spec")
+            spec = trees.without_keys(spec, key)
+            node = trees.with_value(node, "spec", spec) if len(spec) else trees.without_keys(node, "spec")
         if isinstance(router, Mapping):
             options = router.get("spec")
-            held = options if isinstance(options, Mapping) else made_mapping((), mode)
+            held = options if isinstance(options, Mapping) else trees.made_mapping((), mode)
             if "mode" not in held:
-                router = with_value(router, "spec", with_value(held, "mode", _word(mode)))
-            node = with_value(node, "next", router)
+                router = trees.with_value(router, "spec", trees.with_value(held, "mode", _word(mode)))
+            node = trees.with_value(node, "next", router)
     return node
 
 
 def _word(mode: Node) -> Node:
-    return made_text(mode.value, mode) if isinstance(mode, Scalar) else mode
+    return trees.made_text(mode.value, mode) if isinstance(mode, Scalar) else mode
 
 
 def write_fork(node: Mapping, rewriting: Rewriting) -> Mapping:
@@ -182,6 +175,6 @@ def write_fork(node: Mapping, rewriting: Rewriting) -> Mapping:
     if len(targets) != len(names):
         return node
     rewriting.note(node.keys["next"], "next as a list of names", "next: {spec: {mode: inclusive}, arcs: […]}")
-    arcs = made_list([made_mapping([("step", name)], name) for name in targets], names)
-    mode = made_mapping([("mode", made_text("inclusive", names))], names)
-    return with_value(node, "next", made_mapping([("spec", mode), ("arcs", arcs)], names))
+    arcs = trees.made_list([trees.made_mapping([("step", name)], name) for name in targets], names)
+    mode = trees.made_mapping([("mode", trees.made_text("inclusive", names))], names)
+    return trees.with_value(node, "next", trees.made_mapping([("spec", mode), ("arcs", arcs)], names))

@@ -6,17 +6,8 @@ from noetl.base.diagnostics import Findings
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
 from noetl.language.reading.playbook import Dialect
 from noetl.language.reading.root import ABOUT
+from noetl.language.reading.spellings import trees
 from noetl.language.reading.spellings.model import EVERYWHERE, Rewriting, Spelling, Where, renames
-from noetl.language.reading.spellings.trees import (
-    made_list,
-    made_mapping,
-    made_text,
-    moved_into,
-    with_items,
-    with_key,
-    with_value,
-    without_keys,
-)
 
 
 def _drop_auto(node: Mapping, rewriting: Rewriting) -> Mapping:
@@ -26,7 +17,7 @@ def _drop_auto(node: Mapping, rewriting: Rewriting) -> Mapping:
         if isinstance(value, Scalar) and value.value in ("auto", "default"):
             message = f"executor.{key}: {value.value} is what leaving it out means"
             rewriting.findings.add("I_ALIAS", value, message, f"leave {key} out")
-            node = without_keys(node, key)
+            node = trees.without_keys(node, key)
     return node
 
 
@@ -35,11 +26,11 @@ def _move_timeout(node: Mapping, rewriting: Rewriting) -> Mapping:
     for key in ("timeout_s", "timeout"):
         if key in node and not (isinstance(spec, Mapping) and "timeout" in spec):
             rewriting.note(node.keys[key], f"executor.{key}", "executor.spec.timeout")
-            node = moved_into(node, "spec", key, "timeout")
+            node = trees.moved_into(node, "spec", key, "timeout")
         spec = node.get("spec")
         if key == "timeout_s" and isinstance(spec, Mapping) and key in spec and "timeout" not in spec:
             rewriting.note(spec.keys[key], f"executor.spec.{key}", "executor.spec.timeout")
-            node = with_value(node, "spec", with_key(spec, key, "timeout"))
+            node = trees.with_value(node, "spec", trees.with_key(spec, key, "timeout"))
     return node
 
 
@@ -51,15 +42,17 @@ def _move_requires(node: Mapping, rewriting: Rewriting) -> Mapping:
     if not isinstance(holder, Mapping) or "requires" not in holder:
         return node
     key, value = holder.keys["requires"], holder.values["requires"]
-    outer = spec if isinstance(spec, Mapping) else made_mapping((), key)
+    outer = spec if isinstance(spec, Mapping) else trees.made_mapping((), key)
     policy = outer.get("policy")
-    block = policy if isinstance(policy, Mapping) else made_mapping((), key)
+    block = policy if isinstance(policy, Mapping) else trees.made_mapping((), key)
     if "placement" in block:
         return node
     rewriting.note(key, "executor.requires", "executor.spec.policy.placement.requires")
-    placement = made_mapping([("requires", value)], value)
-    outer = with_value(outer, "policy", with_value(block, "placement", placement))
-    return with_value(without_keys(node, "requires"), "spec", without_keys(outer, "requires") if inside else outer)
+    placement = trees.made_mapping([("requires", value)], value)
+    outer = trees.with_value(outer, "policy", trees.with_value(block, "placement", placement))
+    return trees.with_value(
+        trees.without_keys(node, "requires"), "spec", trees.without_keys(outer, "requires") if inside else outer
+    )
 
 
 def _list_keychain(node: Mapping, rewriting: Rewriting) -> Mapping:
@@ -68,7 +61,9 @@ def _list_keychain(node: Mapping, rewriting: Rewriting) -> Mapping:
     if not isinstance(block, Mapping) or not all(isinstance(entry, Mapping) for entry in block.values.values()):
         return node
     rewriting.note(node.keys["keychain"], "keychain as a mapping", "keychain: [{name: …, kind: …}]")
-    return with_value(node, "keychain", made_list([_named_entry(block, name) for name in block.values], block))
+    return trees.with_value(
+        node, "keychain", trees.made_list([_named_entry(block, name) for name in block.values], block)
+    )
 
 
 def _named_entry(block: Mapping, name: str) -> Node:
@@ -90,7 +85,7 @@ def _name_sections(node: Mapping, rewriting: Rewriting) -> Mapping:
     kind = node.get("kind")
     if isinstance(kind, Scalar) and isinstance(kind.value, str) and kind.value in ("playbook", "PlayBook", "PLAYBOOK"):
         rewriting.note(kind, f"kind: {kind.value}", "kind: Playbook")
-        node = with_value(node, "kind", made_text("Playbook", kind))
+        node = trees.with_value(node, "kind", trees.made_text("Playbook", kind))
     names = {"steps": "workflow"}
     names |= {key: "workload" for key in ("inputs", "parameters") if isinstance(node.get(key), Mapping)}
     names |= {key: "keychain" for key in ("credentials", "secrets") if not isinstance(node.get(key), Scalar)}
@@ -111,17 +106,17 @@ def _list_steps(node: Mapping, rewriting: Rewriting) -> Mapping:
     steps = workflow.get("steps")
     if len(workflow) == 1 and isinstance(steps, Sequence):
         rewriting.note(workflow.keys["steps"], "workflow.steps", "workflow: [{step: …}]")
-        return with_value(node, "workflow", steps)
+        return trees.with_value(node, "workflow", steps)
     if not all(isinstance(one, Mapping) and "step" not in one for one in workflow.values.values()) or not len(workflow):
         return node
     rewriting.note(node.keys["workflow"], "workflow as a mapping", "workflow: [{step: …}]")
     listed = [_named("step", key, one) for _, key, one in workflow.items() if isinstance(one, Mapping)]
-    return with_value(node, "workflow", made_list(listed, workflow))
+    return trees.with_value(node, "workflow", trees.made_list(listed, workflow))
 
 
 def _named(word: str, key: Scalar, entry: Mapping) -> Mapping:
-    keys = {word: made_text(word, key), **entry.keys}
-    values: dict[str, Node] = {word: made_text(key.value, key), **entry.values}
+    keys = {word: trees.made_text(word, key), **entry.keys}
+    values: dict[str, Node] = {word: trees.made_text(key.value, key), **entry.values}
     return Mapping(keys, values, entry.span, entry.path, made=True)
 
 
@@ -131,7 +126,7 @@ def _move_about(node: Mapping, rewriting: Rewriting) -> Mapping:
     for key in ABOUT:
         if key in node and not (isinstance(metadata, Mapping) and key in metadata):
             rewriting.note(node.keys[key], f'"{key}" at the root', f"metadata.{key}")
-            node = moved_into(node, "metadata", key, key)
+            node = trees.moved_into(node, "metadata", key, key)
     return node
 
 
@@ -140,20 +135,20 @@ def _name_entries(node: Mapping, rewriting: Rewriting) -> Mapping:
     keychain = node.get("keychain")
     if not isinstance(keychain, Sequence):
         return node
-    return with_value(node, "keychain", with_items(keychain, [_entry(one, rewriting) for one in keychain]))
+    return trees.with_value(node, "keychain", trees.with_items(keychain, [_entry(one, rewriting) for one in keychain]))
 
 
 def _entry(node: Node, rewriting: Rewriting) -> Node:
     if isinstance(node, Scalar) and isinstance(node.value, str) and node.value:
         rewriting.note(node, "a keychain entry that is a name", "{name: …, kind: credential}")
-        return made_mapping([("name", node), ("kind", made_text("credential", node))], node)
+        return trees.made_mapping([("name", node), ("kind", trees.made_text("credential", node))], node)
     if not isinstance(node, Mapping) or "name" not in node or "kind" in node:
         return node
     if isinstance(node.get("type"), Scalar):
         return renames("a keychain entry", {"type": "kind"})(node, rewriting)
     if set(node.values) <= {"name", "desc", "description"}:
         rewriting.note(node.keys["name"], "a keychain entry without kind", "kind: credential")
-        return with_value(node, "kind", made_text("credential", node.keys["name"]))
+        return trees.with_value(node, "kind", trees.made_text("credential", node.keys["name"]))
     return node
 
 

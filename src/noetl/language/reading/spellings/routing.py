@@ -4,6 +4,7 @@ arcs with `to` for `step`, `with` for `args`, `else`, or the event that an arc i
 from __future__ import annotations
 
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
+from noetl.language.reading.spellings import trees
 from noetl.language.reading.spellings.model import (
     EVERYWHERE,
     V2_CASE,
@@ -13,16 +14,6 @@ from noetl.language.reading.spellings.model import (
     Spelling,
     Where,
     renames,
-)
-from noetl.language.reading.spellings.trees import (
-    made_list,
-    made_mapping,
-    made_text,
-    moved_into,
-    with_items,
-    with_key,
-    with_value,
-    without_keys,
 )
 
 CONDITIONS = ("cond", "condition", "if")
@@ -39,24 +30,24 @@ def _read_router(node: Mapping, rewriting: Rewriting) -> Mapping:
     found = {Scalar: "next as a name", Sequence: "next as a list", Mapping: "next as one arc"}[type(written)]
     if rewriting.dialect.rules is V10:
         rewriting.note(node.keys["next"], found, "next: {arcs: [{step: …}]}")
-        return with_value(node, "next", made_mapping([("arcs", arcs)], written))
+        return trees.with_value(node, "next", trees.made_mapping([("arcs", arcs)], written))
     if arcs is written:
         return node
     rewriting.note(node.keys["next"], found, "next: [{step: …}]")
-    return with_value(node, "next", arcs)
+    return trees.with_value(node, "next", arcs)
 
 
 def _arcs_of(node: Node | None) -> Sequence | None:
     """The arcs of an older `next`; None when it is none, or when its meaning differs between dialects."""
     match node:
         case Scalar() if isinstance(node.value, str) and node.value.strip():
-            return made_list([made_mapping([("step", node)], node)], node)
+            return trees.made_list([trees.made_mapping([("step", node)], node)], node)
         case Mapping() if "step" in node and "arcs" not in node:
-            return made_list([node], node)
+            return trees.made_list([node], node)
         case Sequence() if (
             len(node) == 1 and isinstance(node.items[0], Scalar) and isinstance(node.items[0].value, str)
         ):
-            return made_list([made_mapping([("step", node.items[0])], node.items[0])], node)
+            return trees.made_list([trees.made_mapping([("step", node.items[0])], node.items[0])], node)
         case Sequence() if all(isinstance(item, Mapping) for item in node):
             return node
     return None
@@ -68,7 +59,7 @@ def _read_single_target(node: Mapping, rewriting: Rewriting) -> Mapping:
     if not isinstance(written, Mapping) or "step" not in written or "arcs" in written:
         return node
     rewriting.note(node.keys["next"], "next as one target", "next: [{step: …}]")
-    return with_value(node, "next", made_list([written], written))
+    return trees.with_value(node, "next", trees.made_list([written], written))
 
 
 def _move_mode(node: Mapping, rewriting: Rewriting) -> Mapping:
@@ -76,7 +67,7 @@ def _move_mode(node: Mapping, rewriting: Rewriting) -> Mapping:
     if "mode" not in node or (isinstance(spec, Mapping) and "mode" in spec):
         return node
     rewriting.note(node.keys["mode"], "next.mode", "next.spec.mode")
-    return moved_into(node, "spec", "mode", "mode")
+    return trees.moved_into(node, "spec", "mode", "mode")
 
 
 def _name_inclusive(node: Mapping, rewriting: Rewriting) -> Mapping:
@@ -94,7 +85,7 @@ def _inclusive_option(node: Mapping, key: str, shown: str, rewriting: Rewriting)
     if not isinstance(spec, Mapping) or not isinstance(mode, Scalar) or mode.value not in _INCLUSIVE_WORDS:
         return node
     rewriting.note(mode, f"{shown}: {mode.value}", "inclusive")
-    return with_value(node, "spec", with_value(spec, key, made_text("inclusive", mode)))
+    return trees.with_value(node, "spec", trees.with_value(spec, key, trees.made_text("inclusive", mode)))
 
 
 _WORDS = {
@@ -107,7 +98,7 @@ def _name_keys(node: Mapping, rewriting: Rewriting) -> Mapping:
     held = node.get("else")
     if len(node) == 1 and (isinstance(held, Scalar) or (isinstance(held, Mapping) and "step" in held)):
         rewriting.note(node.keys["else"], "an arc with else", "an arc without when")
-        return held if isinstance(held, Mapping) else made_mapping([("step", held)], held)
+        return held if isinstance(held, Mapping) else trees.made_mapping([("step", held)], held)
     words = {key: new for key, new in _WORDS.items() if new == "step" or isinstance(node.get(key), Mapping)}
     return renames("an arc", words)(node, rewriting)
 
@@ -117,17 +108,17 @@ def _list_arcs(node: Mapping, rewriting: Rewriting) -> Mapping:
     arcs = node.get("arcs")
     if isinstance(arcs, Mapping) and "step" in arcs:
         rewriting.note(node.keys["arcs"], "arcs as one arc", "a list of arcs")
-        return with_value(node, "arcs", made_list([arcs], arcs))
+        return trees.with_value(node, "arcs", trees.made_list([arcs], arcs))
     if not isinstance(arcs, Sequence):
         return node
-    return with_value(node, "arcs", with_items(arcs, [_named_arc(one, rewriting) for one in arcs]))
+    return trees.with_value(node, "arcs", trees.with_items(arcs, [_named_arc(one, rewriting) for one in arcs]))
 
 
 def _named_arc(node: Node, rewriting: Rewriting) -> Node:
     if not isinstance(node, Scalar) or not isinstance(node.value, str):
         return node
     rewriting.note(node, "an arc as a name", f"{{step: {node.value}}}")
-    return made_mapping([("step", node)], node)
+    return trees.made_mapping([("step", node)], node)
 
 
 def _gather_arcs(node: Mapping, rewriting: Rewriting) -> Mapping:
@@ -135,7 +126,7 @@ def _gather_arcs(node: Mapping, rewriting: Rewriting) -> Mapping:
     for key in ("arcs", "transitions"):
         if "next" not in node and isinstance(node.get(key), Sequence | Mapping):
             rewriting.note(node.keys[key], f'"{key}" of a step', "next")
-            node = with_key(node, key, "next")
+            node = trees.with_key(node, key, "next")
     told = [(key, target) for key in _EVENTS if _is_step(target := node.get(key), rewriting)]
     after = node.get("next")
     listed = list(after) if isinstance(after, Sequence) else [] if after is None else None
@@ -145,12 +136,12 @@ def _gather_arcs(node: Mapping, rewriting: Rewriting) -> Mapping:
     for key, target in told:
         rewriting.note(node.keys[key], f'"{key}" of a step', "an arc with when")
         event = "loop.done" if key == "on_success" and "loop" in node else _EVENTS[key]
-        when = made_text(f"{{{{ event.name == '{event}' }}}}", node.keys[key])
+        when = trees.made_text(f"{{{{ event.name == '{event}' }}}}", node.keys[key])
         if isinstance(target, Scalar):
-            arcs.append(made_mapping([("step", target), ("when", when)], target))
+            arcs.append(trees.made_mapping([("step", target), ("when", when)], target))
     at = node.keys[told[0][0]]
-    rest = without_keys(node, *(key for key, _ in told))
-    return with_value(rest, "next", made_list([*arcs, *listed], at), at)
+    rest = trees.without_keys(node, *(key for key, _ in told))
+    return trees.with_value(rest, "next", trees.made_list([*arcs, *listed], at), at)
 
 
 def _is_step(node: Node | None, rewriting: Rewriting) -> bool:
@@ -166,7 +157,7 @@ def _name_event(node: Mapping, rewriting: Rewriting) -> Mapping:
         return node
     rewriting.note(node.keys["on"], '"on" of an arc', "when: {{ event.name == … }}")
     text = f"event.name == '{words[0]}'" if len(words) == 1 else f"event.name in {words}"
-    return with_value(with_key(node, "on", "when"), "when", made_text(f"{{{{ {text} }}}}", names[0]))
+    return trees.with_value(trees.with_key(node, "on", "when"), "when", trees.made_text(f"{{{{ {text} }}}}", names[0]))
 
 
 _EVENTS = {"on_success": "step.done", "on_failure": "step.failed", "on_error": "step.failed"}
@@ -184,9 +175,9 @@ def _number_priority(node: Mapping, rewriting: Rewriting) -> Mapping:
         number = _PRIORITIES[word.value.lower()]
         rewriting.note(word, f"priority: {word.value}", f"priority: {number}")
         if isinstance(holder, Mapping) and isinstance(spec, Mapping):
-            changed = with_value(holder, "priority", made_text(number, word))
-            spec = changed if holder is spec else with_value(spec, "policy", changed)
-    return with_value(node, "spec", spec) if spec is not None else node
+            changed = trees.with_value(holder, "priority", trees.made_text(number, word))
+            spec = changed if holder is spec else trees.with_value(spec, "policy", changed)
+    return trees.with_value(node, "spec", spec) if spec is not None else node
 
 
 SPELLINGS = (

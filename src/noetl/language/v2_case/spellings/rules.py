@@ -5,17 +5,8 @@ from __future__ import annotations
 import re
 
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
+from noetl.language.reading.spellings import trees
 from noetl.language.reading.spellings.model import V2_CASE, Rewriting, Spelling, Where, renames
-from noetl.language.reading.spellings.trees import (
-    made_list,
-    made_mapping,
-    made_text,
-    with_items,
-    with_key,
-    with_names,
-    with_value,
-    without_keys,
-)
 
 _ACTIONS = ("sink", "set", "retry", "next", "goto", "set_ctx", "set_vars", "vars", "step")
 _WORDS = {"goto": "next", "step": "next", **dict.fromkeys(("set_ctx", "set_vars", "vars"), "set")}
@@ -28,7 +19,7 @@ def _list_rules(node: Mapping, rewriting: Rewriting) -> Mapping:
     case = node.get("case")
     if isinstance(case, Mapping) and ("when" in case or "then" in case or "else" in case):
         rewriting.note(node.keys["case"], "case as one rule", "a list of rules")
-        node = with_value(node, "case", made_list([case], case))
+        node = trees.with_value(node, "case", trees.made_list([case], case))
     return _nest_sink(node, rewriting)
 
 
@@ -36,11 +27,11 @@ def _name_error(node: Mapping, rewriting: Rewriting) -> Mapping:
     """`error` and `status_code` of a call, in the rules of its step; unless a step is called so."""
     names = {name: new for name, new in _ERROR_NAMES.items() if name not in rewriting.step_names}
     case = node.get("case")
-    changed = with_names(case, names) if isinstance(case, Sequence) else case
+    changed = trees.with_names(case, names) if isinstance(case, Sequence) else case
     if case is None or changed is None or changed is case:
         return node
     rewriting.note(node.keys["case"], "error and status_code in a rule", "response.error and response.status_code")
-    return with_value(node, "case", changed)
+    return trees.with_value(node, "case", changed)
 
 
 def _write_rule(node: Mapping, rewriting: Rewriting) -> Mapping:
@@ -58,12 +49,12 @@ def _write_rule(node: Mapping, rewriting: Rewriting) -> Mapping:
             node.path,
             True,
         )
-        node = with_value(without_keys(node, *beside), "then", then, node.keys[beside[0]])
+        node = trees.with_value(trees.without_keys(node, *beside), "then", then, node.keys[beside[0]])
     for key in ("then", "else"):
         target = node.get(key)
         if isinstance(target, Scalar) and isinstance(target.value, str):
             rewriting.note(node.keys[key], f"{key} as a name", f"{key}: {{next: …}}")
-            node = with_value(node, key, made_mapping([("next", target)], target))
+            node = trees.with_value(node, key, trees.made_mapping([("next", target)], target))
     return node
 
 
@@ -72,10 +63,10 @@ def _unwrapped_else(node: Mapping, rewriting: Rewriting) -> Mapping:
     held, then = node.get("else"), node.get("then")
     if isinstance(held, Mapping) and len(held) == 1 and "then" in held:
         rewriting.note(held.keys["then"], '"then" within else', "else: {…}")
-        return with_value(node, "else", held.values["then"])
+        return trees.with_value(node, "else", held.values["then"])
     if isinstance(held, Scalar) and held.value in (True, None) and then is not None and "when" not in node:
         rewriting.note(node.keys["then"], '"then" beside else', "else: {…}")
-        return with_value(without_keys(node, "then"), "else", then)
+        return trees.with_value(trees.without_keys(node, "then"), "else", then)
     return node
 
 
@@ -89,11 +80,11 @@ def _name_actions(node: Mapping, rewriting: Rewriting) -> Mapping:
         inner = written.get(scope) if isinstance(written, Mapping) else None
         if isinstance(written, Mapping) and isinstance(inner, Mapping):
             rewriting.note(written.keys[scope], f'"{scope}" within set', "the names themselves")
-            rest = without_keys(written, scope)
+            rest = trees.without_keys(written, scope)
             written = Mapping(
                 {**rest.keys, **inner.keys}, {**rest.values, **inner.values}, written.span, written.path, True
             )
-            node = with_value(node, "set", written)
+            node = trees.with_value(node, "set", written)
     return _nest_sink(node, rewriting)
 
 
@@ -105,13 +96,13 @@ def _nest_sink(node: Mapping, rewriting: Rewriting) -> Mapping:
     if "kind" in sink and "tool" not in sink:
         rewriting.note(sink.keys["kind"], "a sink with the keys of its tool", "sink: {tool: {kind: …}, args: …}")
         outside = [key for key in sink.values if key in ("args", "desc")]
-        inside = without_keys(sink, *outside)
+        inside = trees.without_keys(sink, *outside)
         entries: list[tuple[str, Node]] = [("tool", inside), *((key, sink.values[key]) for key in outside)]
-        return with_value(node, "sink", made_mapping(entries, sink))
+        return trees.with_value(node, "sink", trees.made_mapping(entries, sink))
     for key in ("data", "payload", "with"):
         if key in sink and "args" not in sink and isinstance(sink.get("tool"), Mapping):
             rewriting.note(sink.keys[key], f'"{key}" of a sink', '"args"')
-            return with_value(node, "sink", with_key(sink, key, "args"))
+            return trees.with_value(node, "sink", trees.with_key(sink, key, "args"))
     return node
 
 
@@ -172,10 +163,10 @@ def _move_retry(node: Mapping, rewriting: Rewriting) -> Mapping:
         return node
     rewriting.note(case.items[0], "a rule that only retries", "retry of the step")
     if rest and isinstance(when, Scalar):
-        retry = with_value(retry, "when", made_text(f"{{{{ {rest} }}}}", when))
+        retry = trees.with_value(retry, "when", trees.made_text(f"{{{{ {rest} }}}}", when))
     if len(case) == 1:
-        return with_value(with_key(node, "case", "retry"), "retry", retry)
-    return with_value(with_value(node, "case", with_items(case, case.items[1:])), "retry", retry)
+        return trees.with_value(trees.with_key(node, "case", "retry"), "retry", retry)
+    return trees.with_value(trees.with_value(node, "case", trees.with_items(case, case.items[1:])), "retry", retry)
 
 
 def _only_retry(then: Node | None) -> Mapping | None:
