@@ -107,7 +107,7 @@ def _walk(browser: Browser, here: Site, execution_id: str, only: Sequence[str]) 
     for what, do in _parts(page, f"{here.url}/executions/{execution_id}").items():
         if only and what not in only:
             continue
-        with _traced(cdp, page) as tasks:
+        with traced(cdp, page) as tasks:
             do()
             page.wait_for_timeout(1500)  # what a press leaves to do, and the page's clock
         longest[what] = (max(wall_ms for wall_ms, _ in tasks), max(processor_ms for _, processor_ms in tasks))
@@ -186,7 +186,7 @@ def _parts(page: Page, url: str) -> dict[str, Callable[[], object]]:
 
 
 @contextmanager
-def _traced(cdp: CDPSession, page: Page) -> Iterator[list[tuple[float, float]]]:
+def traced(cdp: CDPSession, page: Page) -> Iterator[list[tuple[float, float]]]:
     """The tasks of the page's main thread meanwhile, as milliseconds of wall clock and of its processor."""
     found: list[tuple[float, float]] = []
     chunks: list[dict[str, Any]] = []

@@ -16,7 +16,7 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from bench import cluster, pages, promises, restart, tools  # noqa: E402
+from bench import cluster, nets, pages, promises, restart, tools  # noqa: E402
 from bench.embedded import embedded  # noqa: E402
 from bench.language import language  # noqa: E402
 from bench.peers.comparison import compared  # noqa: E402
@@ -29,6 +29,7 @@ GROUPS: dict[str, Callable[[int], list[dict[str, Any]]]] = {
     "peers": compared,
     "restart": restart.measured,
     "tools": tools.measured,
+    "nets": nets.measured,
     "pages": pages.measured,
 }
 _USUAL = ("language", "embedded")

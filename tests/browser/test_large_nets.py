@@ -12,6 +12,7 @@ from tests.browser.conftest import Picture
 from tests.browser.playbooks import broad
 from tests.browser.serving import Site
 
+MOST_DRAWN = 300  # steps of a thousand
 Open = Callable[[str], Page]
 IN_SIGHT = """(step) => {
   const [a, b] = [step, step.closest(".net")].map((one) => one.getBoundingClientRect());
@@ -89,3 +90,41 @@ def test_a_collapsed_net_is_read_on_a_phone_and_in_the_dark(
     page.get_by_text("5 groups").click()
     picture(page, f"net-groups-{scheme}-{width}")
     assert findings(page) == []
+
+
+@pytest.fixture(scope="module")
+def thousand(here: Site) -> str:
+    """An execution of a thousand steps that failed in the third of 25 areas, after some 120 of them."""
+    here.register(broad(25, 38))
+    execution_id = here.start("tests/broad")
+    assert here.ended(execution_id) == "failed"
+    return execution_id
+
+
+def test_of_a_thousand_steps_one_is_found_the_failed_one_is_led_to_and_few_are_drawn(
+    open_at: Open, thousand: str, picture: Picture
+) -> None:
+    page = open_at(f"/executions/{thousand}")
+    expect(page.locator(".group")).to_have_count(25)  # so many steps are collapsed first
+    expect(page.locator(".step")).to_have_count(0)
+
+    page.get_by_label("Find a step").fill("area24_part_30")
+    _is_in_sight(page, page.locator(".step.chosen", has_text="area24_part_30"))
+
+    page.get_by_role("button", name="✕ 2 failed").click()
+    _is_in_sight(page, page.locator(".step.chosen.failed", has_text="area02_part_01"))
+
+    page.get_by_text("25 groups").click()
+    page.get_by_role("button", name="Expand all").click()
+    expect(page.locator(".group")).to_have_count(0)
+    _is_in_sight(page, page.locator(".step", has_text="area00_begin"))
+    assert 0 < page.locator(".step").count() <= MOST_DRAWN
+    picture(page, "net-thousand")
+
+    # All of them in the picture: what failed is found there too.
+    page.get_by_role("button", name="✕ 2 failed").click()
+    _is_in_sight(page, page.locator(".step.chosen.failed", has_text="area02_end"))
+    assert 0 < page.locator(".step").count() <= MOST_DRAWN
+
+    page.get_by_role("button", name="Collapse all").click()
+    expect(page.locator(".group")).to_have_count(25)

@@ -4,7 +4,7 @@
 import type { Drawing } from "./drawing";
 import { laidOut, NARROW, type Laid } from "./layout";
 
-const SMALL = 40; // steps, which take a few milliseconds
+const SMALL = 15; // boxes, which take some milliseconds; 25 took 40 the first time, before the code was warm
 
 export class Arrangement {
   private answer = $state.raw<Laid | null>(null); // of the worker
@@ -42,13 +42,13 @@ export class Arrangement {
     }
     this.isAsked = true;
     this.worker ??= new Worker(new URL("./layout_worker.ts", import.meta.url), { type: "module" });
-    this.worker.onmessage = ({ data }: MessageEvent<Laid>) => {
+    this.worker.onmessage = ({ data }: MessageEvent<Omit<Laid, "drawing">>) => {
       this.isAsked = false;
-      this.answer = { ...data, drawing: wanted.drawing }; // not its copy, to tell whether it is current
+      this.answer = { ...data, drawing: wanted.drawing }; // the same object, to tell whether it is current
       const next = this.next;
       this.next = null;
       if (next) this.ask(next);
     };
-    this.worker.postMessage($state.snapshot(wanted));
+    this.worker.postMessage(wanted); // which copies it: a drawing is plain data, never a $state proxy
   }
 }

@@ -3,6 +3,7 @@
 import type { Drawing } from "./drawing";
 import { laidOut } from "./layout";
 
-addEventListener("message", ({ data }: MessageEvent<{ drawing: Drawing; width: number }>) =>
-  postMessage(laidOut(data.drawing, data.width)),
-);
+addEventListener("message", ({ data }: MessageEvent<{ drawing: Drawing; width: number }>) => {
+  const { isDown, boxes, bends } = laidOut(data.drawing, data.width);
+  postMessage({ isDown, boxes, bends }); // the page has the drawing
+});
