@@ -27,7 +27,7 @@ output_option = click.option(
 
 @click.group("db")
 def command() -> None:
-    """Look after a store: a file, or a schema in PostgreSQL."""
+    """Maintain a store: a file, or a schema in PostgreSQL."""
 
 
 @command.command("migrate")
@@ -88,10 +88,10 @@ async def _migrated(db: str | None) -> tuple[list[str], Applied]:
 @color_option
 @click.pass_context
 def check_command(ctx: click.Context, db: str | None, sample: int, output: str) -> None:
-    """Look whether a store is up to date and whole; exit code 1 when it is not.
+    """Check whether a store is up to date and whole; exit code 1 if it is not.
 
-    No stream may have a gap, nothing may be open that belongs to nobody, and the rows of the newest executions must be
-    those that their logs tell.
+    It checks that no log has a gap, that no order, wait or task is open without its execution, and that the rows of the
+    newest executions match their logs.
     """
     _refuse_missing(db)
     with refusals():
@@ -146,9 +146,9 @@ def _print_state(applied: Applied, inspection: Inspection | None) -> None:
 @output_option
 @color_option
 def rebuild_command(db: str | None, output: str) -> None:
-    """Tell the rows of executions, orders, waits and tasks anew from the log.
+    """Rebuild the rows of executions, orders, waits and tasks from the log.
 
-    In one transaction; commits wait for it. Leases come back as run out, and whoever holds one renews it.
+    This is one transaction, and commits wait for it. Leases are restored as expired; a worker that holds one renews it.
     """
     _refuse_missing(db)
     with refusals():
@@ -227,10 +227,10 @@ def _print_copied(what: str, made: Manifest, output: str) -> None:
 @output_option
 @color_option
 def retention_command(db: str | None, runs: bool, dry_run: bool, days: float | None, output: str) -> None:
-    """Remove executions that have been over for long enough, and results that nobody names.
+    """Delete executions whose retention time has passed, and results that nothing refers to.
 
     A playbook says how long its executions are kept: metadata.retention. Servers do this every hour, with their own
-    setting for the others; in a file of your own nothing goes by itself.
+    setting for the others; without a server nothing is deleted automatically.
     """
     _refuse_missing(db)
     if runs and dry_run:

@@ -57,8 +57,8 @@ def command(
     """Run everything here: server, worker and store, on one port of this machine.
 
     Its address and the first token are printed once; the token is kept as the context "dev" (of --cluster: "cluster"),
-    so that `noetl run FILE --server dev` finds it. Ctrl-C ends it; what had not ended goes on at the next start.
-    With --processes, each of the processes runs orders, too; with --cluster it holds for each of the two servers.
+    so that `noetl run FILE --server dev` finds it. Ctrl-C stops it; open executions continue at the next start. With
+    --processes, each process also runs orders; with --cluster, the number applies to each of the two servers.
     """
     from noetl.base.settings import load_settings
     from noetl.cli.queries import refusals

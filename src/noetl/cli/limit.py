@@ -34,7 +34,7 @@ def command() -> None:
 @list_output
 @place_options
 def list_command(given: str | None, output: str, db: str | None) -> None:
-    """List the limits of playbooks that somebody runs under or that were set, or those of an execution's steps."""
+    """List the limits of playbooks that apply to executions now or were set, or those of an execution's steps."""
 
     async def listed(it: Operations) -> tuple[str, list[Any]]:
         execution_id = None if given is None or "/" in given else await _execution_or_none(it, given)
@@ -99,8 +99,8 @@ def set_command(
 ) -> None:
     """Change a limit from now on; it overrides the playbook.
 
-    Of a playbook: how many of its executions run at once. With --step, of one execution: how many runs of that step go
-    on at once, or begin in a time. Whoever waits is let in at once where there is room; nothing that runs is stopped.
+    For a playbook: how many of its executions run at once. With --step, for one execution: how many runs of that step
+    run at once, or start within a time. If there is room now, what waits starts at once; nothing that runs is stopped.
 
     \b
     noetl limit set reports/daily --limit 3
@@ -128,7 +128,7 @@ def set_command(
 @step_option
 @place_options
 def reset_command(given: str, step: str | None, db: str | None) -> None:
-    """Go back to what the playbook says.
+    """Remove a limit that was set: that of the playbook applies again.
 
     \b
     noetl limit reset reports/daily

@@ -47,8 +47,8 @@ def command(
 ) -> None:
     """Print what the tasks of an execution printed, and their errors.
 
-    Each line says whose it is: step/task, the iteration in brackets, and the attempt where it was not the first. With
-    --follow a server also tells what tasks print while they run: the newest lines, best effort.
+    Each line begins with step/task, the iteration in brackets, and the attempt if it was not the first. With --follow,
+    a server also sends what tasks print while they run: the newest lines, best effort.
     """
 
     async def print_logs(history: Records) -> None:

@@ -142,7 +142,7 @@ def _correlation(keys: dict[str, Any]) -> str:
 def delete_command(ids: tuple[str, ...], name: str | None, yes: bool, db: str | None) -> None:
     """Delete messages that nobody has taken yet, by their ids or all of a name. Nobody will receive them.
 
-    One that was delivered, or is not there, is told, and the exit code is 4; the others are deleted.
+    A message that was delivered or does not exist is reported, and the exit code is 4; the others are deleted.
 
     \b
     noetl message delete m-1 m-2

@@ -105,9 +105,9 @@ def command(
 ) -> None:
     """Rewrite playbooks of older dialects as v10, with the same behaviour.
 
-    The text goes to standard output, or into the files with --write; remarks go to standard error. Of a folder, or of
-    several files, a table tells what happened to each. What v10 cannot say is listed with its place and the
-    alternative; then nothing is written, unless forced, and the exit code is 1. It is 3 where a file is refused.
+    The text goes to standard output, or into the files with --write; remarks go to standard error. For a folder or
+    several files, a table lists the outcome of each. What v10 cannot express is listed with its place and an
+    alternative; such a file is written only with --force, and the exit code is 1. It is 3 if a file is refused.
     """
     from noetl.tools.kinds import load_kinds
 

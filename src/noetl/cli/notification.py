@@ -21,7 +21,7 @@ _STATES = ("pending", "sending", "sent", "folded", "dead")
 @click.group("notification")
 @color_option
 def command() -> None:
-    """Show notices about executions, send dead letters again, and set rules that say who is told what."""
+    """Show notices about executions, send dead letters again, and set rules for who is notified of what."""
 
 
 @command.command("list")
@@ -109,7 +109,7 @@ def test_command(rule: str, server: str | None) -> None:
 
 @command.group("rule")
 def rule_group() -> None:
-    """Rules of the installation: which events of which playbooks are told where."""
+    """Rules of the installation: which events of which playbooks are sent where."""
 
 
 @rule_group.command("list")

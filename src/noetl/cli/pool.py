@@ -31,7 +31,7 @@ def command() -> None:
 def list_command(server: str | None, output: str) -> None:
     """List pools: their limits, the labels they require, what is held now, and how many workers serve them.
 
-    Below them stands which orders wait that none of their workers can run, and why.
+    Below the list are the waiting orders that no worker of their pool can run, and why.
     """
     import msgspec
 

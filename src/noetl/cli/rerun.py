@@ -64,8 +64,8 @@ def command(
     """Run an execution again, as a new execution, with the same version and inputs unless you give others.
 
     With --from, the run begins at that step with one token. Arguments, variables and results of other steps are as they
-    were when the step last began; other tokens of that time are not restored. Human tasks completed before STEP count
-    again if version and inputs are the same. If not, whoever they were assigned to says --approve.
+    were when the step last began; other tokens of that time are not restored. Human tasks that were completed before
+    STEP stay approved if version and inputs are the same. If not, a user they were assigned to must give --approve.
 
     With --failed-items, the loop of the step runs again for the items that failed or had not run. Without --from, it is
     the only step whose loop has failed items.

@@ -88,8 +88,8 @@ def command(
     A file runs in this process. The path of a registered playbook runs on the server, if one is configured, and
     otherwise in this process. With --server, both run there.
 
-    With --step, one step of a file runs alone, with the inputs of --set and --payload as its workload. What its
-    tools do is done.
+    With --step, one step of a file runs alone, with the inputs of --set and --payload as its workload. Its tools run
+    for real.
 
     Ctrl-C records what is done and prints how to resume the run; a second Ctrl-C stops at once. Warnings about a file
     are always shown.

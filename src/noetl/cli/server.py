@@ -67,7 +67,7 @@ def start_command(detach: bool, context: str | None, **flags: Any) -> None:
 
     The first start on a store makes a token for an administrator and a master key for credentials, where there has been
     none. Listening on anything but this machine's own address needs tokens, and TLS or --behind-proxy. SIGTERM or
-    Ctrl-C ends it: what is being answered is answered first.
+    Ctrl-C stops it once the requests under way are answered.
     """
     from noetl.base.settings import load_settings
     from noetl.cli.queries import refusals

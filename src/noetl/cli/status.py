@@ -323,7 +323,7 @@ def _how_it_went(side: dict[str, Any] | None) -> str:
 def replay_command(given: str, until: int | None, output: str, db: str | None) -> None:
     """Replay the log of an execution and show where it stands then, in the form of `noetl status`.
 
-    Nothing is run again. To the end of the log it says what `noetl status` says.
+    Nothing is run again. Without --until, it shows what `noetl status` shows.
     """
     from noetl.control.background.presence import is_abandoned
     from noetl.operations.executions import event_pages

@@ -99,7 +99,7 @@ def show(given: str, output: str, db: str | None) -> None:
 @version_option
 @place_options
 def claim(given: str, actor: str | None, roles: tuple[str, ...], version: int | None, db: str | None) -> None:
-    """Take a task, so that nobody else does it meanwhile.
+    """Claim a task, so that nobody else works on it.
 
     \b
     noetl task claim 0198c0de --role finance_manager
@@ -125,7 +125,7 @@ def release(given: str, actor: str | None, roles: tuple[str, ...], version: int 
 @role_option
 @place_options
 def comment(given: str, text: str, actor: str | None, roles: tuple[str, ...], db: str | None) -> None:
-    """Write something about a task, for whoever decides.
+    """Add a comment to a task.
 
     \b
     noetl task comment 0198c0de "the invoice is missing" --role finance_manager

@@ -24,8 +24,8 @@ def command(ctx: click.Context, places: tuple[Path, ...], output: str) -> None:
     noetl test
     noetl test playbooks/orders.test.yaml -o json
 
-    A test says what a playbook is given, how its tools answer, and what to expect. Nothing real is called for kinds
-    that it fakes, and no waiting takes time. Exits with 1 when a test fails. Tests in Python run with pytest.
+    A test says what a playbook is given, how its tools answer, and what to expect. Kinds that it fakes call nothing
+    real, and waiting takes no time. Exits with 1 when a test fails. Tests in Python run with pytest.
     """
     from noetl.testing.yaml_tests import run_test_file
 

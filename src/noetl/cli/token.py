@@ -140,7 +140,7 @@ def list_command(output: str, db: str | None) -> None:
 @click.argument("token_id", metavar="TOKEN")
 @place_options
 def revoke_command(token_id: str, db: str | None) -> None:
-    """End a token for ever, and the sessions opened with it. TOKEN is its id in the list, or the token itself."""
+    """Revoke a token permanently, with the sessions opened with it. TOKEN is its id in the list, or its text."""
     public = token_id.split("_")[1] if token_id.startswith("noetl_") else token_id
     token = ask(db, lambda it: it.revoke_token(public), makes_store=True)
     click.echo(f"revoked {visible(token.token_id)} of {visible(token.subject)}")

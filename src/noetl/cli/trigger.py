@@ -69,7 +69,7 @@ def list_command(output: str, db: str | None) -> None:
 @record_output
 @place_options
 def show_command(name: str, output: str, db: str | None) -> None:
-    """Show one trigger: where it looks, how far it has come, and why it does not get on."""
+    """Show one trigger: what it polls, its position, and why it cannot continue."""
     found = ask(db, lambda it: it.trigger(name))
     print_record(found, output, text=lambda: list(_details(found)))
 

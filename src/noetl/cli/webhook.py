@@ -67,7 +67,7 @@ def list_command(output: str, db: str | None) -> None:
 @click.argument("name")
 @place_options
 def delete_command(name: str, db: str | None) -> None:
-    """Close a webhook for ever."""
+    """Close a webhook permanently."""
     ask(db, lambda it: it.delete_webhook(name), makes_store=True)
     click.echo(f"deleted {visible(name)}")
 

@@ -82,10 +82,10 @@ def start_command(
     ca: str | None,
     detach: bool,
 ) -> None:
-    """Work for a server until told to stop.
+    """Run tasks for a server until it is stopped.
 
     SIGTERM or Ctrl-C drains it: it takes no more orders, finishes and reports what runs, and exits with 0; with 1 when
-    that took longer than --drain-timeout. A second one stops it at once. What it leaves is taken up by another worker.
+    that took longer than --drain-timeout. A second signal stops it at once. Another worker takes over what is left.
     """
     from noetl.base.settings import load_settings
     from noetl.cli.own_process import look_rarely, new_event_loop, protect
