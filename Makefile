@@ -101,7 +101,7 @@ docs: $(READY) ## rewrite the generated pages of docs/
 docs-site: $(READY) $(DOCS) ## build the documentation as a site into the package; a server shows it at /docs
 	@PYTHONPATH=tools NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict
 
-wheel: $(READY) $(DOCS) ## build the wheel into dist, with the web UI and the documentation in it
+wheel: $(READY) $(DOCS) $(UI) ## build the wheel into dist, with the web UI and the documentation in it
 	@$(PY) -m hatchling build --target wheel
 
 client: $(READY) ## write the blocking client from the asynchronous one

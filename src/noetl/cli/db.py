@@ -223,7 +223,11 @@ def _print_copied(what: str, made: Manifest, output: str) -> None:
 @db_option
 @click.option("--run", "runs", is_flag=True, help="Remove it. Without this, only what would be removed is shown.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be removed; this is the default.")
-@click.option("--days", type=click.FloatRange(0), help="How long the others are kept; without it, for ever.")
+@click.option(
+    "--days",
+    type=click.FloatRange(0),
+    help="How many days other executions are kept; without it, they are not deleted.",
+)
 @output_option
 @color_option
 def retention_command(db: str | None, runs: bool, dry_run: bool, days: float | None, output: str) -> None:

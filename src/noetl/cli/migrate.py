@@ -93,7 +93,7 @@ CODES = {"already v10": 0, "migrated": 0, "needs a person": 1, "refused": 3}  # 
 @click.command("migrate")
 @click.argument("files", nargs=-1, required=True, metavar="FILE|FOLDER|-...")
 @click.option("--write", is_flag=True, help="Write the v10 text into the files.")
-@click.option("--force", is_flag=True, help="Give the text even where a part could not be migrated.")
+@click.option("--force", is_flag=True, help="Write the text even if a part of it could not be migrated.")
 @click.option("-o", "--output", type=click.Choice(["text", "diff"]), default="text", help="Output format.")
 @click.option(
     "--dialect", type=click.Choice(["v10", "v10-io", "v2-eval", "v2-case"]), help="Read every file as this dialect."
