@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -117,7 +118,7 @@ def test_only_the_failed_items_run_again_and_the_other_results_are_kept(
         picture(page, "rerun-failed-items")
         assert findings(page) == []
         dialog.get_by_role("button", name="Run", exact=True).click()
-        expect(page.get_by_role("link", name="run again from start")).to_be_visible()
+        expect(page.get_by_role("link", name=re.compile("^rerun of ….* from start$"))).to_be_visible()
     expect(page.get_by_role("link", name="1 of 50 iterations failed")).to_be_visible()
     again = page.url.rpartition("/")[2].partition("?")[0]
     here.ended(again)
@@ -126,3 +127,24 @@ def test_only_the_failed_items_run_again_and_the_other_results_are_kept(
     assert results == [None if n == 10 else {"customer": n} for n in range(50)]
     logs = here.api.get(f"executions/{again}/logs").raise_for_status().json()["lines"]
     assert sorted(line["path"] for line in logs) == [[n] for n in range(3, 50, 7)]
+
+
+def test_runs_that_are_compared_say_how_many_iterations_failed_and_others_can_be_chosen(
+    open_at: Callable[[str], Page], here: Site, partial: str
+) -> None:
+    smaller, small = (here.start("tests/partial", n=n) for n in (2, 20))
+    for one in (smaller, small):
+        assert here.ended(one) == "completed"
+    page = open_at(f"/executions/compare?a={smaller}&b={small}")
+    steps = page.get_by_role("table", name="Steps of both runs")
+    expect(steps).to_contain_text("3 of 20 failed")
+    expect(steps).not_to_contain_text("7 of 50 failed")
+
+    page.get_by_label("First run to compare").select_option(partial)
+
+    expect(steps).to_contain_text("7 of 50 failed")
+    assert f"a={partial}" in page.url
+    assert f"b={small}" in page.url
+    assert findings(page) == []
+    steps.get_by_role("link", name="3 of 20 failed").click()
+    expect(page.get_by_role("list", name="Failed iterations of start").get_by_role("listitem")).to_have_count(3)

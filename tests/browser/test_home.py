@@ -33,3 +33,11 @@ def test_the_words_of_home_are_those_of_the_trade(page: Page, here: Site) -> Non
     page.goto(here.url)
     for word in ("p95 duration", "started per minute", "Recent failures", "Your tasks"):
         expect(page.get_by_text(word, exact=True)).to_be_visible()
+
+
+def test_what_runs_says_since_when(page: Page, here: Site) -> None:
+    here.start("tests/slow")
+    page.goto(here.url)
+
+    row = page.get_by_role("listitem").filter(has=page.get_by_role("link", name="slow", exact=True)).first
+    expect(row).to_contain_text("started ")

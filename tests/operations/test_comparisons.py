@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from noetl.events.projection.views import StepRunView
+from noetl.events.projection.views import LoopLevel, LoopProgress, StepRunView
 from noetl.operations.attempt_shapes import StepSummary
-from noetl.operations.comparisons import MOST_DIFFERENCES, _step_pairs, differences
+from noetl.operations.comparisons import MOST_DIFFERENCES, _step_pairs, differences, step_order
 from noetl.operations.local import local_operations
 from tests.cli.running import call
 from tests.engine_script import playbook
@@ -66,6 +66,22 @@ def test_steps_are_compared_with_all_their_runs_together() -> None:
     assert [(one.step, one.change_s) for one in pairs] == [("load", 5.0), ("new", None), ("gone", None)]
     assert pairs[0].after == StepSummary(status="failed", duration_s=7.0, runs=2)
     assert (pairs[1].before, pairs[1].after) == (None, StepSummary(status="running", duration_s=None, runs=1))
+
+
+def test_a_step_that_one_execution_left_out_keeps_its_place() -> None:
+    rerun, whole = ["load", "report"], ["list", "load", "check", "report", "mail"]
+
+    assert step_order([rerun, whole]) == whole
+
+
+def test_a_compared_step_tells_how_many_iterations_failed() -> None:
+    loop = LoopProgress(levels=[LoopLevel(total=40, done=33, failed=7)])
+    run = StepRunView(step="load", scheduled_at=90.0, status="done", loop=loop)
+
+    (pair,) = _step_pairs([], [run])
+
+    assert pair.after is not None
+    assert (pair.after.failed, pair.after.iterations) == (7, 40)
 
 
 @pytest.mark.req("SRV-09")

@@ -43,6 +43,20 @@ async def test_the_runs_of_a_playbook_tell_how_each_step_went() -> None:
     assert told["p95_s"] >= told["p50_s"] >= 0
 
 
+async def test_a_draft_is_listed_and_not_counted() -> None:
+    async with talking() as talk:
+        await talk.register(MOSTLY)
+        await _ended(talk, (await talk.start())["execution_id"])
+        draft = {"source": playbook(MOSTLY.replace("step: load", "step: lode")), "payload": {"fail": True}}
+        begun = await talk.client.post("/api/executions/draft", json=draft)
+        await _ended(talk, begun.raise_for_status().json()["execution_id"])
+
+        told = await talk.get("/api/catalog/tests/test/runs")
+
+    assert [(one["version"], one["status"]) for one in told["runs"]] == [(None, "failed"), (1, "completed")]
+    assert (told["ended"], told["completed"]) == (1, 1)
+
+
 TWO_FAIL = """
 workflow:
   - step: start

@@ -311,7 +311,8 @@ def _how_it_went(side: dict[str, Any] | None) -> str:
         return "did not run"
     times = f", {side['runs']} runs" if side.get("runs", 1) > 1 else ""
     took = f" in {side['duration_s']:.3f} s" if side["duration_s"] is not None else ""
-    return f"{side['status']}{took}{times}"
+    lost = f", {side['failed']} of {side['iterations']} iterations failed" if side.get("failed") else ""
+    return f"{side['status']}{took}{times}{lost}"
 
 
 @click.command("replay", epilog=ID_HELP)

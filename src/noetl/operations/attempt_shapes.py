@@ -54,11 +54,14 @@ class AttemptInputs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StepSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """All runs of a step in one execution: the status of the last, and the seconds of those that have ended."""
+    """All runs of a step in one execution: the status of the last, the seconds of those that have ended, and how many
+    of the iterations of its loops failed."""
 
     status: str
     duration_s: float | None
     runs: int
+    failed: int = 0
+    iterations: int = 0
 
 
 class ComparedStep(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,7 +87,7 @@ class ComparedExecution(msgspec.Struct, frozen=True, kw_only=True):
 
 class ExecutionComparison(msgspec.Struct, frozen=True, kw_only=True):
     """What differs between two executions, at most 200 places of each kind. `before` is null where there was nothing to
-    compare with. Steps are compared by name, in the order of the second; `variables` are those that steps have set."""
+    compare with. Steps are compared by name, in the order they came in; `variables` are those that steps have set."""
 
     before: ComparedExecution | None
     after: ComparedExecution

@@ -7,7 +7,7 @@ compared by their names. Nothing is recorded for it; all of it follows from the 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import Any
 
@@ -115,14 +115,29 @@ def _results(execution: Execution) -> Any:
 
 
 def _step_pairs(before: Sequence[StepRunView], after: Sequence[StepRunView]) -> list[ComparedStep]:
-    """How each step went in both, in the order of the second, then those that only the first had."""
+    """How each step went in both, in the order in which they came."""
     old, new = _summaries(before), _summaries(after)
     return [
         ComparedStep(
             step=step, before=old.get(step), after=new.get(step), change_s=_change(old.get(step), new.get(step))
         )
-        for step in {**new, **old}
+        for step in step_order([list(new), list(old)])
     ]
+
+
+def step_order(runs: Iterable[Sequence[str]]) -> list[str]:
+    """The steps of several executions in one order. What one left out stands before what followed it in another, so
+    that a rerun from the middle does not put the first steps last."""
+    found: list[str] = []
+    known: set[str] = set()
+    for steps in runs:
+        # From the end: the step that follows has its place already.
+        for at in range(len(steps) - 1, -1, -1):
+            if steps[at] not in known:
+                following = steps[at + 1] if at + 1 < len(steps) else None
+                found.insert(found.index(following) if following is not None else len(found), steps[at])
+                known.add(steps[at])
+    return found
 
 
 def _change(before: StepSummary | None, after: StepSummary | None) -> float | None:
@@ -141,7 +156,14 @@ def _summaries(runs: Sequence[StepRunView]) -> dict[str, StepSummary]:
         seconds = so_far.duration_s
         if run.finished_at is not None:
             seconds = round((seconds or 0.0) + run.elapsed_s(run.finished_at), 3)
-        found[run.step] = StepSummary(status=run.status, duration_s=seconds, runs=so_far.runs + 1)
+        level = run.loop.levels[0] if run.loop is not None else None
+        found[run.step] = StepSummary(
+            status=run.status,
+            duration_s=seconds,
+            runs=so_far.runs + 1,
+            failed=so_far.failed + (level.failed if level is not None else 0),
+            iterations=so_far.iterations + (level.total if level is not None else 0),
+        )
     return found
 
 

@@ -7,7 +7,7 @@ export const t = area("execution", {
   theExecution: "the execution",
   v: (version: Value) => `v${version}`,
   started: (createdAt: Value) => `started ${createdAt}`,
-  runAgainFrom: (fromStep: Value) => `run again from ${fromStep}`,
+  rerunOf: (id: Value, fromStep: string) => (fromStep ? `rerun of ${id} from ${fromStep}` : `rerun of ${id}`),
   iterationsFailed: (failed: Value, total: Value) => `${failed} of ${total} iterations failed`,
   cancelNamed: (name: Value) => `Cancel ${name}?`,
   parentExecution: "parent execution",

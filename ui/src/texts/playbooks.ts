@@ -37,6 +37,7 @@ export const t = area("playbooks", {
   state: "State",
   started: "Started",
   duration: "Duration",
+  draft: "draft",
   versionColumn: "Version",
   reason: "Reason",
   choose: (executionId: Value) => `Choose ${executionId}`,

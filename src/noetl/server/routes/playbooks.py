@@ -17,7 +17,7 @@ from noetl.events.projection.views import StepRunView
 from noetl.net.net import Net, from_json
 from noetl.operations.api_shapes import ExecutionView
 from noetl.operations.catalog import registered_version
-from noetl.operations.comparisons import step_runs
+from noetl.operations.comparisons import step_order, step_runs
 from noetl.operations.executions import end_error, failed_step
 from noetl.operations.net_cost import NetCost, net_cost, percentile
 from noetl.server.bodies import read
@@ -124,10 +124,12 @@ class PlaybookRun(ExecutionView, frozen=True, kw_only=True):
 
 
 class RunHistory(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest first. Of those that ended: how many completed, and how long they took."""
+    """The newest first. Of those that ended: how many completed, and how long they took. Drafts are listed, without a
+    version, and not counted: they say nothing of what is registered."""
 
     path: str
     runs: list[PlaybookRun]
+    steps: list[str]  # of all of them, in one order
     ended: int
     completed: int
     p50_s: float | None
@@ -138,12 +140,14 @@ async def run_history(services: Services, path: str, limit: int) -> RunHistory:
     rows = await services.store.executions(limit=limit, path=path)
     versions = {one.net_hash: one.version for one in reversed(await services.store.catalog.versions(path))}
     runs = [await _run(services, row, versions.get(row.net_hash)) for row in rows]
-    spans = sorted(row.finished_at - row.created_at for row in rows if row.finished_at is not None)
+    counted = [row for row in rows if row.net_hash in versions]
+    spans = sorted(row.finished_at - row.created_at for row in counted if row.finished_at is not None)
     return RunHistory(
         path=path,
         runs=runs,
+        steps=step_order([cell.step for cell in run.steps] for run in runs),
         ended=len(spans),
-        completed=sum(row.status == "completed" for row in rows),
+        completed=sum(row.status == "completed" for row in counted),
         p50_s=percentile(spans, 50) if spans else None,
         p95_s=percentile(spans, 95) if spans else None,
     )

@@ -3271,7 +3271,7 @@ export interface components {
         /**
          * ExecutionComparison
          * @description What differs between two executions, at most 200 places of each kind. `before` is null where there was nothing to
-         *     compare with. Steps are compared by name, in the order of the second; `variables` are those that steps have set.
+         *     compare with. Steps are compared by name, in the order they came in; `variables` are those that steps have set.
          */
         ExecutionComparison: {
             after: components["schemas"]["ComparedExecution"];
@@ -4682,7 +4682,8 @@ export interface components {
         };
         /**
          * RunHistory
-         * @description The newest first. Of those that ended: how many completed, and how long they took.
+         * @description The newest first. Of those that ended: how many completed, and how long they took. Drafts are listed, without a
+         *     version, and not counted: they say nothing of what is registered.
          */
         RunHistory: {
             completed: number;
@@ -4691,6 +4692,7 @@ export interface components {
             p95_s: number | null;
             path: string;
             runs: components["schemas"]["PlaybookRun"][];
+            steps: string[];
         };
         /** ScheduleList */
         ScheduleList: {
@@ -5197,10 +5199,15 @@ export interface components {
         };
         /**
          * StepSummary
-         * @description All runs of a step in one execution: the status of the last, and the seconds of those that have ended.
+         * @description All runs of a step in one execution: the status of the last, the seconds of those that have ended, and how many
+         *     of the iterations of its loops failed.
          */
         StepSummary: {
             duration_s: number | null;
+            /** @default 0 */
+            failed: number;
+            /** @default 0 */
+            iterations: number;
             runs: number;
             status: string;
         };
