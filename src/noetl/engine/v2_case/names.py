@@ -1,6 +1,6 @@
 """Names of v2-case templates: `event`, `response`, `result`, `this`, `page`, `error`, `_retry` (V2C-05, V2C-16, C-26).
 
-Which of them a place can read is `templates.scopes`'s table; each function here serves one of its rows. What costs
+Which of them a place can read is the table of `templates.scope`; each function here serves one of its rows. What costs
 something to read is a view, so that a large result is loaded only where a template asks for it.
 """
 
