@@ -31,6 +31,7 @@ def test_a_draft_runs_with_inputs_and_replaces_nothing(open_at: Open, here: Site
     page.get_by_role("button", name="Run draft").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("who").fill("moon")
+    page.locator(".step").first.wait_for(state="attached")
     picture(page, "run-draft")
     assert findings(page) == []
     dialog.get_by_role("button", name="Run draft").click()
