@@ -1,10 +1,11 @@
 """Moving rows: PostgreSQL to Parquet and back, by `transfer`, by a script of our own, and by dlt.
 
     make bench ARGS="--group tools"
-    NOETL_BENCH_ROWS=1000000 make bench ARGS="--group tools"
+    NOETL_BENCH_ROWS=1000000 NOETL_BENCH_WAYS=transfer,script make bench ARGS="--group tools"
 
 Each runs in a process of its own on the same table. Seconds are wall clock, processor time is that of the process and
-its children, memory is the largest sum of their resident sizes; PostgreSQL itself is in neither.
+its children, memory is the largest sum of theirs, in which pages that several of them share count once; PostgreSQL
+itself is in neither.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 ROWS = int(os.environ.get("NOETL_BENCH_ROWS", "10000000"))
+WAYS = os.environ.get("NOETL_BENCH_WAYS", "transfer,script,dlt").split(",")
 TABLE = "id bigint, name text, price numeric(12, 2), created_at timestamptz, note text"
 FILLED = """
 INSERT INTO source SELECT n, 'customer ' || n, (n % 100000) / 100.0, timestamptz '2026-01-01' + n * interval '1 second',
@@ -89,6 +91,8 @@ def measured(repeats: int) -> list[dict[str, Any]]:
     found.ask(FILLED.format(rows=ROWS), database)
     rows: list[dict[str, Any]] = []
     for name, command in (("transfer", _ours), ("script", _script), ("dlt", _dlt)):
+        if name not in WAYS:
+            continue
         found.ask(f"DROP TABLE IF EXISTS target, noetl_transfers; CREATE TABLE target ({TABLE})", database)
         with tempfile.TemporaryDirectory(prefix="noetl-bench-", ignore_cleanup_errors=True) as folder:
             try:
@@ -147,7 +151,7 @@ def _run(name: str, command: list[str], folder: Path) -> list[dict[str, Any]]:
 
 
 def _watched(process: subprocess.Popen[str]) -> tuple[int, float]:
-    """The largest resident size, and the processor time, of a process and all its children."""
+    """The most memory at one time, and the processor time, of a process and all its children."""
     import psutil  # type: ignore[import-untyped, unused-ignore]
 
     largest, spent = 0, dict[int, float]()
@@ -156,7 +160,8 @@ def _watched(process: subprocess.Popen[str]) -> tuple[int, float]:
         size = 0
         for one in _family(top):
             try:
-                size += one.memory_info().rss
+                # A process that was just forked shares all its pages: resident sizes would count them twice.
+                size += one.memory_full_info().pss
                 times = one.cpu_times()
                 spent[one.pid] = times.user + times.system
             except psutil.Error:
