@@ -14,6 +14,8 @@ from tests.browser.serving import Site
 
 MOST_DRAWN = 300  # steps of a thousand
 Open = Callable[[str], Page]
+CUT_NAMES = """() => [...document.querySelectorAll(".step .name")]
+  .filter((name) => name.scrollWidth > name.clientWidth).map((name) => name.textContent)"""
 IN_SIGHT = """(step) => {
   const [a, b] = [step, step.closest(".net")].map((one) => one.getBoundingClientRect());
   return a.left >= b.left && a.right <= b.right && a.top >= b.top && a.bottom <= b.bottom;
@@ -40,6 +42,7 @@ def test_groups_are_collapsed_and_expanded_and_the_address_keeps_it(
 ) -> None:
     page = open_at(f"/executions/{failed}")
     expect(page.locator(".step")).to_have_count(30)
+    assert page.evaluate(CUT_NAMES) == []
     page.get_by_text("5 groups").click()
     page.get_by_role("button", name="Collapse all").click()
 

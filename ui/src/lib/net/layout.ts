@@ -17,13 +17,16 @@ const SHOWN = 5; // tasks of a step; the rest is a number
 export function sizeOf(box: Box): { width: number; height: number } {
   if (box.role === "group") return { width: Math.min(WIDEST, Math.max(150, box.name.length * 7.2 + 60)), height: 62 };
   const texts = [
-    box.name,
     ...box.marks.map((mark) => `${mark.sign} ${mark.text}`),
     ...box.lines.slice(0, SHOWN).map((line) => `${line.name} ${line.kind}`),
   ];
-  const longest = Math.max(...texts.map((text) => text.length));
+  const longest = Math.max(0, ...texts.map((text) => text.length));
+  const head = box.name.length * 8.2 + 76; // in bold, between its place and a count
   const rows = Math.min(box.lines.length, SHOWN) + (box.lines.length > SHOWN ? 1 : 0) + box.marks.length;
-  return { width: Math.min(WIDEST, Math.max(120, longest * 7.2 + 40)), height: 38 + rows * LINE + (rows ? 6 : 0) };
+  return {
+    width: Math.min(WIDEST, Math.max(120, head, longest * 7.2 + 40)),
+    height: 38 + rows * LINE + (rows ? 6 : 0),
+  };
 }
 
 export interface Point {
