@@ -1,5 +1,4 @@
-"""`make docs`: rewrites the generated pages, and the constants of the web UI that are made from the events. `--check`
-only says which are stale (a test does that)."""
+"""`make docs`: rewrites the generated pages. `--check` only says which are stale (a test does that)."""
 
 from __future__ import annotations
 

@@ -6,7 +6,8 @@ wake-ups are sent, claimed orders are handed over, listeners are notified. Refus
 `commit` decides and stores, `claiming` gives orders to workers, `background` looks for what crashed processes left
 and deletes what is old enough, `schedule` has timers and schedules, `outside` messages and human tasks, `nested` starts
 and child executions, `limits` concurrency of playbooks, `results` large values, `secrets` what an order may read,
-`views` where tokens stand.
+`views` where tokens stand, `triggers` playbooks that start when something arrives, `notifications` who is told of a
+failed or late execution.
 
 `assembly.py` makes all objects of it, for embedded runs, servers and tests. Each is complete after its constructor;
 `tests/control/test_assembly.py` holds that nothing is assigned to it from outside afterwards.

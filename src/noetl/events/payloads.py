@@ -27,7 +27,7 @@ class EventPhase(StrEnum):
 
 
 class EventMeaning(msgspec.Struct, frozen=True):
-    """What a class of events means. Taxonomy, waits, docs and the constants of the web UI are made from it."""
+    """What a class of events means. Taxonomy, waits and docs are made from it."""
 
     entity: str  # the kind of thing it is about
     phase: EventPhase  # how that stands afterwards

@@ -25,7 +25,7 @@ export const t = area("playbooks", {
   editSchedule: "Edit schedule",
   schedule: "Schedule",
   itsRuns: "its runs",
-  successLastRuns: (ended: Value) => `Success, last ${ended} runs`,
+  successLastRuns: (ended: number) => (ended === 1 ? "Success, last run" : `Success, last ${ended} runs`),
   medianDuration: "Median duration",
   p95Duration: "p95 duration",
   nextRun: (timezone: Value) => `Next run, ${timezone}`,

@@ -2,6 +2,8 @@
 
 Nothing here imports a driver or knows how a kind runs; `tools/registry.py` does. Kinds of plug-ins are asked for
 only when a name is not built in, since looking for installed packages costs more than checking a small file.
+
+Read first: a small family such as `calls.py`, then `_ORDER` below, in which docs and completion list the kinds.
 """
 
 from __future__ import annotations
