@@ -79,8 +79,9 @@ def _unmarked(page: Page, path: str) -> list[str]:
     page.goto(path)
     page.get_by_role("heading", level=1).wait_for()
     page.wait_for_function("() => window.asking === 0 && !document.body.innerText.includes('⟦Loading')")
+    seen = page.evaluate(READ)  # first: an answer that comes in between is then heard, and not the other way round
     told = set(_texts(page.evaluate("[...window.heard, Intl.supportedValuesOf('timeZone')]")))
-    return sorted({left for text in page.evaluate(READ) if (left := _left(text, told))})
+    return sorted({left for text in seen if (left := _left(text, told))})
 
 
 def _left(text: str, told: set[str]) -> str:
