@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -203,6 +204,28 @@ def test_a_token_is_made_that_expires(open_at: Open) -> None:
     page.get_by_label("Expires").select_option("7")
     page.get_by_role("button", name="Create", exact=True).click()
     expect(page.get_by_role("row", name="brief")).to_contain_text("until")
+
+
+def test_the_net_is_fitted_again_when_a_step_is_added(page: Page, here: Site) -> None:
+    names = [f"part{number}" for number in range(6)]
+    steps = "".join(
+        f"  - step: {name}\n    tool: {{ kind: noop }}\n    next: {{ arcs: [{{ step: {after} }}] }}\n"
+        for name, after in pairwise([*names, "last"])
+    )
+    head = "apiVersion: noetl.io/v10\nkind: Playbook\nmetadata: { name: growing, path: day/growing }\n"
+    end = "  - step: last\n    tool: { kind: noop }\nexecutor: { spec: { entry_step: part0 } }\n"
+    here.register(f"{head}workflow:\n{steps}{end}")
+    page.goto(f"{here.url}/catalog/edit/day/growing")
+    page.locator(".step", has_text="last").first.wait_for()
+    page.get_by_role("button", name="Add step").click()
+    page.get_by_label("Name").fill("added")
+    page.get_by_label("Place").select_option("between part5 and last")
+    page.get_by_label("Tool").select_option("noop")
+
+    page.get_by_role("button", name="Add step").last.click()
+
+    for name in ("part0", "added", "last"):
+        expect(page.locator(".net .step", has_text=name).first).to_be_in_viewport(ratio=0.9)
 
 
 def test_a_tool_step_is_added_by_form_and_changed_by_form(page: Page, here: Site, picture: Picture) -> None:

@@ -131,3 +131,7 @@ def test_the_filter_of_events_is_in_the_address(open_at: Callable[[str], Page], 
 
     expect(page.locator(".event")).to_have_count(2)
     expect(page.get_by_label("Find in events")).to_have_value("each")
+
+    page.get_by_role("tab", name="Logs").click()
+
+    expect(page.get_by_label("Find in logs")).to_have_value("")  # what was looked for elsewhere hides nothing here
