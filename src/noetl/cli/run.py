@@ -88,28 +88,26 @@ def command(
     A file runs in this process. The path of a registered playbook runs on the server, if one is configured, and
     otherwise in this process. With --server, both run there.
 
-    With --step, one step of a file runs alone, with the inputs of --set and --payload as its workload. Its tools run
-    for real.
+    With --step, one step of a file runs alone, --set and --payload being its workload. Its tools run for real.
 
     Ctrl-C records what is done and prints how to resume the run; a second Ctrl-C stops at once. Warnings about a file
     are always shown.
 
     Exit codes: 0 completed, 1 failed, 3 the playbook has errors, 4 it cannot run here, 5 cancelled, 130 interrupted.
     """
-    if (file is None) == (resume_id is None):
-        raise click.UsageError("name a playbook, or an execution with --resume ID")
+    _refuse_mixtures(file, resume_id, step, has_step_options=step_inputs is not None or like is not None)
     from noetl.cli.embedded_runs import MEMORY, EmbeddedRuns
     from noetl.cli.payload import payload_from, step_test_inputs
     from noetl.cli.runs import StepTest, named_playbook
 
     options = RunOptions(output, quiet, Allowed(allow, deny, sandbox), detach)
-    if step is None and (step_inputs is not None or like is not None):
-        raise click.UsageError("--step-inputs and --like are for one step: name it with --step")
     if resume_id is not None:
-        if settings or payload is not None or version is not None or memory or migrate or strict or step is not None:
-            raise click.UsageError("a resumed run keeps its own playbook, inputs and store")
-        if server is not None or detach:
-            raise click.UsageError("--resume takes up a run of a store here; a server takes up its own by itself")
+        _refuse_beside_resume(
+            changes=any(
+                (settings, payload is not None, version is not None, memory, migrate, strict, step is not None)
+            ),
+            elsewhere=server is not None or detach,
+        )
         ctx.exit(EmbeddedRuns(db, options).resume(resume_id))
     assert file is not None
     runs = place_of_run(file, server, MEMORY if memory else db, here=memory or local).runs(options)
@@ -120,5 +118,19 @@ def command(
         ctx.exit(runs.run(playbook, payload_from(payload, settings)))
     if playbook.checked is None:
         raise click.UsageError(f"--step runs a step of a file, and {file} is none")
-    given = step_test_inputs(step_inputs, payload_from(payload, settings))
-    ctx.exit(runs.test_step(playbook, StepTest(step=step, inputs=given, like=like)))
+    inputs = step_test_inputs(step_inputs, payload_from(payload, settings))
+    ctx.exit(runs.test_step(playbook, StepTest(step=step, inputs=inputs, like=like)))
+
+
+def _refuse_mixtures(file: str | None, resume_id: str | None, step: str | None, *, has_step_options: bool) -> None:
+    if (file is None) == (resume_id is None):
+        raise click.UsageError("name a playbook, or an execution with --resume ID")
+    if step is None and has_step_options:
+        raise click.UsageError("--step-inputs and --like are for one step: name it with --step")
+
+
+def _refuse_beside_resume(*, changes: bool, elsewhere: bool) -> None:
+    if changes:
+        raise click.UsageError("a resumed run keeps its own playbook, inputs and store")
+    if elsewhere:
+        raise click.UsageError("--resume takes up a run of a store here; a server takes up its own by itself")
