@@ -6,12 +6,16 @@ set -eu
 cd "$(dirname "$0")/.."
 
 find_python() {
-    for candidate in "${PYTHON:-}" python3.11 python3.12 python3.13 python3 python; do
-        [ -n "$candidate" ] || continue
+    # Who names one means that one: tests of another version would show something that nobody asked for.
+    for candidate in ${PYTHON:-python3.11 python3.12 python3.13 python3 python}; do
         # Version managers put names on the path that only fail when called, so each is asked.
         "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$candidate"; return; }
     done
-    echo "make: NoETL needs Python 3.11 or newer, and none was found on the path (set PYTHON=/path/to/python3)" >&2
+    if [ -n "${PYTHON:-}" ]; then
+        echo "make: PYTHON=$PYTHON does not run, or is older than 3.11; name one that runs (PYTHON=/path/to/python3)" >&2
+    else
+        echo "make: NoETL needs Python 3.11 or newer, and none was found on the path (set PYTHON=/path/to/python3)" >&2
+    fi
     exit 1
 }
 
