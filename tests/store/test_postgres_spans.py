@@ -27,6 +27,10 @@ from tests.contracts.stores import fresh_url
 
 LONG_AGO = 1_700_000_000.0
 DAY_S = 86_400.0
+# Rows of histories that were deleted one by one, in the schema of this test. The table of spans is not one of them: a
+# span that goes loses its row there, and PostgreSQL counts that some time afterwards.
+DELETED = """SELECT coalesce(sum(n_tup_del), 0)::int FROM pg_stat_user_tables
+  WHERE relname LIKE 'history%' AND relname <> 'history_span' AND schemaname = current_schema()"""
 
 
 @asynccontextmanager
@@ -96,7 +100,7 @@ async def test_a_span_goes_as_a_whole_when_all_of_it_has_outlived_its_time() -> 
     await store.commit(gone)
     younger = _execution(begin + SPAN_S + 60, ended_at=begin + SPAN_S + 120)
     await store.commit([younger])
-    before = await _asked(url, "SELECT sum(n_tup_del)::int FROM pg_stat_user_tables WHERE relname LIKE 'history%'")
+    before = await _asked(url, DELETED)
 
     removed = await _retention(store, now=begin + 91 * DAY_S + 30 * 3_600).run()
 
@@ -104,9 +108,7 @@ async def test_a_span_goes_as_a_whole_when_all_of_it_has_outlived_its_time() -> 
     assert span_at(begin).suffix not in await _spans(url)
     assert [row.execution_id for row in await store.executions()] == [younger.execution.execution_id]
     assert await store.events(gone[0].execution.execution_id) == []
-    assert (
-        await _asked(url, "SELECT sum(n_tup_del)::int FROM pg_stat_user_tables WHERE relname LIKE 'history%'") == before
-    )
+    assert await _asked(url, DELETED) == before
     await store.close()
 
 
