@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { byDay, dayOfMoment, otherMonth, weeksOf } from "./calendar";
+import { zonedMoment } from "./words";
 
 describe("a month", () => {
   it("is its weeks from Monday on, with the days beside it", () => {
@@ -21,6 +22,14 @@ describe("a moment", () => {
     ["Asia/Tokyo", "2026-11-18"],
     ["Pacific/Honolulu", "2026-11-17"],
   ])("falls in %s on %s", (zone, day) => expect(dayOfMoment("2026-11-17T20:00:00Z", zone)).toBe(day));
+  it.each(["UTC", "Asia/Tokyo", "Asia/Kathmandu"])(
+    "late in the first minute of a day falls on that day in %s",
+    (zone) => {
+      const midnight = Date.parse(zonedMoment("2026-11-18T00:00", zone));
+
+      expect(dayOfMoment(new Date(midnight + 45_000).toISOString(), zone)).toBe("2026-11-18");
+    },
+  );
   it("is found with the others of its day", () => {
     const days = byDay(["2026-11-17T20:00:00Z", "2026-11-18T01:00:00Z"], (one) => one, "Asia/Tokyo");
 

@@ -58,7 +58,7 @@ function ahead(at: Date, timeZone: string): number {
   const parts = clockOf(timeZone).formatToParts(at);
   const of = (type: string): number => Number(parts.find((one) => one.type === type)!.value);
   const wall = Date.UTC(of("year"), of("month") - 1, of("day"), of("hour"), of("minute"));
-  return Math.round((wall - at.getTime()) / 60_000);
+  return Math.round((wall - Math.floor(at.getTime() / 60_000) * 60_000) / 60_000); // the parts have no seconds
 }
 
 /** A moment as a field for date and time holds it, by the clock of the zone that is shown: "2026-11-17T02:30". */
