@@ -11,9 +11,11 @@ from typing import Any
 from uuid import uuid4
 
 import nats
+import nats.errors
 import pytest
 import pytest_asyncio
 from nats.aio.client import Client
+from nats.js import JetStreamContext
 
 from noetl.base.errors import ToolError
 from noetl.tools.contract import TriggerBatch, TriggerPoll
@@ -183,6 +185,24 @@ class TestNats:
         assert [item.item_id for item in again.items] == [item.item_id for item in first.items[1:]]
         assert (await tool.poll(inputs, poll(trigger_id="a"), context())).items == ()
         assert values(other)[0]["sequence"] == 1, "another trigger has a position of its own"
+        await tool.close()
+
+    @pytest.mark.parametrize("told", [TimeoutError, nats.errors.TimeoutError])
+    async def test_an_empty_stream_is_told_in_two_ways(
+        self, client: Client, monkeypatch: pytest.MonkeyPatch, told: type[Exception]
+    ) -> None:
+        tool, name = NatsTool(), f"S_{uuid4().hex[:10]}"
+        await client.jetstream().add_stream(name=name, subjects=[f"{name}.>"])
+
+        # Which of the two the client raises depends on whether the server's own answer comes before its time is up.
+        async def fetch(*_: Any, **__: Any) -> None:
+            raise told
+
+        monkeypatch.setattr(JetStreamContext.PullSubscription, "fetch", fetch)
+
+        found = await tool.poll({"stream": name, "auth": server().auth}, poll(trigger_id="a"), context())
+
+        assert found.items == ()
         await tool.close()
 
     async def test_a_stream_that_is_not_there(self) -> None:

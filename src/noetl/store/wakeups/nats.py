@@ -14,7 +14,6 @@ from contextlib import asynccontextmanager, suppress
 from uuid import uuid4
 
 import msgspec
-import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.js import JetStreamContext
@@ -94,7 +93,7 @@ class _NatsLink:
         while True:
             try:
                 messages = await self._heard.fetch(_BATCH, timeout=TRIAL_S)
-            except nats.errors.TimeoutError:
+            except TimeoutError:  # the client raises its own kind of it or the plain one, by the moment
                 await self._heard.consumer_info()  # raises where somebody has deleted it, or the stream
                 continue
             for message in messages:

@@ -96,7 +96,7 @@ async def new_messages(client: Client, inputs: Mapping[str, Any], poll: TriggerP
         consumer = await jetstream.pull_subscribe_bind(consumer=name, stream=stream)
         try:
             found = await consumer.fetch(poll.limit, timeout=max(poll.wait_s, _SHORTEST_WAIT_S))
-        except nats.errors.TimeoutError:
+        except TimeoutError:  # the client raises its own kind of it or the plain one, by the moment
             found = []
         finally:
             await consumer.unsubscribe()

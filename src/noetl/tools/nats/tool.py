@@ -42,7 +42,7 @@ class NatsTool:
         client = await self._connections.client(target_of(inputs.get("auth"), context), context.addresses)
         try:
             return ToolResult(result=await operation(client, inputs, context))
-        except nats.errors.Error as problem:
+        except (nats.errors.Error, TimeoutError) as problem:
             raise _tool_error(op, inputs, problem) from None
 
     async def poll(self, inputs: Mapping[str, Any], poll: TriggerPoll, context: ToolContext) -> TriggerBatch:
@@ -50,7 +50,7 @@ class NatsTool:
         client = await self._connections.client(target_of(inputs.get("auth"), context), context.addresses)
         try:
             return await messages.new_messages(client, inputs, poll)
-        except nats.errors.Error as problem:
+        except (nats.errors.Error, TimeoutError) as problem:
             raise _tool_error("poll", inputs, problem) from None
 
     async def settle(
@@ -63,7 +63,7 @@ class NatsTool:
         client = await self._connections.client(target_of(inputs.get("auth"), context), context.addresses)
         try:
             await messages.settle(client, accepted, returned)
-        except nats.errors.Error as problem:
+        except (nats.errors.Error, TimeoutError) as problem:
             raise _tool_error("acknowledge", inputs, problem) from None
 
     async def check(self, inputs: Mapping[str, Any], context: ToolContext) -> str:
@@ -79,7 +79,7 @@ class NatsTool:
         return {}
 
 
-def _tool_error(op: str, inputs: Mapping[str, Any], problem: nats.errors.Error) -> ToolError:
+def _tool_error(op: str, inputs: Mapping[str, Any], problem: nats.errors.Error | TimeoutError) -> ToolError:
     named = [str(inputs[name]) for name in ("stream", "bucket", "key") if inputs.get(name)]
     what = f"{op} of {inputs.get('subject') or '/'.join(named)}"
     match problem:
@@ -92,7 +92,7 @@ def _tool_error(op: str, inputs: Mapping[str, Any], problem: nats.errors.Error) 
             return ToolError("nats.missing", f"{what}: there is none", code="key")
         case nats.errors.NoRespondersError():
             return ToolError("nats.missing", f"{what}: nobody answers there", code="responder", retryable=True)
-        case nats.errors.TimeoutError():
+        case TimeoutError():
             return ToolError("timeout", f"{what} got no answer in time", retryable=True)
         case nats.js.errors.APIError():
             retryable = (problem.code or 0) >= 500
