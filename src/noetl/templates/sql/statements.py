@@ -103,6 +103,11 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+def quoted_name(name: str) -> str:
+    """A column by its exact name."""
+    return '"' + name.replace('"', '""') + '"'
+
+
 def as_text(value: Any) -> str:
     """A value as the text of a quoted constant: lists and mappings as JSON, true and false as SQL has them."""
     match value:

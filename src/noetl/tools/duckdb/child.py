@@ -14,11 +14,11 @@ import duckdb
 import msgspec
 
 from noetl.base.errors import ToolError
+from noetl.templates.sql.statements import quoted_name
 from noetl.tools.child_pipes import forked, refusal, serve_calls
 from noetl.tools.duckdb.sandboxed_connection import LOCKED, connected
 from noetl.tools.sql.answers import Allowance, SqlAnswer, plain
-from noetl.tools.sql.requests import quoted_name
-from noetl.tools.tables.files import copy_to, scan
+from noetl.tools.tables.table_sql import copy_to, scan
 
 BATCH_ROWS = 500
 # In DuckDB's own words: what it says of a server that has gone. It tries to connect again, which its process may not.

@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from noetl.templates.sql.lists import ALL_OF, ANY_OF
-from noetl.templates.sql.statements import Bound, Parameter, Part, Statement, numbering
-from noetl.tools.sql.requests import Insertion, conflict_clause, quoted_name
+from noetl.templates.sql.statements import Bound, Parameter, Part, Statement, numbering, quoted_name
+from noetl.tools.sql.requests import Insertion, conflict_clause
 
 MAX_DIGITS = 38  # of a DECIMAL
 MAX_ITEMS = 10_000  # of an IN that is written out

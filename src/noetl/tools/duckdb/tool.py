@@ -26,8 +26,8 @@ from noetl.tools.duckdb.parameters import insertion_statements, written
 from noetl.tools.files import allowed_path
 from noetl.tools.postgres.targets import libpq_address, target_of
 from noetl.tools.python.limits import size_bytes
-from noetl.tools.sql.answers import SqlAnswer, check_rows, reference_to, result_of
-from noetl.tools.sql.requests import Insertion, keeps_transactions, request, with_script
+from noetl.tools.sql.answers import SqlAnswer, check_rows, result_of
+from noetl.tools.sql.requests import Insertion, keeps_transactions, reference_to, request, with_script
 from noetl.tools.tables.files import DUCKDB, TableFiles
 from noetl.tools.tables.stored import fetched_tables, store_table, table_folder, wants_table
 

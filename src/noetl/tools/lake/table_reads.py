@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from noetl.base.errors import ToolError
-from noetl.templates.sql.statements import Bound, Parameter, Part, Statement, quoted
+from noetl.templates.sql.statements import Bound, Parameter, Part, Statement, quoted, quoted_name
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.duckdb.attachments import Attachment
 from noetl.tools.duckdb.tool import DuckdbTool
@@ -21,7 +21,6 @@ from noetl.tools.files import allowed_path
 from noetl.tools.interpreters import named_interpreter
 from noetl.tools.postgres.targets import libpq_address, target_of
 from noetl.tools.registry import is_installed
-from noetl.tools.sql.requests import quoted_name
 from noetl.tools.tables.files import DUCKDB
 
 INPUT = "lake.input"

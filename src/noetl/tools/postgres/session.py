@@ -12,13 +12,13 @@ from typing import Any
 import asyncpg  # type: ignore[import-untyped]
 
 from noetl.base.errors import ToolError
-from noetl.templates.sql.statements import Bound, Statement
+from noetl.templates.sql.statements import Bound, Statement, quoted_name
 from noetl.tools.postgres.failures import pg_error
 from noetl.tools.postgres.parameters import Typed, row_of, shares_templates
 from noetl.tools.sql.answers import Allowance, SqlAnswer
-from noetl.tools.sql.requests import Insertion, conflict_clause, quoted_name
-from noetl.tools.tables.files import BYTES, DECIMAL, NULL, TypedColumn, unique_names
+from noetl.tools.sql.requests import Insertion, conflict_clause
 from noetl.tools.tables.stored import MAX_BYTES, RowLoad
+from noetl.tools.tables.table_sql import BYTES, DECIMAL, NULL, TypedColumn, unique_names
 
 # Rows are fetched through a cursor in pieces of this size, so that the bounds on rows and bytes are checked before all
 # of them are in memory.

@@ -14,19 +14,19 @@ import msgspec
 
 from noetl.base.durations import seconds
 from noetl.base.errors import ToolError
-from noetl.templates.sql.statements import Bound
+from noetl.templates.sql.statements import Bound, quoted_name
 from noetl.tools.contract import ToolContext, ToolResult, TriggerBatch, TriggerPoll
 from noetl.tools.postgres.failures import HELPER, as_tool_errors
 from noetl.tools.postgres.pools import PostgresPools
 from noetl.tools.postgres.session import PostgresSession
 from noetl.tools.postgres.targets import target_of
-from noetl.tools.sql.answers import check_rows, reference_to, result_of
+from noetl.tools.sql.answers import check_rows, result_of
 from noetl.tools.sql.requests import (
     Insertion,
     conflict_clause,
     keeps_transactions,
     new_rows,
-    quoted_name,
+    reference_to,
     request,
     with_script,
 )

@@ -57,8 +57,9 @@ class PythonTool:
         self, request: dict[str, Any], tables: Any, context: ToolContext, folder: Path
     ) -> ToolResult:
         """The same, with tables to read, or a result that becomes one."""
-        from noetl.tools.tables.files import TableFiles, rows_of_json
+        from noetl.tools.tables.files import TableFiles
         from noetl.tools.tables.stored import fetched_tables, store_table, wants_table
+        from noetl.tools.tables.table_sql import rows_of_json
 
         kind = str(context.spec.get("tables") or "path")
         if kind not in _TABLE_KINDS:

@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 
 from noetl.base.errors import ToolError
-from noetl.tools.sql.requests import Insertion
 
 MAX_RESULT_BYTES = 64 << 20  # reliability.md §3.6
 # What JSON readers in most languages hold as an integer.
@@ -33,12 +32,6 @@ def result_of(answers: Sequence[SqlAnswer]) -> dict[str, Any]:
     last = answers[-1]
     each = {f"command_{index}": msgspec.to_builtins(answer) for index, answer in enumerate(answers)}
     return {"data": last.rows, "row_count": last.row_count, "columns": last.columns, **each}
-
-
-def reference_to(insertion: Insertion, store: str, row_count: int) -> dict[str, Any]:
-    """Where the rows of an insertion now are (RES-05); `size` counts the bytes of the rows as JSON."""
-    size = len(msgspec.json.encode(insertion.rows))
-    return {"store": store, "key": insertion.name, "size": size, "row_count": row_count, "schema_hint": "rows"}
 
 
 class Allowance:

@@ -14,7 +14,7 @@ import msgspec
 from noetl.base.errors import ToolError
 from noetl.templates.sql.binding import read
 from noetl.templates.sql.placeholders import column, names_in, with_params
-from noetl.templates.sql.statements import Bound
+from noetl.templates.sql.statements import Bound, quoted_name
 from noetl.tools.contract import Tool, ToolContext, TriggerBatch, TriggerItem, TriggerPoll
 from noetl.tools.files import read_script
 
@@ -108,9 +108,10 @@ def conflict_clause(insertion: Insertion, columns: list[str]) -> str:
     return f" ON CONFLICT ({keys}) DO " + (f"UPDATE SET {update}" if update else "NOTHING")
 
 
-def quoted_name(name: str) -> str:
-    """A column by its exact name."""
-    return '"' + name.replace('"', '""') + '"'
+def reference_to(insertion: Insertion, store: str, row_count: int) -> dict[str, Any]:
+    """Where the rows of an insertion now are (RES-05); `size` counts the bytes of the rows as JSON."""
+    size = len(msgspec.json.encode(insertion.rows))
+    return {"store": store, "key": insertion.name, "size": size, "row_count": row_count, "schema_hint": "rows"}
 
 
 # Transactions that SQL keeps itself: then the tool begins none of its own.

@@ -17,8 +17,8 @@ import msgspec
 
 from noetl.base.errors import ToolError
 from noetl.tools.sql.answers import plain
-from noetl.tools.tables.files import BYTES, DECIMAL, NULL, TypedColumn, unique_names
 from noetl.tools.tables.stored import MAX_BYTES
+from noetl.tools.tables.table_sql import BYTES, DECIMAL, NULL, TypedColumn, unique_names
 
 # Beyond it DuckDB's BIGINT ends, and the column is a decimal.
 _LARGEST = 1 << 63

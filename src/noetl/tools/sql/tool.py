@@ -17,12 +17,13 @@ from noetl.templates.sql.lists import ALL_OF, ANY_OF
 from noetl.templates.sql.statements import Bound, Part, Statement
 from noetl.tools.child_process import ChildPool, Program
 from noetl.tools.contract import ToolContext, ToolResult, TriggerBatch, TriggerPoll
-from noetl.tools.sql.answers import SqlAnswer, reference_to, result_of
+from noetl.tools.sql.answers import SqlAnswer, result_of
 from noetl.tools.sql.connection_fields import connection_of
 from noetl.tools.sql.dialects import DIALECTS, Connection, SqlDialect
-from noetl.tools.sql.requests import Insertion, keeps_transactions, new_rows, request, with_script
-from noetl.tools.tables.files import TableFiles, TypedColumn
+from noetl.tools.sql.requests import Insertion, keeps_transactions, new_rows, reference_to, request, with_script
+from noetl.tools.tables.files import TableFiles
 from noetl.tools.tables.stored import RowLoad, store_table, table_folder, wants_table
+from noetl.tools.tables.table_sql import TypedColumn
 
 if find_spec("sqlalchemy") is None:  # the child imports it; say so before there is one
     raise ImportError("sqlalchemy is not installed")

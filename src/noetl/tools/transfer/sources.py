@@ -10,9 +10,8 @@ from noetl.base.errors import ToolError
 from noetl.engine.pipeline.patches import at_path
 from noetl.templates.sql.binding import read
 from noetl.templates.sql.placeholders import column, names_in, with_params
-from noetl.templates.sql.statements import Bound, Parameter, Part, Statement
+from noetl.templates.sql.statements import Bound, Parameter, Part, Statement, quoted_name
 from noetl.tools.artifact import loaded
-from noetl.tools.sql.requests import quoted_name
 from noetl.tools.transfer.contract import Chunk, Rows, TransferEnd, TransferPosition, rows_in
 from noetl.tools.transfer.targets import parts_of
 

@@ -17,8 +17,9 @@ import msgspec
 from noetl.base.errors import ToolError
 from noetl.events.outcomes import Reference
 from noetl.store.results.files import table_reference
-from noetl.tools.sql.requests import quoted_name
-from noetl.tools.tables.files import TableFiles, TypedColumn, copy_to, scan
+from noetl.templates.sql.statements import quoted_name
+from noetl.tools.tables.files import TableFiles
+from noetl.tools.tables.table_sql import TypedColumn, copy_to, scan
 from noetl.tools.transfer.contract import TransferEnd, TransferPosition, TransferProgress
 
 # Sums of hashes are taken modulo this, as DuckDB's hashes have 64 bits.

@@ -12,10 +12,9 @@ import msgspec
 
 from noetl.base.errors import ToolError
 from noetl.store.results.files import file_checksum
-from noetl.templates.sql.statements import Bound, Statement, quoted
-from noetl.tools.sql.requests import quoted_name
-from noetl.tools.tables.files import copy_to, scan
+from noetl.templates.sql.statements import Bound, Statement, quoted, quoted_name
 from noetl.tools.tables.stored import fetched_table
+from noetl.tools.tables.table_sql import copy_to, scan
 from noetl.tools.transfer.contract import TransferEnd, TransferPosition
 from noetl.tools.transfer.sources import SqlSource
 from noetl.tools.transfer.table_ends import ChunkFiles, TableChunk, table_of

@@ -10,10 +10,11 @@ import msgspec
 
 from noetl.base.errors import ToolError
 from noetl.events.outcomes import PARQUET, Reference
-from noetl.templates.sql.statements import Bound, Statement, quoted
-from noetl.tools.sql.requests import conflict_clause, quoted_name
-from noetl.tools.tables.files import NULL, TableFiles, TypedColumn, scan
+from noetl.templates.sql.statements import Bound, Statement, quoted, quoted_name
+from noetl.tools.sql.requests import conflict_clause
+from noetl.tools.tables.files import TableFiles
 from noetl.tools.tables.stored import RowLoad, store_table
+from noetl.tools.tables.table_sql import NULL, TypedColumn, scan
 from noetl.tools.transfer.contract import TransferEnd, TransferProgress
 from noetl.tools.transfer.table_ends import ChunkFiles, TableChunk
 from noetl.tools.transfer.table_sources import format_of

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from noetl.base.errors import ToolError
-from noetl.templates.sql.statements import Parameter, Statement
+from noetl.templates.sql.statements import Parameter, Statement, quoted_name
 from noetl.tools.artifact import reference_row, store_value
-from noetl.tools.sql.requests import Insertion, conflict_clause, quoted_name, request
+from noetl.tools.sql.requests import Insertion, conflict_clause, request
 from noetl.tools.transfer.contract import Rows, TransferEnd, TransferProgress
 
 TABLE = "noetl_transfers"
