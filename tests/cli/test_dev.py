@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.cli.tool_options import Allowed
+from noetl.cli.tools import Allowed
 from tests.cli.processes_here import Here, here, until
 from tests.cli.running import FIXTURES
 from tests.engine_script import playbook

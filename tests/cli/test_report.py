@@ -11,8 +11,7 @@ import pytest
 
 from noetl.base.diagnostics import Diagnostic
 from noetl.base.source import Source, Span
-from noetl.cli.machine_report import as_annotations, as_json, as_sarif
-from noetl.cli.report import counted, excerpt, report, summary, text_report
+from noetl.cli.report import as_annotations, as_json, as_sarif, counted, excerpt, report, summary, text_report
 from noetl.cli.terminal import color_from, visible, width
 from noetl.language.checking import Checked
 from noetl.language.reading.playbook import Dialect

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from noetl.cli.results import ctx_command
+from noetl.cli.executions import ctx_command
 from noetl.events.large_values import OVERHEAD_BYTES
 from noetl.tools.contract import ToolResult
 from tests.playbook_runs import broken

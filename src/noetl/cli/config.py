@@ -1,24 +1,28 @@
-"""`noetl config`: the settings that hold, and where each of them was found."""
+"""`noetl config`, `context` and `login`: the settings and where each was found; the server in use and its token."""
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from noetl.cli.output_formats import columns
-from noetl.cli.queries import as_json, refusals
-from noetl.cli.terminal import color_option
+from noetl.cli.queries import QueryRefused, as_json, refusals
+from noetl.cli.terminal import color_option, visible
+
+if TYPE_CHECKING:
+    from noetl.operations.administration_shapes import SessionShape
 
 
 @click.group("config")
 @color_option
-def command() -> None:
+def config_command() -> None:
     """Settings: a flag comes before a NOETL_… variable, that before .env, that before noetl.toml or [tool.noetl] of
     pyproject.toml, that before your own config.toml, that before the default."""
 
 
-@command.command("show")
+@config_command.command("show")
 @click.option("--origin", is_flag=True, help="And where each value was found.")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="Output format.")
 def show_command(origin: bool, output: str) -> None:
@@ -40,7 +44,7 @@ def show_command(origin: bool, output: str) -> None:
     click.echo("\n".join(columns(headings, rows)))
 
 
-@command.command("path")
+@config_command.command("path")
 def path_command() -> None:
     """Print where your own settings are read from."""
     from noetl.base.settings import config_folder
@@ -58,3 +62,140 @@ def _text(value: Any) -> str:
             return ",".join(map(str, value))
         case _:
             return str(value)
+
+
+# `noetl context` and `login`: which servers there are, which is in use, and the token for it.
+
+_STDIN = ("-",)
+
+
+@click.group("context")
+@color_option
+def context_command() -> None:
+    """Name servers, and choose the one that commands talk to."""
+
+
+@context_command.command("list")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="Output format.")
+def list_command(output: str) -> None:
+    """List contexts; the one in use is marked."""
+    from noetl.cli.contexts import load_contexts
+
+    with refusals():
+        contexts = load_contexts()
+    if output == "json":
+        click.echo(as_json(contexts))
+        return
+    if not contexts.known:
+        click.echo("no contexts: noetl context add NAME URL")
+        return
+    rows = [
+        ("*" if name == contexts.current else "", name, one.server, "kept" if one.token_file else "none")
+        for name, one in contexts.known.items()
+    ]
+    click.echo("\n".join(columns(("", "NAME", "SERVER", "TOKEN"), rows)))
+
+
+@context_command.command("add")
+@click.argument("name")
+@click.argument("url")
+@click.option("--token-file", metavar="FILE|-", help="Take the token from this file, or from standard input.")
+@click.option("--ca", metavar="FILE", help="The authority of its certificate, in PEM, if it is a private one.")
+@click.option("--use", "at_once", is_flag=True, help="And use it from now on.")
+def add_command(name: str, url: str, token_file: str | None, ca: str | None, at_once: bool) -> None:
+    """Remember a server under a name."""
+    from noetl.cli.contexts import add, read_token, use
+
+    with refusals():
+        token = None
+        if token_file is not None:
+            token = sys.stdin.readline().strip() if token_file in _STDIN else read_token(token_file)
+        context = add(name, url, token, ca)
+        if at_once:
+            use(name)
+    click.echo(f"{visible(name)} is {visible(context.server)}")
+
+
+@context_command.command("use")
+@click.argument("name", required=False)
+@click.option("--none", "nobody", is_flag=True, help="No server: commands work on the store file again.")
+def use_command(name: str | None, nobody: bool) -> None:
+    """Have commands talk to this server from now on."""
+    from noetl.cli.contexts import use
+
+    if (name is None) != nobody:
+        raise click.UsageError("name a context, or say --none")
+    with refusals():
+        use(name)
+    click.echo("commands work on the store file" if name is None else f"commands talk to {visible(name)}")
+
+
+@context_command.command("remove")
+@click.argument("name")
+def remove_command(name: str) -> None:
+    """Forget a server, and its token."""
+    from noetl.cli.contexts import remove
+
+    with refusals():
+        remove(name)
+    click.echo(f"removed {visible(name)}")
+
+
+@click.command("login")
+@click.argument("server", required=False, metavar="URL|NAME")
+@click.option("--name", metavar="NAME", help="The context it is kept under; without it, the server's host.")
+@click.option("--ca", metavar="FILE", help="The authority of its certificate, in PEM, if it is a private one.")
+@color_option
+def login_command(server: str | None, name: str | None, ca: str | None) -> None:
+    """Keep a token for a server. It is read from standard input, never from an argument.
+
+    \b
+    noetl login http://127.0.0.1:8082
+    printf %s "$TOKEN" | noetl login https://noetl.example.org --name prod
+    """
+    from noetl.base.settings import load_settings
+    from noetl.cli.contexts import address, ca_for, load_contexts
+
+    with refusals():
+        contexts = load_contexts()
+        chosen = server or contexts.current
+        if chosen is None:
+            raise QueryRefused("which server? noetl login URL")
+        known = contexts.known.get(chosen)
+        url = known.server if known is not None else address(chosen)
+        name = name or (chosen if known is not None else _host(url))
+        token = _read_token(url)
+        who = _request_identity(url, token, ca or load_settings().settings.ca or ca_for(url))
+        _keep(name, url, token, ca)
+    click.echo(f"{visible(name)}: {visible(who.subject)}, {who.role} of {url}")
+
+
+def _read_token(url: str) -> str:
+    if sys.stdin.isatty():
+        token = str(click.prompt(f"Token for {url}", hide_input=True, err=True))
+    else:
+        token = sys.stdin.readline()
+    if not token.strip():
+        raise QueryRefused("there was no token on standard input")
+    return token.strip()
+
+
+def _request_identity(url: str, token: str, ca: str | None) -> SessionShape:
+    from noetl.client import Client
+
+    with Client(url, token, ca=ca) as client:
+        return client.who_am_i()
+
+
+def _keep(name: str, url: str, token: str, ca: str | None) -> None:
+    from noetl.cli.contexts import add, load_contexts, use
+
+    add(name, url, token, ca)
+    if load_contexts().current is None:
+        use(name)
+
+
+def _host(url: str) -> str:
+    from urllib.parse import urlsplit
+
+    return urlsplit(url).netloc.replace(":", "-") or "server"

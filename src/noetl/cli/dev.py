@@ -29,7 +29,7 @@ from noetl.cli.live import print_line
 from noetl.cli.processes import processes_option
 from noetl.cli.server_process import say_master_key, say_token
 from noetl.cli.terminal import color_option
-from noetl.cli.tool_options import Allowed, deny_option, kinds_option, sandbox_option
+from noetl.cli.tools import Allowed, deny_option, kinds_option, sandbox_option
 
 CONTEXT = "dev"
 

@@ -222,8 +222,8 @@ class EmbeddedRuns:
     def _ended(self, running: Coroutine[Any, Any, RunResult], execution_id: str, view: LiveView | None) -> int:
         """Wait for the run and print how it ended."""
         from noetl.base.errors import BackendError, RefusedError
-        from noetl.cli.interruption import Interrupted, run_interruptibly
         from noetl.cli.live import print_line, run_with_view
+        from noetl.cli.watch import Interrupted, run_interruptibly
 
         # Before any task runs: code of a playbook could read the memory and environment of this process.
         protect()
@@ -275,7 +275,7 @@ class EmbeddedRuns:
         if self._options.output == "jsonl":
             return
         if self._options.output == "json":
-            from noetl.cli.machine_report import as_objects
+            from noetl.cli.report import as_objects
 
             click.echo(queries.as_json({**msgspec.to_builtins(result), "diagnostics": as_objects(self._diagnostics)}))
             return

@@ -106,14 +106,19 @@ COMMANDS = {name: text for group in GROUPS.values() for name, text in group.item
 # Every command has a module of its name, with a click `command`. These share one with others about the same thing;
 # there each is called by its name, such as `pause_command`.
 MODULES = {
-    **dict.fromkeys(("init", "examples"), "examples"),
+    **dict.fromkeys(("init", "examples", "register", "catalog"), "playbooks"),
+    **dict.fromkeys(("check", "fmt", "test"), "authoring"),
     **dict.fromkeys(("compile", "analyze", "graph", "schema"), "nets"),
-    **dict.fromkeys(("register", "catalog"), "catalog"),
+    **dict.fromkeys(("run", "rerun"), "run"),
+    **dict.fromkeys(("trigger", "webhook"), "triggers"),
+    **dict.fromkeys(("executions", "result", "ctx"), "executions"),
     **dict.fromkeys(("status", "explain", "inputs", "compare", "replay"), "status"),
-    **dict.fromkeys(("result", "ctx"), "results"),
-    **dict.fromkeys(("pause", "resume", "cancel"), "control"),
+    **dict.fromkeys(("events", "logs"), "history"),
+    **dict.fromkeys(("pause", "resume", "cancel", "timer"), "control"),
     **dict.fromkeys(("message", "signal", "event"), "messages"),
-    **dict.fromkeys(("context", "login"), "context"),
+    **dict.fromkeys(("limit", "pool"), "limits"),
+    **dict.fromkeys(("config", "context", "login"), "config"),
+    **dict.fromkeys(("token", "audit"), "access"),
 }
 ALIASES = {"validate": "check"}
 # Words of other tools, for which the nearest command would be a wrong guess.

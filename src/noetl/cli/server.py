@@ -9,7 +9,7 @@ import click
 
 from noetl.cli.processes import add_process_commands, addresses_option, processes_option
 from noetl.cli.terminal import color_option
-from noetl.cli.tool_options import deny_option, kinds_option, sandbox_option
+from noetl.cli.tools import deny_option, kinds_option, sandbox_option
 
 if TYPE_CHECKING:
     from noetl.base.settings import Settings

@@ -18,7 +18,7 @@ from noetl.cli.payload import labels_from
 from noetl.cli.processes import add_process_commands, addresses_option
 from noetl.cli.queries import refusals
 from noetl.cli.terminal import color_option, visible
-from noetl.cli.tool_options import deny_option, kinds_option, sandbox_option
+from noetl.cli.tools import deny_option, kinds_option, sandbox_option
 
 if TYPE_CHECKING:
     from noetl.base.settings import Settings

@@ -1,4 +1,4 @@
-"""`noetl trigger`: playbooks that start by themselves when something new arrives. A server polls them."""
+"""`noetl trigger` and `webhook`: what starts playbooks from outside. Triggers are polled, webhooks are called."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import click
 
 from noetl.cli.completion import PLAYBOOK
 from noetl.cli.connection import ask, place_options
+from noetl.cli.credential import telling_new_master_key
 from noetl.cli.output_formats import list_output, print_list, print_record, record_output
-from noetl.cli.terminal import color_option, visible
+from noetl.cli.terminal import color_option, visible, when
 
 if TYPE_CHECKING:
-    from noetl.operations.administration_shapes import DeadLetterView, TriggerView
+    from noetl.cli.connection import Operations
+    from noetl.operations.administration_shapes import DeadLetterView, TriggerView, WebhookTarget
 
 name_argument = click.argument("name", metavar="NAME")
 item_option = click.option("--item", metavar="ID", help="One dead letter. [default: all]")
@@ -21,7 +23,7 @@ item_option = click.option("--item", metavar="ID", help="One dead letter. [defau
 
 @click.group("trigger")
 @color_option
-def command() -> None:
+def trigger_command() -> None:
     """Start playbooks when something new arrives.
 
     A trigger looks for new objects in storage, files, rows of a query, or messages of a broker, and starts a registered
@@ -29,7 +31,7 @@ def command() -> None:
     """
 
 
-@command.command("create")
+@trigger_command.command("create")
 @name_argument
 @click.option("--kind", required=True, help="Tool that looks, such as storage, sql, redis, nats, amqp or kafka.")
 @click.option("--playbook", "path", required=True, metavar="PATH", type=PLAYBOOK, help="Registered playbook to start.")
@@ -55,7 +57,7 @@ def create_command(output: str, db: str | None, inputs: tuple[str, ...], auth: s
     print_record(made, output, text=lambda: list(_details(made)))
 
 
-@command.command("list")
+@trigger_command.command("list")
 @list_output
 @place_options
 def list_command(output: str, db: str | None) -> None:
@@ -64,7 +66,7 @@ def list_command(output: str, db: str | None) -> None:
     print_list(found, output, key="name", table=lambda: _table(found))
 
 
-@command.command("show")
+@trigger_command.command("show")
 @name_argument
 @record_output
 @place_options
@@ -74,7 +76,7 @@ def show_command(name: str, output: str, db: str | None) -> None:
     print_record(found, output, text=lambda: list(_details(found)))
 
 
-@command.command("pause")
+@trigger_command.command("pause")
 @name_argument
 @place_options
 def pause_command(name: str, db: str | None) -> None:
@@ -83,7 +85,7 @@ def pause_command(name: str, db: str | None) -> None:
     click.echo(f"paused {visible(name)}")
 
 
-@command.command("resume")
+@trigger_command.command("resume")
 @name_argument
 @place_options
 def resume_command(name: str, db: str | None) -> None:
@@ -92,7 +94,7 @@ def resume_command(name: str, db: str | None) -> None:
     click.echo(f"resumed {visible(name)}")
 
 
-@command.command("delete")
+@trigger_command.command("delete")
 @name_argument
 @place_options
 def delete_command(name: str, db: str | None) -> None:
@@ -101,7 +103,7 @@ def delete_command(name: str, db: str | None) -> None:
     click.echo(f"deleted {visible(name)}")
 
 
-@command.command("dead-letters")
+@trigger_command.command("dead-letters")
 @name_argument
 @list_output
 @place_options
@@ -111,7 +113,7 @@ def dead_letters_command(name: str, output: str, db: str | None) -> None:
     print_list(found, output, key="item_id", table=lambda: _letters(found))
 
 
-@command.command("retry")
+@trigger_command.command("retry")
 @name_argument
 @item_option
 @place_options
@@ -121,7 +123,7 @@ def retry_command(name: str, item: str | None, db: str | None) -> None:
     click.echo(f"{count} dead letter{'' if count == 1 else 's'} of {visible(name)} will be tried again")
 
 
-@command.command("discard")
+@trigger_command.command("discard")
 @name_argument
 @item_option
 @place_options
@@ -173,3 +175,97 @@ def _letters(found: list[DeadLetterView]) -> Iterator[str]:
 
     rows = [(one.item_id, one.at[:19] + "Z", "retry" if one.retry else "", one.error) for one in found]
     yield from columns(("ITEM", "AT", "", "ERROR"), rows, nothing="no dead letters")
+
+
+# `noetl webhook`: make, list and delete the webhooks of a server (design.md §8).
+
+
+@click.group("webhook")
+@color_option
+def webhook_command() -> None:
+    """Let other systems start playbooks and send messages, by signed deliveries to a secret address."""
+
+
+@webhook_command.command("create")
+@click.argument("name")
+@click.option("--playbook", "path", metavar="PATH", help="Start this registered playbook, with the body as `body`.")
+@click.option("--version", metavar="VERSION", help="Of the playbook; the newest when left out.")
+@click.option("--message", metavar="NAME", help="Send this message, with the body as its payload.")
+@click.option(
+    "--match", "matches", multiple=True, metavar="KEY=FIELD", help="Match the message by a field of the body."
+)
+@record_output
+@place_options
+def create_webhook_command(output: str, db: str | None, matches: tuple[str, ...], **given: str | None) -> None:
+    """Make a webhook and print its address and its key, once.
+
+    Its key is kept sealed under the master key, which is made when there is none (see noetl credential).
+    """
+    if (given["path"] is None) == (given["message"] is None):
+        raise click.UsageError("say what it does: --playbook PATH or --message NAME, one of them")
+    wanted: dict[str, Any] = {**given, "correlation": _correlation(matches)}
+    with telling_new_master_key():
+        made = ask(db, lambda it: it.make_webhook(**wanted), makes_store=True)
+    print_record(made, output, text=lambda: [f"url     {made.url}", f"secret  {made.secret}"])
+    if made.target.path is not None and not ask(db, lambda it: _is_registered(it, made.target), makes_store=True):
+        click.echo(f"warning: {_absent_text(made.target)}; deliveries fail until it is: noetl register FILE", err=True)
+    if output == "text":
+        click.echo("the secret is not shown again; docs/security.md says how deliveries are signed", err=True)
+
+
+@webhook_command.command("list")
+@list_output
+@place_options
+def list_webhooks_command(output: str, db: str | None) -> None:
+    """List webhooks, without their keys."""
+    from noetl.cli.output_formats import columns
+
+    hooks = ask(db, lambda it: it.webhooks(), makes_store=True)
+    rows = [(one.name, _target_text(one.target), one.url, when(one.created_at), one.created_by) for one in hooks]
+    heads = ("NAME", "DOES", "URL", "CREATED", "BY")
+    nothing = "no webhooks yet: noetl webhook create NAME --playbook PATH"
+    print_list(hooks, output, key="name", table=lambda: columns(heads, rows, nothing=nothing))
+
+
+@webhook_command.command("delete")
+@click.argument("name")
+@place_options
+def delete_webhook_command(name: str, db: str | None) -> None:
+    """Close a webhook permanently."""
+    ask(db, lambda it: it.delete_webhook(name), makes_store=True)
+    click.echo(f"deleted {visible(name)}")
+
+
+async def _is_registered(operations: Operations, target: WebhookTarget) -> bool:
+    """A webhook may be made before its playbook is registered, so that this is only warned of."""
+    from noetl.base.errors import NotFoundError
+    from noetl.store.catalog import NEWEST
+
+    try:
+        versions = await operations.versions(target.path or "")
+    except NotFoundError:
+        return False
+    wanted = target.version
+    return wanted in (None, NEWEST) or any(wanted in (str(one.version), one.label) for one in versions)
+
+
+def _absent_text(target: WebhookTarget) -> str:
+    version = f" version {visible(target.version)}" if target.version is not None else ""
+    return f'there is no playbook "{visible(target.path or "")}"{version} in the catalogue yet'
+
+
+def _correlation(matches: tuple[str, ...]) -> dict[str, str]:
+    found = {}
+    for match in matches:
+        key, sign, field = match.partition("=")
+        if not sign or not key or not field:
+            raise click.BadParameter(f'"{match}" is not KEY=FIELD, such as order=order.id', param_hint="--match")
+        found[key] = field
+    return found
+
+
+def _target_text(target: WebhookTarget) -> str:
+    if target.message is None:
+        return f"start {target.path}" + (f" {target.version}" if target.version is not None else "")
+    by = ", ".join(f"{key}={field}" for key, field in target.correlation.items())
+    return f"send {target.message}" + (f" by {by}" if by else "")

@@ -1,4 +1,4 @@
-"""`noetl limit`: how many executions of a playbook, or runs of a step, go on at once, changed live (beyond.md §5)."""
+"""`noetl limit` and `pool`: how much of playbooks, steps and pools of workers goes on at once, changed live."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.connection import ask, find_execution_id, place_options
+from noetl.cli.connection import ask, find_execution_id, must_reach, place_options, server_option
 from noetl.cli.control import reason_option
 from noetl.cli.output_formats import columns, list_output, print_list
-from noetl.cli.queries import QueryRefused
+from noetl.cli.payload import labels_from
+from noetl.cli.queries import QueryRefused, refusals
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
     from noetl.cli.connection import Operations
+    from noetl.operations.administration_shapes import PoolInfo
     from noetl.operations.api_shapes import PlaybookLimitView, RateView, StepLimitView
 
 _RATE = re.compile(r"(\d+)/(.+)")
@@ -25,11 +27,11 @@ step_option = click.option("--step", metavar="STEP", help="Step of the execution
 
 @click.group("limit")
 @color_option
-def command() -> None:
+def limit_command() -> None:
     """Show limits of playbooks and steps, and change them while executions run."""
 
 
-@command.command("list", epilog=_EPILOG)
+@limit_command.command("list", epilog=_EPILOG)
 @click.argument("given", metavar="[PLAYBOOK|EXECUTION]", required=False)
 @list_output
 @place_options
@@ -80,7 +82,7 @@ def _rate(_: click.Context, __: click.Parameter, given: str | None) -> tuple[int
     return number, per_s
 
 
-@command.command("set", epilog=_EPILOG)
+@limit_command.command("set", epilog=_EPILOG)
 @click.argument("given", metavar="PLAYBOOK|EXECUTION")
 @step_option
 @click.option("--limit", metavar="N", callback=_limit, help="Most at once.")
@@ -123,7 +125,7 @@ def set_command(
     click.echo(f"step {visible(step)} of execution {execution_id}: {said}")
 
 
-@command.command("reset", epilog=_EPILOG)
+@limit_command.command("reset", epilog=_EPILOG)
 @click.argument("given", metavar="PLAYBOOK|EXECUTION")
 @step_option
 @place_options
@@ -188,3 +190,104 @@ def _rate_text(rate: RateView | None) -> str | None:
 
 def _text(value: Any) -> str:
     return "-" if value is None else str(value)
+
+
+# `noetl pool`: how many orders of a pool may be worked on at once, and by whom (CLI-01, SRV-08).
+
+
+@click.group("pool")
+@color_option
+def pool_command() -> None:
+    """Show and limit pools of workers."""
+
+
+@pool_command.command("list")
+@server_option
+@list_output
+def list_pools_command(server: str | None, output: str) -> None:
+    """List pools: their limits, the labels they require, what is held now, and how many workers serve them.
+
+    Below the list are the waiting orders that no worker of their pool can run, and why.
+    """
+    import msgspec
+
+    with refusals(), must_reach(server).client() as client:
+        pools = client.pools()
+    told: list[dict[str, Any]] = msgspec.to_builtins(pools)
+    print_list(told, output, key="name", table=lambda: _table(pools))
+
+
+def _table(pools: list[PoolInfo]) -> list[str]:
+    rows = [
+        (one.name, one.capacity or "-", one.rate_text or "-", one.require_text or "-", one.leased, one.workers)
+        for one in pools
+    ]
+    headings = ("POOL", "CAPACITY", "RATE", "REQUIRES", "HELD", "WORKERS")
+    return columns(headings, rows) + [visible(why) for one in pools for why in one.obstacles]
+
+
+def _capacity(_: click.Context, __: click.Parameter, given: str | None) -> int | str | None:
+    if given is None or given == "none":
+        return given
+    if not given.isdigit() or int(given) < 1:
+        raise click.BadParameter(f'"{given}" is no number of orders; "none" lifts the limit')
+    return int(given)
+
+
+def _pool_rate(_: click.Context, __: click.Parameter, given: str | None) -> dict[str, Any] | str | None:
+    from noetl.base.durations import seconds
+
+    if given is None or given == "none":
+        return given
+    match = _RATE.fullmatch(given)
+    try:
+        return {"limit": int(match[1]), "per": seconds(match[2])}  # type: ignore[index]
+    except (TypeError, ValueError):
+        raise click.BadParameter(f'"{given}" is no rate such as 100/1m; "none" lifts it') from None
+
+
+def _require(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict[str, str] | None:
+    if not given:
+        return None
+    if given == ("none",):
+        return {}
+    return labels_from(given)
+
+
+@pool_command.command("set")
+@click.argument("name")
+@click.option("--capacity", metavar="N|none", callback=_capacity, help="Orders that may be held at once.")
+@click.option(
+    "--rate", metavar="N/TIME|none", callback=_pool_rate, help="Orders that may be begun in a time, such as 100/1m."
+)
+@click.option(
+    "--require",
+    multiple=True,
+    callback=_require,
+    metavar="KEY=VALUE|none",
+    help="Only workers with this label may take its orders; several times for several.",
+)
+@server_option
+def set_pool_command(
+    name: str,
+    capacity: int | str | None,
+    rate: dict[str, Any] | str | None,
+    require: dict[str, str] | None,
+    server: str | None,
+) -> None:
+    """Limit a pool, from now on and for all servers; what is held stays held."""
+    if capacity is None and rate is None and require is None:
+        raise click.UsageError("say --capacity N, --rate N/TIME or --require KEY=VALUE")
+    with refusals(), must_reach(server).client() as client:
+        before = next((one for one in client.pools() if one.name == name), None)
+        settings: dict[str, Any] = {
+            "capacity": before.capacity if before is not None else None,
+            "rate": before.rate if before is not None else None,
+            "require": require,
+        }
+        settings |= {"capacity": None if capacity == "none" else capacity} if capacity is not None else {}
+        settings |= {"rate": None if rate == "none" else rate} if rate is not None else {}
+        pool = client.set_pool(name, **settings)
+    limit = f"{pool.capacity} at once" if pool.capacity else "no limit"
+    words = [limit, pool.rate_text, f"for workers with {pool.require_text}" if pool.require else ""]
+    click.echo(visible(f"{pool.name}: {', '.join(word for word in words if word)}"))

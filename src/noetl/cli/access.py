@@ -1,4 +1,4 @@
-"""`noetl token`: make, list and revoke the tokens of a server. A token is shown once and kept as a hash."""
+"""`noetl token` and `audit`: who may ask a server for what, and who did. A token is shown once and kept as a hash."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from noetl.cli.queries import refusals
 from noetl.cli.terminal import color_option, visible, when
 
 if TYPE_CHECKING:
-    from noetl.operations.administration_shapes import AccessTokenView, MadeToken
+    from noetl.cli.connection import Operations
+    from noetl.operations.administration_shapes import AccessTokenView, AuditShape, MadeToken
 
 _ROLES = ["viewer", "operator", "author", "admin", "worker"]
 
@@ -23,7 +24,7 @@ _STORE_ONLY = "--from-file is for a store: give --db, and neither --server nor -
 
 @click.group("token")
 @color_option
-def command() -> None:
+def token_command() -> None:
     """Make, list and revoke tokens of a server.
 
     \b
@@ -35,7 +36,7 @@ def command() -> None:
     """
 
 
-@command.command("create")
+@token_command.command("create")
 @click.argument("subject", metavar="NAME")
 @click.option("--role", type=click.Choice(_ROLES), required=True, help="What it may do.")
 @click.option("--human-role", "human_roles", multiple=True, metavar="ROLE", help="A role of human tasks; repeatable.")
@@ -111,7 +112,7 @@ def _save_token(made: MadeToken, out: str) -> dict[str, Any]:
     return {**{name: value for name, value in msgspec.to_builtins(made).items() if name != "token"}, "token_file": out}
 
 
-@command.command("list")
+@token_command.command("list")
 @list_output
 @place_options
 def list_command(output: str, db: str | None) -> None:
@@ -136,7 +137,7 @@ def list_command(output: str, db: str | None) -> None:
     print_list(tokens, output, key="token_id", table=lambda: columns(heads, rows, nothing=nothing))
 
 
-@command.command("revoke")
+@token_command.command("revoke")
 @click.argument("token_id", metavar="TOKEN")
 @place_options
 def revoke_command(token_id: str, db: str | None) -> None:
@@ -167,3 +168,60 @@ def _state(token: AccessTokenView) -> str:
     if token.expires_at is None:
         return "valid"
     return f"{'valid until' if rfc3339(time.time()) < token.expires_at else 'expired'} {when(token.expires_at)}"
+
+
+# `noetl audit`: read the audit log, and check that nobody has changed it (reliability.md §3.9).
+
+BROKEN = 1
+_PAGE = 1_000  # rows a server gives at once
+
+
+@click.group("audit")
+@color_option
+def audit_command() -> None:
+    """Read and check the audit log: every change and every refusal, in a chain of hashes."""
+
+
+@audit_command.command("list")
+@click.option("--limit", "-n", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many rows.")
+@click.option("--before", type=click.IntRange(1), metavar="ROW", help="Only rows older than this one.")
+@list_output
+@place_options
+def list_records_command(limit: int, before: int | None, output: str, db: str | None) -> None:
+    """List what was done and refused, the newest first."""
+    from noetl.cli.output_formats import columns
+
+    rows = ask(db, lambda it: _rows(it, limit, before), makes_store=True)
+    shown = [(str(one.seq), when(one.at), one.actor, one.action, one.object, one.address, one.outcome) for one in rows]
+    heads = ("ROW", "TIME", "WHO", "DID", "TO", "FROM", "OUTCOME")
+    print_list(rows, output, key="seq", table=lambda: columns(heads, shown, nothing="nothing was written yet"))
+
+
+async def _rows(it: Operations, limit: int, before: int | None) -> list[AuditShape]:
+    rows: list[AuditShape] = []
+    while len(rows) < limit:
+        page = await it.audit(limit=min(_PAGE, limit - len(rows)), before=before)
+        rows += page.rows
+        if page.next is None:
+            break
+        before = int(page.next)
+    return rows
+
+
+@audit_command.command("verify")
+@click.option("--holds", metavar="HASH", help="A hash noted earlier, which must still be in the chain.")
+@place_options
+def verify_command(holds: str | None, db: str | None) -> None:
+    """Walk the chain of hashes; exit code 1 when it is broken.
+
+    Note the last hash in another place: with --holds it shows later that nothing was cut off the end.
+    """
+    walk = ask(db, lambda it: it.verify_audit(holds=holds), makes_store=True)
+    if walk.broken_at is not None:
+        click.echo(f"broken at row {walk.broken_at}: {walk.why}", err=True)
+        raise SystemExit(BROKEN)
+    if holds is not None and not walk.holds:
+        click.echo("the hash is not in the chain: rows were cut off its end, or it is of another log", err=True)
+        raise SystemExit(BROKEN)
+    rows = walk.rows
+    click.echo(f"{rows} row{'' if rows == 1 else 's'}, unbroken; the last hash is {walk.last_hash}")
