@@ -25,13 +25,13 @@ from tests.browser.playbooks import (
     STUCK,
     WAITING,
 )
+from tests.browser.profiles import HEIGHT, WIDTH, SharedProfile, fresh_profile
 from tests.browser.serving import Site, site
 
 ROOT = Path(__file__).parents[2]
 PICTURES = ROOT / "ui" / "test-results"
 DOCS = ROOT / "docs" / "pictures"
 MANUAL = ROOT / "docs" / "ui.md"
-WIDTH, HEIGHT = 1280, 800
 DOCS_BYTES = 120_000  # of one picture of the manual
 EXPECTED = ("status of 4", "ERR_INTERNET_DISCONNECTED")  # a refusal that the page shows, a test without a network
 # On a busy machine; nothing waits so long where it is right. Shorter while one writes a test.
@@ -39,19 +39,6 @@ PATIENCE_MS = int(os.environ.get("NOETL_PATIENCE_MS", "240000"))
 # NOETL_SLOW_PAGES=500: every answer reaches the page half a second late, which finds the tests that do not wait for it.
 LATE_MS = int(os.environ.get("NOETL_SLOW_PAGES", "0"))
 expect.set_options(timeout=PATIENCE_MS)
-# Notices go by themselves after some seconds, which a busy machine may sleep through: what they said is kept,
-# but only in the page itself: the script is put into every frame, and in a sandboxed one the browser refuses to call
-# the observer back and complains of it.
-HEARING = """
-if (window === window.top) {
-  const told = (window.told = []);
-  new MutationObserver((changes) => {
-    for (const one of changes) {
-      if (one.target.classList?.contains("notices")) for (const node of one.addedNodes) told.push(node.textContent);
-    }
-  }).observe(document, { childList: true, subtree: true });
-}
-"""
 PLAYBOOKS = (CHAIN, FAILING, WAITING, ASKING, SCHEDULED, STUCK, SLOW, PARENT, BOOKING, BESIDE, LIMITED)
 Picture = Callable[..., None]
 Visitor = Callable[..., Page]
@@ -84,18 +71,24 @@ def browser(here: Site) -> Iterator[Browser]:
         opened.close()
 
 
+@pytest.fixture(scope="session")
+def shared_profile(browser: Browser, here: Site) -> Iterator[SharedProfile]:
+    made = SharedProfile(browser, here)
+    yield made
+    made.close()
+
+
 @pytest.fixture
-def visitor(browser: Browser, here: Site) -> Iterator[Visitor]:
-    """Gives a page to whoever has a token, in a browser profile of its own. Whatever the browser complains about fails
-    the test: a script that broke, something from another host, something the content policy refused."""
+def visitor(browser: Browser, here: Site, shared_profile: SharedProfile) -> Iterator[Visitor]:
+    """Gives a page to whoever has a token, in a browser profile that nobody else in the test has and that is empty.
+    Whatever the browser complains about fails the test: a script that broke, something from another host, something the
+    content policy refused."""
     contexts: list[BrowserContext] = []
     complaints: list[str] = []
 
     def visit(token: str | None = None, path: str = "/") -> Page:
-        context = browser.new_context(viewport={"width": WIDTH, "height": HEIGHT}, locale="en-GB")
+        context = fresh_profile(browser, here) if contexts else shared_profile.lend()
         contexts.append(context)
-        context.grant_permissions(["clipboard-read", "clipboard-write"], origin=here.url)
-        context.add_init_script(HEARING)
         page = context.new_page()
         if LATE_MS:
             _delay(page)
@@ -108,8 +101,9 @@ def visitor(browser: Browser, here: Site) -> Iterator[Visitor]:
         return page
 
     yield visit
-    for context in contexts:
+    for context in contexts[1:]:
         context.close()
+    shared_profile.take_back()
     assert [one for one in complaints if not any(word in one for word in EXPECTED)] == []
 
 

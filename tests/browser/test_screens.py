@@ -12,7 +12,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.audit import findings, out_of_reach
-from tests.browser.conftest import DOCS, DOCS_BYTES, HEIGHT, MANUAL, ROOT, WIDTH, Picture
+from tests.browser.conftest import DOCS, DOCS_BYTES, MANUAL, ROOT, Picture
+from tests.browser.profiles import HEIGHT, WIDTH
 from tests.browser.serving import Site
 
 NARROW = 390
