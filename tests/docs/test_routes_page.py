@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from noetl.operations.identity import Role
+from noetl.operations.administration_shapes import Role
 from noetl.server.access.roles import RULES, rule_for
 from tests.docs.pages import ROOT
 from tools.routes_page import route_pages, shown_routes

@@ -8,7 +8,7 @@ from unittest import mock
 import pytest
 
 from noetl.base.errors import AbsentError, BackendError
-from noetl.operations.identity import Role
+from noetl.operations.administration_shapes import Role
 from tests.contracts.stores import BACKENDS, opened
 from tests.server.talking import talking
 

@@ -10,8 +10,8 @@ from typing import Any
 import httpx2
 import pytest
 
+from noetl.operations.administration_shapes import Role
 from noetl.operations.embedded import driving
-from noetl.operations.identity import Role
 from tests.cli.running import call
 from tests.engine_script import playbook
 from tests.playbook_runs import Scripted

@@ -16,9 +16,9 @@ import pytest
 
 from noetl.base.clock import ManualClock
 from noetl.base.errors import RefusedError
-from noetl.operations.identity import Role
+from noetl.operations.administration_shapes import Role
 from noetl.operations.tokens import AccessTokens, Wanted
-from noetl.server import startup
+from noetl.server import housekeeping
 from noetl.server.access.audit_writer import FOLDED_S, AuditDesk
 from noetl.server.access.hosts import network_of
 from noetl.server.server_process import Served
@@ -208,9 +208,9 @@ def test_the_limit_of_open_files_is_raised_as_far_as_the_system_lets_it(monkeypa
     monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 4096))
     monkeypatch.setattr(resource, "setrlimit", lambda _, limits: asked.append(limits))
 
-    assert startup.raise_limit() == 4096
+    assert housekeeping.raise_limit() == 4096
     assert asked == [(4096, 4096)]
-    assert startup.connections_within(1024, 10_000) == 824
+    assert housekeeping.connections_within(1024, 10_000) == 824
 
 
 def audited(rows: list[Any]) -> list[tuple[str, str]]:

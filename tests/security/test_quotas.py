@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from noetl.base.clock import Clock, ManualClock
-from noetl.operations.identity import Role
+from noetl.operations.administration_shapes import Role
 from noetl.server.configuration import Quotas
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.quotas import SharedUsage, Usage, free_bytes_of

@@ -12,7 +12,7 @@ import pytest
 
 from noetl.engine.pipeline.progress import task_run_id
 from noetl.events.orders import Order, Turn, TurnAnswer
-from noetl.operations.identity import Role
+from noetl.operations.administration_shapes import Role
 from noetl.operations.tokens import Wanted
 from noetl.store.contract import OrderRow
 from noetl.tools.registry import Registry

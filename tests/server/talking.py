@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 
 from noetl.base.clock import Clock, SystemClock
-from noetl.operations.identity import Role
+from noetl.operations.administration_shapes import Role
 from noetl.operations.tokens import Wanted
 from noetl.server.app import build
 from noetl.server.configuration import ServerSettings

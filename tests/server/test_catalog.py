@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from noetl.operations.identity import Role
+from noetl.operations.administration_shapes import Role
 from noetl.store.memory import MemoryStore
 from tests.engine_script import playbook
 from tests.server.talking import HELLO, talking

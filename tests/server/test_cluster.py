@@ -9,7 +9,7 @@ import httpx2
 import msgspec
 import pytest
 
-from noetl.operations.identity import Role
+from noetl.operations.administration_shapes import Role
 from noetl.operations.tokens import Wanted
 from noetl.server.configuration import ServerSettings
 from noetl.server.server_process import Served, serving

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from prometheus_client.registry import Collector
 
-from noetl.operations.identity import Role
+from noetl.operations.administration_shapes import Role
 from noetl.operations.tokens import Wanted
 from tests.server.live import live
 

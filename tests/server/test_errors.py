@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 
 from noetl.base.errors import BackendError
-from noetl.operations.identity import Role
+from noetl.operations.administration_shapes import Role
 from noetl.server.logs import JsonLines
 from noetl.server.problem_details import MEDIA_TYPE
 from tests.server.talking import PROTOCOL, talking

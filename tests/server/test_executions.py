@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from noetl.events.envelope import Event
-from noetl.operations.identity import Role
+from noetl.operations.administration_shapes import Role
 from noetl.store.contract import SingleRow
 from noetl.store.memory import MemoryStore
 from tests.engine_script import playbook

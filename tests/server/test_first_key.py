@@ -11,7 +11,7 @@ import pytest
 from noetl.base.clock import ManualClock
 from noetl.secrets.master_keys import load_master_keys
 from noetl.secrets.vault import Vault
-from noetl.server.startup import make_first_key
+from noetl.server.housekeeping import make_first_key
 from noetl.store.memory import MemoryStore
 from tests.cli.processes_here import Here
 

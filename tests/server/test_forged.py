@@ -8,7 +8,7 @@ import httpx2
 import msgspec
 import pytest
 
-from noetl.operations.identity import Role
+from noetl.operations.administration_shapes import Role
 from noetl.operations.tokens import Wanted
 from noetl.store.sqlite.store import SqliteStore
 from tests.server.talking import PROTOCOL, Talk, talking

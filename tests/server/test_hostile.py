@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from noetl.events.orders import MAX_BATCH_BYTES
-from noetl.operations.identity import Role
+from noetl.operations.administration_shapes import Role
 from noetl.store.postgres.store import PostgresStore
 from tests.contracts.stores import fresh_url
 from tests.server.hostile import not_json, odd_json, strings

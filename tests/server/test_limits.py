@@ -8,7 +8,7 @@ import pytest
 
 from noetl.client.async_client import AsyncClient
 from noetl.client.blocking_client import Client
-from noetl.operations.identity import Role
+from noetl.operations.administration_shapes import Role
 from tests.server.held_executions import until_status
 from tests.server.talking import Talk, talking
 

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from noetl.base.errors import RefusedError
-from noetl.operations.identity import Role
+from noetl.operations.administration_shapes import Role
 from noetl.operations.tokens import Wanted
 from noetl.server.configuration import ServerSettings
 from noetl.server.server_process import Served, bound, serve, serving, url_of

@@ -12,7 +12,7 @@ import pytest
 
 from noetl.control.views.live_output import MAX_LINES
 from noetl.events.orders import Order, OutputBatch, OutputChunk
-from noetl.operations.identity import Role
+from noetl.operations.administration_shapes import Role
 from tests.server.event_streams import streaming
 from tests.server.live import live
 from tests.server.talking import Talk, WorkerClient, talking

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from noetl.events.orders import Turn, TurnAnswer
-from noetl.operations.identity import Role
+from noetl.operations.administration_shapes import Role
 from noetl.store.memory import MemoryStore
 from tests.server.talking import Talk, talking
 

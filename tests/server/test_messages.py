@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from noetl.operations.identity import Role
+from noetl.operations.administration_shapes import Role
 from tests.server.talking import Talk, talking
 
 WAITS = """

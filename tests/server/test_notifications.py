@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from noetl.control.notifications import sender
-from noetl.operations.identity import Role
+from noetl.operations.administration_shapes import Role
 from noetl.server.access.webhook_deliveries import claimed, is_signed
 from noetl.store.memory import MemoryStore
 from tests.playbook_runs import Scripted, broken

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from noetl.control.schedule.schedule_store import ScheduleStore
-from noetl.operations.identity import Role
+from noetl.operations.administration_shapes import Role
 from tests.server.held_executions import until_status
 from tests.server.talking import Talk, talking
 

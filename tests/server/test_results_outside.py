@@ -11,7 +11,7 @@ from uuid import uuid4
 import msgspec
 import pytest
 
-from noetl.operations.identity import Role
+from noetl.operations.administration_shapes import Role
 from noetl.store.contract import ResultStore
 from noetl.store.results import nats_objects
 from noetl.store.results.nats_objects import NatsResults

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from noetl.operations.identity import Role
+from noetl.operations.administration_shapes import Role
 from noetl.server import static_files as page
 from tests.engine_script import playbook
 from tests.server.talking import Talk, talking

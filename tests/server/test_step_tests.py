@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from noetl.operations.identity import Role
+from noetl.operations.administration_shapes import Role
 from tests.engine_script import playbook
 from tests.playbook_runs import Scripted
 from tests.server.talking import LONGEST_S, Talk, talking

@@ -12,7 +12,7 @@ from noetl.base.errors import RefusedError
 from noetl.base.tls_trust import trusting
 from noetl.client import AsyncClient, Client
 from noetl.client.api_request import UnreachableError
-from noetl.operations.identity import Role
+from noetl.operations.administration_shapes import Role
 from noetl.operations.tokens import Wanted
 from noetl.tools.registry import Registry
 from noetl.worker.http1 import HttpConnection, HttpConnectionError

@@ -16,7 +16,7 @@ from noetl.engine.pipeline.progress import task_run_id
 from noetl.events.orders import ReportResult, Turn
 from noetl.events.outcomes import PARQUET
 from noetl.net.net import from_json
-from noetl.operations.identity import Role
+from noetl.operations.administration_shapes import Role
 from tests.server.talking import talking
 from tests.server.worker_turns import CHILD, WORK, begun, done, sent, turn
 

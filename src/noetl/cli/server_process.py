@@ -190,7 +190,7 @@ async def _remember(served: Served, name: str, ca: str | None) -> str | None:
     """Keep the server as a context whose token it accepts; what is said of a token that had to be made for it."""
     from noetl.base.errors import RefusedError
     from noetl.cli.contexts import add, read_token
-    from noetl.operations.identity import Role
+    from noetl.operations.administration_shapes import Role
     from noetl.operations.tokens import Wanted
 
     kept = add(name, served.url, served.first_token, ca)

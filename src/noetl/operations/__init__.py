@@ -5,7 +5,7 @@ executions of a local store). Out: the shapes of the API. Rules and limits of re
 refuses to know HTTP, tokens of requests, options and tables.
 
 One module per noun: `executions`, `results` (with variables and logs), `catalog`, `schedules`, `triggers`, `waits`
-(timers, messages, human tasks), `limits`, `credentials`, `tokens`, `webhooks`, `notifications`, `audit`.
+(timers, messages, human tasks), `limits`, `credentials`, `tokens` (with the audit log), `webhooks`, `notifications`.
 `embedded.py` runs playbooks here: store, control plane and worker in one process, for `noetl run`, `noetl.run()` and
 the pytest plug-in.
 

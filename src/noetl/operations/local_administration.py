@@ -25,13 +25,13 @@ from noetl.operations.administration_shapes import (
     NewTrigger,
     NoticePage,
     NoticeView,
+    Role,
     Rotated,
     SessionShape,
     TriggerView,
     WebhookShape,
     WebhookTarget,
 )
-from noetl.operations.identity import Role
 from noetl.store.audit import AuditChainCheck, AuditEntry, walked
 from noetl.store.contract import ResultStore, Store
 
@@ -230,7 +230,7 @@ class LocalAdministration:
         await self._note("notification rule delete", name)
 
     async def audit(self, *, limit: int = 100, before: int | None = None) -> AuditPage:
-        from noetl.operations.audit import audit_page
+        from noetl.operations.tokens import audit_page
 
         return await audit_page(self.store.audit, limit=limit, before=before)
 

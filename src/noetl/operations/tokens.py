@@ -1,4 +1,5 @@
-"""Tokens: opaque, 256 bits, `noetl_<public prefix>_<secret>`. They are shown once; what is kept is a hash.
+"""Tokens: opaque, 256 bits, `noetl_<public prefix>_<secret>`. They are shown once; what is kept is a hash. And pages of
+the audit log, which says what was done with them.
 
 A token is found by its prefix and its secret compared in constant time. Whatever is not exactly a living token is
 nobody: unknown, expired, revoked, or with a role that does not exist (reliability.md §2.3).
@@ -13,10 +14,18 @@ import msgspec
 
 from noetl.base.clock import Clock
 from noetl.base.errors import BackendError, InvalidError, RefusedError
-from noetl.operations.administration_shapes import AccessTokenView, MadeToken
+from noetl.operations.administration_shapes import (
+    GIVEN,
+    AccessTokenView,
+    AuditPage,
+    AuditShape,
+    Caller,
+    MadeToken,
+    Role,
+)
 from noetl.operations.api_shapes import view_of
-from noetl.operations.identity import GIVEN, Caller, Role
 from noetl.secrets.digests import are_same, digest_of, fresh_secret
+from noetl.store.audit import Audit
 from noetl.store.key_values import KeyValue, KeyValues
 
 KIND = "token"
@@ -280,3 +289,13 @@ def token_view(token: AccessToken) -> AccessTokenView:
 
 def made_token(text: str, token: AccessToken) -> MadeToken:
     return view_of(MadeToken, token, token=text)
+
+
+# The audit log: pages of it, for whoever may read it. Nothing changes it.
+
+
+async def audit_page(audit: Audit, *, limit: int, before: int | None) -> AuditPage:
+    """Rows, the newest first."""
+    rows = await audit.newest(limit=limit, before=before)
+    has_more = len(rows) == limit and rows[-1].seq > 1
+    return AuditPage([view_of(AuditShape, row) for row in rows], str(rows[-1].seq) if has_more else None)

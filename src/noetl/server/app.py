@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any
 
 import msgspec
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -146,25 +146,20 @@ ROUTES = (
     "executions",
     "operation",
     "access",
-    "webhooks",
-    "language",
+    "triggers",
     "authoring",
-    "step_tests",
+    "attempts",
     "playbooks",
     "catalog",
-    "outside",
+    "waits",
     "limits",
-    "tasks",
     "schedules",
-    "triggers",
     "notifications",
-    "attempts",
     "inspection",
     "projection",
     "streams",
     "results",
     "tables",
-    "credentials",
     "workers",
     "overview",
     "pages",
@@ -184,7 +179,10 @@ def build(services: Services) -> FastAPI:
     app.state.services = services
     install_problems(app)
     for name in ROUTES:
-        include(app, import_module(f"noetl.server.routes.{name}").router)
+        # A module about two resources has a router for each: their routes carry different tags in OpenAPI.
+        routers = vars(import_module(f"noetl.server.routes.{name}")).values()
+        for router in [one for one in routers if isinstance(one, APIRouter)]:
+            include(app, router)
     app.add_middleware(Shortcut, endpoints=[turn, begin])
     app.add_middleware(Unexpected)  # inside of the gate, which writes its answers down and gives them their headers
     install_access(app, services.access)

@@ -14,7 +14,7 @@ import msgspec
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.routing import iter_route_contexts
 
-from noetl.operations.identity import Caller
+from noetl.operations.administration_shapes import Caller
 from noetl.server.access.gate import PASSED, Passed
 from noetl.server.problem_details import MEDIA_TYPE as PROBLEM
 from noetl.server.problem_details import ProblemDetails, ProblemShape

@@ -28,10 +28,9 @@ from noetl.server.app import build
 from noetl.server.backends import StoreClock
 from noetl.server.configuration import ServerSettings
 from noetl.server.connections import BoundedProtocol, ClientConnections, ConnectionLimits
-from noetl.server.housekeeping import housekeeping, serve_triggers
+from noetl.server.housekeeping import connections_within, housekeeping, make_first_key, raise_limit, serve_triggers
 from noetl.server.logs import configure_logging, log
 from noetl.server.services import Services, serving_services
-from noetl.server.startup import connections_within, make_first_key, raise_limit
 from noetl.server.workers import WorkerRow
 from noetl.tools.files import missing_folder_warnings
 from noetl.worker.identity import own_worker_id

@@ -33,6 +33,7 @@ from noetl.events.executions import PlaybookProcessed
 from noetl.events.orders import LeaseTerms
 from noetl.events.payloads import Payload
 from noetl.net.net import Net
+from noetl.operations.net_cost import StepDurations
 from noetl.operations.notifications import Notifications
 from noetl.operations.results import whole_payload
 from noetl.secrets.master_keys import load_master_keys
@@ -45,7 +46,6 @@ from noetl.server.metrics import MeasuredStore, Meters, PlaybookMeters, QueueDep
 from noetl.server.quotas import SharedUsage, Usage, free_bytes_of
 from noetl.server.tracing import Tracing, open_tracing
 from noetl.server.views.states import StateHistories
-from noetl.server.views.step_durations import StepDurations
 from noetl.store.contract import ResultStore, Store
 from noetl.store.open_store import open_store
 from noetl.store.wakeups.contract import Wakeups

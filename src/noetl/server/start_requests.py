@@ -20,10 +20,9 @@ from noetl.net.net import Net, from_json
 from noetl.operations.catalog import catalog_id, registered_version
 from noetl.operations.results import execution_ending
 from noetl.server.idempotency import IdempotencyKeys, digest, named
-from noetl.server.playbook_texts import PlaybookText, checked, diagnostics_of, refused
+from noetl.server.playbook_texts import DiagnosticView, PlaybookText, all_shown, checked, diagnostics_of, refused
 from noetl.server.problem_details import ProblemDetails, too_busy, unknown
 from noetl.server.services import Services
-from noetl.server.views.diagnostics import DiagnosticView, all_shown
 from noetl.server.views.states import whole_events
 from noetl.store.catalog import CatalogRow
 

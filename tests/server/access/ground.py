@@ -10,7 +10,7 @@ from fastapi import FastAPI, Request
 from starlette.responses import PlainTextResponse, StreamingResponse
 
 from noetl.base.clock import ManualClock
-from noetl.operations.identity import Role
+from noetl.operations.administration_shapes import Role
 from noetl.operations.tokens import Wanted
 from noetl.secrets.master_keys import MasterKeys
 from noetl.server import problem_details
@@ -18,7 +18,7 @@ from noetl.server.access.access import Access, Rates, install
 from noetl.server.configuration import ServerSettings
 from noetl.server.guarded_router import GuardedRouter, include
 from noetl.server.routes import access as access_routes
-from noetl.server.routes import webhooks
+from noetl.server.routes import triggers
 from noetl.server.services import Services, make_services
 from noetl.store.memory import MemoryStore
 from noetl.store.results.files import MemoryResults
@@ -53,8 +53,8 @@ class Ground:
         self.app.state.between = self.between = Between()
         problem_details.install(self.app)
         install(self.app, self.access)
-        for module in (access_routes, webhooks):
-            include(self.app, module.router)
+        for router in (access_routes.router, triggers.webhooks_router):
+            include(self.app, router)
         include(self.app, _more())
 
     def client(self, **headers: str) -> httpx2.AsyncClient:

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from noetl.base.errors import BackendError
-from noetl.operations.identity import Role
+from noetl.operations.administration_shapes import Role
 from noetl.store.audit import ORIGIN, AuditEntry, AuditRow, walked
 from noetl.store.contract import Store
 from noetl.store.postgres.store import PostgresStore

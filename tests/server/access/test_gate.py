@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from noetl.operations.identity import Role
+from noetl.operations.administration_shapes import Role
 from noetl.server.access.access import Rates, RequestRate
 from tests.server.access.ground import Ground
 

@@ -19,7 +19,7 @@ from fastapi import APIRouter, FastAPI, Request
 from fastapi.routing import iter_route_contexts
 
 from noetl.base.clock import ManualClock
-from noetl.operations.identity import Role
+from noetl.operations.administration_shapes import Role
 from noetl.operations.tokens import Wanted
 from noetl.server import guarded_router
 from noetl.server.access.access import Access, Rates, RequestRate

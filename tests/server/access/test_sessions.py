@@ -6,7 +6,7 @@ from __future__ import annotations
 import httpx2
 import pytest
 
-from noetl.operations.identity import Role
+from noetl.operations.administration_shapes import Role
 from noetl.server.access.access import Rates, RequestRate
 from noetl.server.access.callers import IDLE_S, KIND, WHOLE_S
 from noetl.store.key_values import KeyValue

@@ -7,7 +7,7 @@ import pytest
 
 from noetl.base.clock import ManualClock
 from noetl.base.errors import RefusedError
-from noetl.operations.identity import Role
+from noetl.operations.administration_shapes import Role
 from noetl.operations.tokens import KIND, AccessTokens, Wanted
 from noetl.store.memory import MemoryStore
 from tests.server.access.ground import Ground

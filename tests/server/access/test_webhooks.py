@@ -22,8 +22,7 @@ from noetl.events.executions import ExecutionRequested
 from noetl.language.checking import check
 from noetl.net.net import content_hash, to_json
 from noetl.operations import webhooks
-from noetl.operations.administration_shapes import WebhookTarget
-from noetl.operations.identity import Role
+from noetl.operations.administration_shapes import Role, WebhookTarget
 from noetl.operations.webhooks import Webhooks
 from noetl.secrets.master_keys import MasterKeys
 from noetl.server.access.access import Rates, RequestRate

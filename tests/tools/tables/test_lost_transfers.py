@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from noetl.events.outcomes import PARQUET
-from noetl.operations.identity import Role
+from noetl.operations.administration_shapes import Role
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.sql.tool import SqlTool
 from noetl.worker.remote_values import RemoteTables

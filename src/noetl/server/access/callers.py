@@ -15,7 +15,7 @@ from collections.abc import Iterable
 import msgspec
 
 from noetl.base.clock import Clock
-from noetl.operations.identity import ANONYMOUS, Caller
+from noetl.operations.administration_shapes import ANONYMOUS, Caller
 from noetl.operations.tokens import AccessToken, AccessTokens
 from noetl.secrets.digests import are_same, digest_of, fresh_secret
 from noetl.store.key_values import KeyValue, KeyValues

@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from noetl.base.errors import BackendError
-from noetl.operations.identity import Role
+from noetl.operations.administration_shapes import Role
 from noetl.server.access.access import Access
 from noetl.server.access.audit_writer import address_of
 from noetl.server.access.callers import STRANGER, CallerLookup, Headers, is_own_origin, may_change

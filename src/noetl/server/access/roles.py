@@ -14,7 +14,7 @@ import msgspec
 from fastapi import FastAPI
 from fastapi.routing import iter_route_contexts
 
-from noetl.operations.identity import Caller, Role, at_least
+from noetl.operations.administration_shapes import Caller, Role, at_least
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 

@@ -1,23 +1,35 @@
-"""Routes of access: sessions of browsers, tokens, the audit log.
+"""Routes of access: sessions of browsers, tokens, the audit log, credentials.
 
 A browser gives a token once and has a cookie from then on, which no script can read. A token's text is in one answer
-and never again. Nothing here or elsewhere changes the audit log.
+and never again. Nothing here or elsewhere changes the audit log. Values of credentials go in and never come out.
 """
 
 from __future__ import annotations
 
 import hmac
-from typing import Annotated
+import os
+from typing import Annotated, Any
 
 import msgspec
 from fastapi import Query, Request, Response
 
 from noetl.base.clock import rfc3339
-from noetl.operations.administration_shapes import AccessTokenView, AuditPage, MadeToken, SessionShape, SessionView
-from noetl.operations.audit import audit_page
-from noetl.operations.identity import Caller, Role
-from noetl.operations.tokens import AccessToken, Wanted, made_token, token_view
+from noetl.operations.administration_shapes import (
+    AccessTokenView,
+    AuditPage,
+    Caller,
+    CredentialCheck,
+    CredentialView,
+    MadeToken,
+    Role,
+    Rotated,
+    SessionShape,
+    SessionView,
+)
+from noetl.operations.credentials import CredentialOperations, key_is_elsewhere, used_key_id
+from noetl.operations.tokens import AccessToken, Wanted, audit_page, made_token, token_view
 from noetl.secrets.digests import digest_of
+from noetl.secrets.master_keys import MasterKeys, has_master_keys, load_master_keys
 from noetl.server.access.access import Access, access_of
 from noetl.server.access.audit_writer import ACTOR, address_of
 from noetl.server.access.callers import COOKIE, WHOLE_S, BrowserSession, csrf_of
@@ -25,6 +37,7 @@ from noetl.server.access.hosts import network_of
 from noetl.server.bodies import read
 from noetl.server.guarded_router import GuardedRouter, Json, passed, shows
 from noetl.server.problem_details import ProblemDetails, too_busy, unknown
+from noetl.server.services import Services, services_of, tools_of
 from noetl.store.audit import AuditChainCheck, walked
 
 router = GuardedRouter(tags=["access"])
@@ -170,3 +183,83 @@ async def verify_audit(request: Request, holds: Annotated[str | None, Query(max_
     """Walk the chain of hashes. Note `last_hash` elsewhere: asked for as `holds` later, it shows whether rows were cut
     off the end."""
     return Json(await walked(access_of(request).store.audit, looking_for=holds))
+
+
+# Routes of credentials: values go in and never come out (reliability.md §2.6).
+
+credentials_router = GuardedRouter(tags=["credentials"])
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`value` is one text, or an object of fields as the type has them."""
+
+    value: str | dict[str, Any]
+    type: str = "text"
+
+    def __repr__(self) -> str:
+        return f"Setting(type={self.type!r})"
+
+
+class Trying(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`kind`: the kind of task that uses it, known from its type when left out. `url`: a bucket to look into."""
+
+    kind: str | None = None
+    url: str | None = None
+
+
+class Credentials(msgspec.Struct, frozen=True, kw_only=True):
+    credentials: list[CredentialView]
+
+
+@credentials_router.get("/api/credentials", **shows(Credentials, summary="List credentials"))
+async def credentials(request: Request) -> Response:
+    """Names, types, versions and fingerprints; never a value."""
+    return Json(Credentials(credentials=await _credentials(services_of(request), MasterKeys([])).list()))
+
+
+@credentials_router.put("/api/credentials/{name}", **shows(CredentialView, reads=Setting, summary="Store a credential"))
+async def put(request: Request, name: str) -> Response:
+    """A new one, or a new version of one."""
+    services, asked = services_of(request), await read(request, Setting)
+    # where the author sits at the terminal a first key is made for them; elsewhere the operator decides
+    keys = await _master_keys(services, create=services.settings.local)
+    stored = await _credentials(services, keys).set(name, asked.value, kind=asked.type)
+    services.secret_release.reopen()  # the first key may just have been made
+    return Json(stored)
+
+
+@credentials_router.delete("/api/credentials/{name}", **shows(status=204, summary="Delete a credential"))
+async def delete(request: Request, name: str) -> Response:
+    await _credentials(services_of(request), MasterKeys([])).delete(name)
+    return Response(status_code=204)
+
+
+@credentials_router.post(
+    "/api/credentials/{name}/test", **shows(CredentialCheck, reads=Trying, summary="Try a credential")
+)
+async def test(request: Request, name: str) -> Response:
+    """Connect with it from here, under the address policy of this server, and do nothing else."""
+    services, asked = services_of(request), await read(request, Trying)
+    tools = tools_of(services.settings)  # of its own: it is closed afterwards
+    return Json(await _credentials(services, await _master_keys(services)).check(name, asked.kind, asked.url, tools))
+
+
+@credentials_router.post("/api/credentials/rotate", **shows(Rotated, summary="Put all under a new master key"))
+async def rotate(request: Request) -> Response:
+    """An interrupted rotation is finished first. With a key from the environment the operator adds the new one."""
+    services = services_of(request)
+    return Json(await _credentials(services, await _master_keys(services)).rotate(services.secret_release.reopen))
+
+
+def _credentials(services: Services, keys: MasterKeys) -> CredentialOperations:
+    return CredentialOperations(services.store, keys, services.clock)
+
+
+async def _master_keys(services: Services, *, create: bool = False) -> MasterKeys:
+    if not has_master_keys(os.environ) and (key_id := await used_key_id(services.store)) is not None:
+        raise ProblemDetails(503, key_is_elsewhere(key_id, os.environ))
+    if keys := load_master_keys(os.environ, create=create):
+        return keys
+    raise ProblemDetails(
+        503, "there is no master key here: its operator sets NOETL_MASTER_KEY or NOETL_MASTER_KEY_FILE"
+    )

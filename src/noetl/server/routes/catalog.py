@@ -22,10 +22,19 @@ from noetl.operations.catalog import (
 from noetl.server.access.audit_writer import OBJECT
 from noetl.server.bodies import JSON, YAML, body_of, media_type, read, require
 from noetl.server.guarded_router import GuardedRouter, Json, shows
-from noetl.server.playbook_texts import PlaybookText, checked, decoded, migrated_text, offered, refused
+from noetl.server.playbook_texts import (
+    DiagnosticView,
+    PlaybookText,
+    all_shown,
+    checked,
+    decoded,
+    migrated_text,
+    offered,
+    refused,
+    shown_certificate,
+)
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import services_of
-from noetl.server.views.diagnostics import DiagnosticView, all_shown, shown_certificate
 
 if TYPE_CHECKING:
     from noetl.language.proving.certificate import Certificate

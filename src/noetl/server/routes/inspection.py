@@ -37,7 +37,7 @@ from noetl.operations.results import (
 from noetl.operations.value_pages import ValuePage
 from noetl.server.execution_control import execution_of
 from noetl.server.guarded_router import GuardedRouter, Json, shows
-from noetl.server.routes.language import GRAPH_MEDIA, GraphFormat, drawing_response
+from noetl.server.routes.authoring import GRAPH_MEDIA, GraphFormat, drawing_response
 from noetl.server.routes.results import Limit, Offset, Pointer, answered_page
 from noetl.server.services import Services, services_of
 from noetl.server.static_files import ranged

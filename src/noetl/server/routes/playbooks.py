@@ -22,10 +22,9 @@ from noetl.operations.executions import end_error, failed_step
 from noetl.operations.net_cost import NetCost, net_cost, percentile
 from noetl.server.bodies import read
 from noetl.server.guarded_router import GuardedRouter, Json, shows
-from noetl.server.playbook_texts import PlaybookText, checked, refused, text_of
+from noetl.server.playbook_texts import PlaybookText, checked, refused, shown_certificate, text_of
 from noetl.server.problem_details import unknown
 from noetl.server.services import Services, services_of
-from noetl.server.views.diagnostics import shown_certificate
 from noetl.store.contract import ExecutionRow
 
 router = GuardedRouter(tags=["catalogue"])

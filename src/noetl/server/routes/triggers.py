@@ -1,17 +1,39 @@
-"""Routes of triggers: playbooks that start by themselves when something new arrives. Administrators make them."""
+"""Routes of triggers and webhooks: playbooks that start by themselves when something new arrives, or because another
+system calls. Administrators make both; deliveries of a webhook come from anybody who can sign them.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
+import msgspec
 from fastapi import Query, Request, Response
 
-from noetl.operations.administration_shapes import DeadLetterList, NewTrigger, TriggerList, TriggerView
+from noetl.base.clock import rfc3339
+from noetl.base.errors import RefusedError
+from noetl.control.outside.delivery import MessageDelivery
+from noetl.operations.administration_shapes import (
+    DeadLetterList,
+    MadeWebhook,
+    NewTrigger,
+    TriggerList,
+    TriggerView,
+    WebhookShape,
+    WebhookTarget,
+)
 from noetl.operations.api_shapes import DeadLettersChanged
 from noetl.operations.triggers import TriggerOperations
-from noetl.server.bodies import read
+from noetl.operations.webhooks import Webhook, made_webhook, webhook_view
+from noetl.server.access.access import Access, access_of
+from noetl.server.access.audit_writer import ACTOR, address_of
+from noetl.server.access.hosts import network_of
+from noetl.server.access.webhook_deliveries import Signed, claimed, is_signed
+from noetl.server.bodies import JSON, body_of, read, require, strict_json
 from noetl.server.guarded_router import GuardedRouter, Json, shows
-from noetl.server.services import identity_of, services_of
+from noetl.server.problem_details import ProblemDetails, too_busy, unknown
+from noetl.server.services import Services, identity_of, services_of
+from noetl.server.start_requests import begin
+from noetl.store.contract import ConflictError
 from noetl.tools.kinds import load_kinds
 
 router = GuardedRouter(tags=["triggers"])
@@ -72,3 +94,146 @@ async def retry(request: Request, name: str, item: Item = None) -> Response:
 @router.delete("/api/triggers/{name}/dead-letters", **shows(DeadLettersChanged, summary="Discard dead letters"))
 async def discard(request: Request, name: str, item: Item = None) -> Response:
     return Json(DeadLettersChanged(count=await _operations(request).discard(name, item)))
+
+
+# Routes of webhooks: made by administrators; deliveries come from anybody who can sign them (reliability.md §2.4).
+#
+# A delivery is checked from the outside in: content type, size, shape of the signature, signature, then JSON. A wrong
+# address, time or signature gets one and the same 404. Its effect, an execution or a message, has the identity of the
+# delivery: one that comes twice, or again after a crash in between, has one effect.
+
+
+class Delivered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a delivery has led to. `repeated`: it had done so before."""
+
+    execution_id: str | None = None
+    message_id: str | None = None
+    repeated: bool = False
+
+
+async def take_effect(
+    services: Services, target: WebhookTarget, effect_id: str, body: Any, told: dict[str, Any]
+) -> Delivered:
+    """Start what the webhook starts with `{body, webhook}` as payload, or send its message with the body as payload."""
+    if target.message is not None:
+        return await _sent(services, target.message, correlation_of(target, body), body, effect_id)
+    if await services.control.executions.is_known(effect_id):
+        return Delivered(execution_id=effect_id, repeated=True)
+    assert target.path is not None
+    row = await services.store.catalog.find(target.path, target.version)
+    if row is None:
+        raise ProblemDetails(409, f'this webhook starts "{target.path}", which is not registered here')
+    try:
+        await begin(services, row, effect_id, {"body": body, "webhook": told})
+    except ConflictError:  # the same delivery at the same moment, or on another server
+        return Delivered(execution_id=effect_id, repeated=True)
+    return Delivered(execution_id=effect_id)
+
+
+async def _sent(services: Services, name: str, correlation: dict[str, Any], body: Any, message_id: str) -> Delivered:
+    deliveries = MessageDelivery(services.control.executions, services.store, services.clock)
+    sent = await deliveries.send_message(name, correlation, body, message_id=message_id)
+    return Delivered(message_id=sent.message_id, repeated=sent.known)
+
+
+def correlation_of(target: WebhookTarget, body: Any) -> dict[str, Any]:
+    """The fields of the body that the message is matched by. Problem 422 when one is missing, or no single value."""
+    return {key: _field(body, place) for key, place in target.correlation.items()}
+
+
+def _field(body: Any, place: str) -> Any:
+    found = body
+    for name in place.split("."):
+        if not isinstance(found, dict) or name not in found:
+            raise ProblemDetails(422, f'the body has no field "{place}", which this message is matched by')
+        found = found[name]
+    if isinstance(found, dict | list):
+        raise ProblemDetails(422, f'the field "{place}" is no single value, and this message is matched by it')
+    return found
+
+
+webhooks_router = GuardedRouter(tags=["webhooks"])
+
+TIMESTAMP, SIGNATURE, DELIVERY = "noetl-timestamp", "noetl-signature", "noetl-delivery"
+MAX_BYTES = 1 << 20
+_LONGEST_ID = 200
+
+
+class NewWebhook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One of `path` and `message`. `correlation` maps keys of the message to fields of the body."""
+
+    name: str
+    path: str | None = None
+    version: str | None = None
+    message: str | None = None
+    correlation: dict[str, str] = {}
+
+
+class WebhookList(msgspec.Struct, frozen=True):
+    webhooks: list[WebhookShape]
+
+
+@webhooks_router.get("/api/webhooks", **shows(WebhookList, summary="List webhooks"))
+async def list_webhooks(request: Request) -> Json:
+    """All webhooks, without their keys."""
+    return Json(WebhookList([webhook_view(one) for one in await access_of(request).webhooks.list()]))
+
+
+@webhooks_router.post("/api/webhooks", **shows(MadeWebhook, reads=NewWebhook, status=201, summary="Make a webhook"))
+async def create_webhook(request: Request) -> Json:
+    """Make a webhook; its key is in this answer only."""
+    new = await read(request, NewWebhook)
+    target = WebhookTarget(path=new.path, version=new.version, message=new.message, correlation=new.correlation)
+    key, made = await access_of(request).webhooks.create(new.name, target, by=identity_of(request).subject)
+    return Json(made_webhook(key, made), 201)
+
+
+@webhooks_router.delete("/api/webhooks/{name}", **shows(status=204, summary="Delete a webhook"))
+async def delete_webhook(request: Request, name: str) -> Response:
+    """Close a webhook for ever; its address is never used again."""
+    if not await access_of(request).webhooks.delete(name):
+        raise unknown("webhook", name)
+    return Response(status_code=204)
+
+
+@webhooks_router.post("/hooks/{hook_id}", **shows(Delivered, reads=Any, status=202, summary="Deliver to a webhook"))
+async def deliver(request: Request, hook_id: str) -> Json:
+    """Take a delivery, signed over its timestamp and body; repeated, it is answered as the first time."""
+    require(request, JSON)
+    body = await body_of(request, MAX_BYTES)
+    access = access_of(request)
+    hook, signed = await _verified(request, access, hook_id, body)
+    request.scope[ACTOR] = f"webhook {hook.name}"
+    if wait_s := access.limits.webhooks.take(hook_id):
+        raise too_busy("too many deliveries; try again later", int(wait_s) + 1)
+    delivery_id, value = _delivery_id(request), strict_json(body)
+    try:
+        effect_id = await access.deliveries.effect_of(hook_id, delivery_id, signed, body)
+    except RefusedError as problem:
+        raise ProblemDetails(422, str(problem), kind="idempotency") from None
+    told = {"name": hook.name, "delivery": delivery_id or signed.signature, "received_at": rfc3339(access.clock.now())}
+    delivered = await take_effect(services_of(request), hook.target, effect_id, value, told)
+    return Json(delivered, 202)
+
+
+async def _verified(request: Request, access: Access, hook_id: str, body: bytes) -> tuple[Webhook, Signed]:
+    """The webhook and the claim that was made good. The same steps and the same answer for every failure."""
+    headers = request.headers
+    signed = claimed(headers.get(TIMESTAMP), headers.get(SIGNATURE), now=access.clock.now())
+    hook, key = await access.webhooks.find(hook_id)
+    # Checked also for a claim that is none, so that the time of the answer does not tell what was wrong.
+    is_right = is_signed(signed or Signed("0", "0" * 64), key, body)
+    if hook is not None and signed is not None and is_right:
+        return hook, signed
+    if wait_s := access.limits.failures.take(network_of(address_of(request.scope))):
+        raise too_busy("too many requests; come again later", int(wait_s) + 1)
+    raise ProblemDetails(404, "there is nothing at this path")
+
+
+def _delivery_id(request: Request) -> str | None:
+    given = request.headers.getlist(DELIVERY)
+    if not given:
+        return None
+    if len(given) > 1 or not 1 <= len(given[0]) <= _LONGEST_ID or not given[0].isprintable():
+        raise ProblemDetails(400, f"a delivery has one id of 1 to {_LONGEST_ID} printable characters")
+    return given[0]
