@@ -8,6 +8,8 @@ from tests.browser.audit import findings
 from tests.browser.conftest import Picture
 from tests.browser.serving import Site
 
+ENDLESS = "document.getAnimations().filter((one) => one.effect.getComputedTiming().iterations === Infinity).length"
+
 
 def test_a_recent_failure_names_its_step_and_reason_and_leads_to_its_logs(
     page: Page, here: Site, picture: Picture
@@ -41,3 +43,13 @@ def test_what_runs_says_since_when(page: Page, here: Site) -> None:
 
     row = page.get_by_role("listitem").filter(has=page.get_by_role("link", name="slow", exact=True)).first
     expect(row).to_contain_text("started ")
+
+
+def test_what_runs_turns_only_for_whoever_likes_motion(page: Page, here: Site) -> None:
+    here.start("tests/slow")
+    expect(page.locator(".running .sign").first).to_be_visible()
+    assert page.evaluate(ENDLESS) == 0
+
+    page.emulate_media(reduced_motion="no-preference")
+
+    assert page.evaluate(ENDLESS) > 0

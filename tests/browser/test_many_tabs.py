@@ -1,17 +1,18 @@
-"""Thirty tabs of one browser: they share one live connection, and each of them works and follows what happens."""
+"""Many tabs of one browser: they share one live connection, and each of them works and follows what happens."""
 
 from __future__ import annotations
 
 import re
 
 import httpx2
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import PATIENCE_MS, Visitor
 from tests.browser.serving import Site
 
-TABS = 30
 AT_ONCE = 6  # connections that a browser keeps to one host over HTTP/1.1
+FEW, MANY = AT_ONCE + 4, 30  # tabs; few are already more than could have a connection each
 
 
 def streams(here: Site) -> int:
@@ -22,13 +23,16 @@ def streams(here: Site) -> int:
     return int(found[1])
 
 
-def test_thirty_tabs_share_one_connection_and_all_follow_their_executions(visitor: Visitor, here: Site) -> None:
+@pytest.mark.parametrize("number_of_tabs", [FEW, pytest.param(MANY, marks=pytest.mark.deep)])
+def test_tabs_share_one_connection_and_all_follow_their_executions(
+    number_of_tabs: int, visitor: Visitor, here: Site
+) -> None:
     before = streams(here)
     waiting = [here.start("tests/waiting", order=9000 + number) for number in range(AT_ONCE + 2)]
     first = visitor(path=f"/executions/{waiting[0]}")
     context = first.context
     tabs = [first]
-    for number in range(1, TABS):
+    for number in range(1, number_of_tabs):
         tab = context.new_page()
         tab.set_default_timeout(PATIENCE_MS)
         tab.goto(f"{here.url}/executions/{waiting[number % len(waiting)]}" if number % 3 else f"{here.url}/executions")

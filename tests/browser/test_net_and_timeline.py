@@ -86,6 +86,7 @@ def test_no_step_covers_the_condition_of_an_arc(open_at: Callable[[str], Page], 
 
 
 def test_a_moving_token_is_on_its_arc_from_its_first_moment(page: Page, here: Site) -> None:
+    page.emulate_media(reduced_motion="no-preference")
     page.add_init_script(WATCHING)
     execution_id = here.start("tests/waiting", order=77)
     here.until_waiting(execution_id, "pay")
