@@ -6,13 +6,14 @@ import asyncio
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx2
+
+from tests.waiting import looks
 
 ROOT = Path(__file__).parents[2]
 
@@ -51,11 +52,7 @@ class Site:
 
     @staticmethod
     def _looks(patience_s: float = 400.0) -> Iterator[None]:
-        until = time.monotonic() + patience_s
-        while time.monotonic() < until:
-            yield
-            time.sleep(0.02)
-        raise AssertionError("the server did not come that far")
+        return looks(patience_s, "the server did not come that far")
 
     def make_token(self, subject: str, role: str, *human_roles: str) -> str:
         asked = {"subject": subject, "role": role, "human_roles": human_roles}

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from noetl.client import Client
 from noetl.client.administration_requests import make_token
 from tests import forked
-
-Found = TypeVar("Found")
+from tests.waiting import until
 
 
 class Here:
@@ -105,15 +103,6 @@ def here(folder: Path) -> Iterator[Here]:
         yield place
     finally:
         place.end()
-
-
-def until(look: Callable[[], Found | None], within_s: float = 110) -> Found:
-    end = time.monotonic() + within_s
-    while time.monotonic() < end:
-        if found := look():
-            return found
-        time.sleep(0.02)
-    raise AssertionError("it did not happen in time")
 
 
 SLOW = """

@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 from noetl.cli.tools import Allowed
-from tests.cli.processes_here import Here, here, until
+from tests.cli.processes_here import Here, here
 from tests.cli.running import FIXTURES
 from tests.engine_script import playbook
 from tests.process_liveness import is_alive
+from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(400)  # each of its processes may take its time to start
 HELLO = str(FIXTURES / "F-000-A.yaml")

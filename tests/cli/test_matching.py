@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from noetl.client.api_request import UnreachableError
-from tests.cli.processes_here import here, until
+from tests.cli.processes_here import here
 from tests.servers.certificates import make_certificates
+from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(400)  # each of its processes may take its time to start
 SHELL_IN_A_STEP = """

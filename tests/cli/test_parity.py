@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cli.processes_here import until
 from tests.cli.running import call
 from tests.cli.served_here import served_here
 from tests.engine_script import playbook
+from tests.waiting import until
 
 WAITING = playbook(
     """

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cli.processes_here import SLOW, Here, here, until
+from tests.cli.processes_here import SLOW, Here, here
+from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(400)  # each of its processes may take its time to start
 QUICK = SLOW.replace("tests/slow", "tests/quick").replace("time.sleep(s); result = 1", "print('here'); result = s + 1")

@@ -15,9 +15,10 @@ import httpx2
 import pytest
 
 from noetl.cli.server_children import SERVES
-from tests.cli.processes_here import SLOW, Here, here, until
+from tests.cli.processes_here import SLOW, Here, here
 from tests.narrowing import present
 from tests.servers import postgres
+from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(400)  # each of its processes may take its time to start
 QUICK = SLOW.replace("tests/slow", "tests/quick").replace("time.sleep(s)", "time.sleep(0)")

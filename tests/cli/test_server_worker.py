@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from noetl.cli.processes import Record, is_alive, leave, listed, own_record, stop
-from tests.cli.processes_here import SLOW, Here, here, until
+from tests.cli.processes_here import SLOW, Here, here
 from tests.process_liveness import is_alive as lives
+from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(400)  # each of its processes may take its time to start
 

@@ -15,8 +15,9 @@ from noetl.store.postgres.database import DEFAULT_SCHEMA
 from tests.cluster.backends import Nats, Postgres
 from tests.cluster.checkers import check, lost_leases
 from tests.cluster.ledgers import Effects, Starts
-from tests.cluster.machines import Cluster, Member, until
+from tests.cluster.machines import Cluster, Member
 from tests.narrowing import payload
+from tests.waiting import until
 
 PATH = "cluster/loop"
 EFFECTS_EACH = 6  # five items, and the step after them

@@ -9,11 +9,10 @@ import os
 import signal
 import subprocess
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from noetl.base.crash_points import VARIABLE
 from noetl.client import Client
@@ -21,8 +20,8 @@ from noetl.client.administration_requests import make_token
 from tests import forked
 from tests.cluster.backends import Nats, Postgres
 from tests.servers.ports import free_port
+from tests.waiting import until
 
-T = TypeVar("T")
 TTL_S, HEARTBEAT_S = 2.0, 0.4
 STARTED_S = 90.0
 NOTHING_MORE: Mapping[str, str] = {}
@@ -201,12 +200,3 @@ def backends(*, broker: bool = False) -> Iterator[tuple[Postgres, Nats | None]]:
         postgres.stop()
         if nats is not None:
             nats.stop()
-
-
-def until(look: Callable[[], T | None], within_s: float = 60.0, what: str = "it did not happen in time") -> T:
-    end = time.monotonic() + within_s
-    while time.monotonic() < end:
-        if found := look():
-            return found
-        time.sleep(0.02)
-    raise AssertionError(what)

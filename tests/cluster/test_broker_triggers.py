@@ -20,12 +20,13 @@ from noetl.client.administration_requests import set_credential
 from noetl.operations.administration_shapes import NewTrigger
 from noetl.tools.amqp.tool import AmqpTool
 from noetl.tools.messaging.tool import KafkaTool
-from tests.cluster.machines import Cluster, cluster, until
+from tests.cluster.machines import Cluster, cluster
 from tests.engine_script import HEAD
 from tests.servers import rabbitmq
 from tests.servers.brokers import PASSWORD
 from tests.servers.kafka import mock_cluster
 from tests.tools.sql_tasks import outcome_of
+from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(900)  # the first run fetches RabbitMQ, which takes its time to start
 PATH = "tests/test"

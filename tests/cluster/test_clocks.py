@@ -13,10 +13,11 @@ from noetl.events.waits import TimerFired
 from tests.cluster.backends import Postgres
 from tests.cluster.checkers import Log, check, lost_leases
 from tests.cluster.ledgers import Effects, Starts
-from tests.cluster.machines import cluster, until
+from tests.cluster.machines import cluster
 from tests.cluster.playbooks import ALARM, CHAIN, SLOW
 from tests.cluster.watching import ends_of, has_begun_a_task
 from tests.cluster.wrong_clock import WrongClock
+from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(300)
 HOUR_S = 3_600

@@ -19,9 +19,10 @@ from noetl.base.errors import NoetlError
 from tests.cluster.backends import Postgres
 from tests.cluster.checkers import check, retaken_leases
 from tests.cluster.ledgers import Effects, Starts
-from tests.cluster.machines import Cluster, cluster, until
+from tests.cluster.machines import Cluster, cluster
 from tests.cluster.playbooks import ALARM, CHAIN, GATED, LARGE, SLOW, WIDE
 from tests.cluster.watching import end_of, ends_of, has_begun_a_task, status_of
+from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(300)  # of a machine that has other things to do
 QUICK = {"claim.before_reply", "worker.after_effect", "worker.claimed"}

@@ -10,9 +10,10 @@ from noetl.events.executions import PlaybookProcessed
 from noetl.events.tasks import TaskProcessed
 from tests.cluster.checkers import check
 from tests.cluster.ledgers import Effects, Starts
-from tests.cluster.machines import Cluster, cluster, until
+from tests.cluster.machines import Cluster, cluster
 from tests.cluster.playbooks import CHAIN
 from tests.cluster.watching import end_of, ends_of
+from tests.waiting import until
 
 READER = """
 apiVersion: noetl.io/v10

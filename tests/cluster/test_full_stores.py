@@ -15,9 +15,10 @@ import pytest
 from tests.cluster.backends import Postgres
 from tests.cluster.checkers import check
 from tests.cluster.ledgers import Effects, Starts
-from tests.cluster.machines import Cluster, cluster, until
+from tests.cluster.machines import Cluster, cluster
 from tests.cluster.playbooks import CHAIN, GATED
 from tests.cluster.watching import NOT_FOR_OPERATORS, ends_of, has_begun_a_task, lines_of, status_of
+from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(300)
 Switch = Callable[[], None]

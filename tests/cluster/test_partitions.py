@@ -21,10 +21,11 @@ import pytest
 from tests.cluster.backends import Nats, Postgres
 from tests.cluster.checkers import check
 from tests.cluster.ledgers import Effects, Starts
-from tests.cluster.machines import TTL_S, Cluster, cluster, until
+from tests.cluster.machines import TTL_S, Cluster, cluster
 from tests.cluster.playbooks import CHAIN
 from tests.cluster.watching import ends_of
 from tests.servers.proxy import BACK, BOTH, THERE, Proxy
+from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(300)
 SILENT_S = TTL_S + 1  # past every lease

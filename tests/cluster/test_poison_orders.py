@@ -14,10 +14,11 @@ import pytest
 from noetl.control.claiming.poison_orders import LOSSES
 from tests.cluster.checkers import check, lost_leases
 from tests.cluster.ledgers import Effects, Starts
-from tests.cluster.machines import cluster, until
+from tests.cluster.machines import cluster
 from tests.cluster.playbooks import POISON
 from tests.cluster.watching import ends_of, has_begun_a_task
 from tests.cluster.wrong_clock import WrongClock
+from tests.waiting import until
 
 TTL_S = 300.0
 CRASH = "worker.before_tool=poison"

@@ -20,9 +20,10 @@ from noetl.events.tokens import TokenClaimed
 from tests.cluster.backends import Nats, Postgres
 from tests.cluster.checkers import check
 from tests.cluster.ledgers import Effects, Starts
-from tests.cluster.machines import Cluster, cluster, until
+from tests.cluster.machines import Cluster, cluster
 from tests.cluster.playbooks import ONE, WIDE
 from tests.cluster.watching import ends_of
+from tests.waiting import until
 
 ITEMS, RACES = 30, 3
 _ANSWERS = msgspec.json.Decoder(TurnAnswer)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from noetl.base.errors import NoetlError
-from tests.cluster.machines import Cluster, Member, until
+from tests.cluster.machines import Cluster, Member
+from tests.waiting import until
 
 OVER = ("completed", "failed", "cancelled")
 ENDED_S = 90.0

@@ -12,9 +12,10 @@ import pytest
 
 from tests.cluster.backends import Nats, Postgres
 from tests.cluster.ledgers import Effects, Starts
-from tests.cluster.machines import Cluster, Member, backends, cluster, until
+from tests.cluster.machines import Cluster, Member, backends, cluster
 from tests.cluster.playbooks import CHAIN
 from tests.cluster.watching import NOT_FOR_OPERATORS, OUTAGES, ends_of, lines_of
+from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -15,10 +15,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from noetl.server import services
 from noetl.server.tracing import Exported, Tracing, trace_of
-from tests.cli.processes_here import until
 from tests.playbook_runs import Scripted
 from tests.server.talking import talking
 from tests.servers.http import HttpServer, Reply, reply
+from tests.waiting import until
 
 CALLER = "0af7651916cd43dd8448eb211c80319c"
 FAILS = """
