@@ -19,10 +19,11 @@ from noetl.store.postgres.database import DEFAULT_SCHEMA
 from tests.cluster.backends import Nats, Postgres
 from tests.cluster.checkers import check, retaken_leases
 from tests.cluster.ledgers import Effects, Starts
-from tests.cluster.machines import cluster, until
+from tests.cluster.machines import cluster
 from tests.cluster.playbooks import CHAIN, GATED, LARGE, LOOP, POISON, SLOW
 from tests.cluster.watching import ends_of, has_begun_a_task, status_of
 from tests.servers.cutting import Line, cutting
+from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(300)  # of a machine that has other things to do
 
@@ -88,17 +89,18 @@ def test_a_worker_that_freezes_there_is_replaced_and_changes_nothing_when_it_wak
 
 @pytest.mark.req("WRK-03", "WRK-04")
 @pytest.mark.parametrize(
-    "point",
+    ("point", "begun"),
     [
-        pytest.param("worker.claimed=start", id="before its first task"),
-        pytest.param("worker.before_tool=last", id="before a tool"),
-        pytest.param("worker.before_tool=each:2", id="in a loop", marks=pytest.mark.deep),
+        pytest.param("worker.claimed=start", 0, id="before its first task"),
+        pytest.param("worker.before_tool=last", 0, id="before a tool"),
+        pytest.param("worker.before_tool=each:2", 1, id="in a loop", marks=pytest.mark.deep),
     ],
 )
 def test_a_worker_that_wakes_after_its_lease_ran_out_begins_no_task(
-    tmp_path: Path, postgres: Postgres, effects: Effects, point: str
+    tmp_path: Path, postgres: Postgres, effects: Effects, point: str, begun: int
 ) -> None:
-    """Another one has done the task meanwhile, so the ledger must not count it again."""
+    """Another one has done the task meanwhile, so the ledger must not count it again. A task that had begun when its
+    worker froze is another matter: its request may leave the worker when that wakes."""
     with cluster(tmp_path, postgres.url) as grounds:
         grounds.server()
         grounds.register(CHAIN)
@@ -113,7 +115,8 @@ def test_a_worker_that_wakes_after_its_lease_ran_out_begins_no_task(
         frozen.thaw()
         starts.start("cluster/chain", {"url": effects.url}, key="again")
         assert ends_of(grounds, starts.accepted) == ["completed"] * 2, "it goes on with other work"
-        assert effects.of(execution_id) == happened
+        again = effects.of(execution_id) - happened
+        assert again.total() <= begun, again
         check(grounds.db, starts.accepted, effects.counts)
 
 
