@@ -98,7 +98,7 @@ async def test_what_cannot_be_tested_is_refused() -> None:
         forbidden = await operator.post(url, json={"source": text, "step": "load"})
 
     assert nowhere["detail"] == 'step: this text has no step "lod"; it has extract, load, publish, rest'
-    assert bare["detail"] == 'step: step "rest" runs no tool, so there is nothing to test'
+    assert bare["detail"] == 'step: "rest" runs no tool, so there is nothing to test'
     assert broken["diagnostics"][0]["code"] == "E_TOOL_KIND"
-    assert unseen["detail"] == f'step: step "load" has not run in execution {earlier}'
+    assert unseen["detail"] == f'step: "load" has not run in execution {earlier}'
     assert forbidden.status_code == 403

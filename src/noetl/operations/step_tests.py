@@ -35,7 +35,7 @@ def alone_net(net: Net, name: str) -> Net:
     if net.dialect == V2_CASE and step.case is not None:
         raise InvalidError(f'step: the rules of step "{name}" lead to other steps; migrate the text to v10 first')
     if not step.tasks:
-        raise InvalidError(f'step: step "{name}" runs no tool, so there is nothing to test')
+        raise InvalidError(f'step: "{name}" runs no tool, so there is nothing to test')
     return msgspec.structs.replace(
         net,
         name=f"{net.name}: {name}",
@@ -70,7 +70,7 @@ def recorded_state(execution_id: str, trace_id: str, events: list[Event], net: N
     """What the step read when it last ran there. InvalidError where it did not."""
     found = rerun_state(execution_id, trace_id, events, net, step)
     if found is None:
-        raise InvalidError(f'step: step "{step}" has not run in execution {execution_id}')
+        raise InvalidError(f'step: "{step}" has not run in execution {execution_id}')
     return found
 
 
