@@ -182,6 +182,7 @@ def test_what_was_typed_and_not_registered_is_there_when_one_comes_back(open_at:
     page.get_by_role("link", name="Home").click()
     page.go_back()
     expect(page.locator(".cm-content")).to_contain_text("n: 3")
+    expect(page.get_by_role("button", name="Discard")).to_be_visible()
     page.get_by_role("button", name="Restore").click()
     expect(page.locator(".cm-content")).to_contain_text("n: 4")
     page.get_by_role("button", name="Register").click()

@@ -134,6 +134,7 @@ def test_it_says_why_it_rests_and_the_sentence_goes_when_it_moves(open_at: Open,
     execution_id = here.start("tests/waiting", order=42)
     page = open_at(f"/executions/{execution_id}?tab=explain")
     expect(page.get_by_role("tabpanel")).to_contain_text('message "paid"')
+    expect(page.get_by_role("columnheader", name="Waiting for", exact=True)).to_be_visible()
     page.get_by_role("button", name="Pause").click()
     expect(page.get_by_role("tabpanel")).to_contain_text("it is paused")
     page.get_by_role("button", name="Resume").click()

@@ -15,10 +15,13 @@ from tests.browser.serving import Site
 Open = Callable[[str], Page]
 
 
-def test_home_counts_and_shows_what_just_began(page: Page, here: Site) -> None:
+def test_home_counts_and_shows_what_runs_until_it_is_over(page: Page, here: Site) -> None:
     execution_id = here.start("tests/waiting", order=51)
     running = page.locator("section").filter(has=page.get_by_role("heading", name="Running"))
-    expect(running.locator(f"a[href$='{execution_id}']")).to_be_visible()
+    begun = running.locator(f"a[href$='{execution_id}']")
+    expect(begun).to_be_visible()
+    here.api.post("messages", json={"name": "paid", "correlation": {"order": 51}}).raise_for_status()
+    expect(begun).to_have_count(0)  # what is over does not run, on a page that nobody loads anew
     page.locator("a.tile", has_text="failed").click()
     expect(page).to_have_url(f"{here.url}/executions?status=failed")
 

@@ -53,6 +53,22 @@ describe("completion", () => {
     expect(offered(["workflow:", "- step: a", "- "])).toEqual(["step", "tool"]);
   });
 
+  it("offers in a template what its text gives: inputs, variables, results of steps and fields of forms", () => {
+    const text = [
+      "workload: { amount: 5 }",
+      "workflow:",
+      "  - step: ask",
+      "    human_task: { form: [{ field: decision }] }",
+      "    set_ctx: { seen: true }",
+      "  - step: end",
+      '    args: { a: "{{ ',
+    ];
+    const state = EditorState.create({ doc: text.join("\n") });
+    const found = complete({ steps: ["ask", "end"] }, new CompletionContext(state, state.doc.length, false));
+    const labels = found!.options.map((one) => one.label);
+    expect(labels).toEqual(expect.arrayContaining(["workload.amount", "ctx.seen", "ask", "ask.decision"]));
+  });
+
   it("offers the keys and values of the kind that is written, and all while none is", () => {
     const task = ["workflow:", "  - step: a", "    tool:", "      - kind: python", "      - kind: http"];
     expect(offered([...task, "        "])).toEqual(["method", "url"]);
