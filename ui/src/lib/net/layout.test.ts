@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Drawing } from "./drawing";
-import { goesDown, placed } from "./layout";
+import { goesDown, isNear, placed, viewOf } from "./layout";
 
 function drawing(names: string[], ways: [string, string][]): Drawing {
   return {
@@ -65,5 +65,28 @@ describe("layout", () => {
         366,
       ),
     ).toBe(false);
+  });
+});
+
+describe("the view of a net", () => {
+  const place = { width: 1000, height: 500 };
+  const box = { x: 400, y: 300, width: 200, height: 100 };
+  it("has the boxes in the middle, no larger than they are", () => {
+    expect(viewOf([box], place)).toEqual({ x: 0, y: -100, zoom: 1 });
+  });
+  it("is as small as boxes need, and no smaller than can be read", () => {
+    const wide = { x: 0, y: 0, width: 9000, height: 100 };
+    expect(viewOf([wide], place).zoom).toBeCloseTo(0.1);
+    expect(viewOf([wide], place, { minZoom: 0.6 }).zoom).toBe(0.6);
+  });
+  it("keeps the room free that is asked for at the sides", () => {
+    const view = viewOf([{ x: 0, y: 0, width: 2000, height: 10 }], place, { left: 200, right: 0 });
+    expect(view.zoom).toBeCloseTo(0.4);
+    expect(view.x).toBeCloseTo(200);
+  });
+  it("is near one that is no further than a place is large", () => {
+    const [here, there] = [viewOf([box], place), viewOf([{ ...box, x: 1300 }], place)];
+    expect(isNear(here, there, place)).toBe(true);
+    expect(isNear(here, viewOf([{ ...box, x: 1500 }], place), place)).toBe(false);
   });
 });

@@ -144,6 +144,48 @@ export function bounds(boxes: readonly Placed[]): Placed {
   return { x, y, width: right - x, height: Math.max(...boxes.map((one) => one.y + one.height)) - y };
 }
 
+/** Where a net is looked at from: the library's way to say which part of it is in sight. */
+export interface View {
+  x: number;
+  y: number;
+  zoom: number;
+}
+
+/** How boxes are put into their place: no smaller and no larger than that, with so many pixels kept free at the sides. */
+export interface Fit {
+  boxes?: readonly string[]; // which; all without it
+  minZoom?: number;
+  left?: number;
+  right?: number;
+}
+
+const FREE = 0.05; // of the place, at each of its sides
+
+/** The view in which these boxes are in the middle of a place, and whole if they are not too many for that. */
+export function viewOf(boxes: readonly Placed[], place: { width: number; height: number }, fit: Fit = {}): View {
+  const { x, y, width, height } = bounds(boxes);
+  const [left, right] = [fit.left ?? place.width * FREE, fit.right ?? place.width * FREE];
+  const whole = Math.min((place.width - left - right) / width, (place.height * (1 - 2 * FREE)) / height);
+  const zoom = Math.min(1, Math.max(fit.minZoom ?? SMALLEST, whole));
+  return {
+    x: left + (place.width - left - right) / 2 - (x + width / 2) * zoom,
+    y: place.height / 2 - (y + height / 2) * zoom,
+    zoom,
+  };
+}
+
+/** Whether two views are about as far apart as one place is large, or less. */
+export function isNear(one: View, other: View, place: { width: number; height: number }): boolean {
+  const middle = ({ x, y, zoom }: View): Point => ({
+    x: (place.width / 2 - x) / zoom,
+    y: (place.height / 2 - y) / zoom,
+  });
+  const [a, b] = [middle(one), middle(other)];
+  const zoom = Math.min(one.zoom, other.zoom);
+  return Math.abs(a.x - b.x) * zoom <= place.width && Math.abs(a.y - b.y) * zoom <= place.height;
+}
+
+export const SMALLEST = 0.1; // of its own size
 export const READABLE_FROM = 0.6; // of its own size: names can be read there, and few boxes are drawn at once
 const NEAR = 24; // boxes
 
