@@ -272,7 +272,7 @@ async def test_a_read_that_takes_too_long_ends_with_its_processes(table: Table) 
     await table.rows()
     pids = [child.pid for _, child in table.tool._children._idle]
 
-    error = await table.error("id < (SELECT count(*) FROM range(10000000000) a, range(1000) b)", spec={"timeout": 2})
+    error = await table.error("id < (SELECT count(*) FROM range(10000000000) a, range(1000) b)", spec={"timeout": 0.7})
 
     assert error.kind == "timeout"
     assert not any(is_alive(pid) for pid in pids)
