@@ -27,7 +27,6 @@ from noetl.engine.evolve import replayed
 from noetl.engine.execution import Execution, StepRun
 from noetl.engine.pipeline.progress import task_run_id
 from noetl.engine.plan import Plan
-from noetl.engine.recorded_results import ENOUGH, TELLING, carried_in, ended_in
 from noetl.events.envelope import Event
 from noetl.events.orders import Entry, Report, ReportResult, Timed
 from noetl.events.outcomes import Error, Meta, Outcome, Status, TaskResult
@@ -39,6 +38,7 @@ from noetl.events.tokens import TokenDropped
 from noetl.language.compiling.compiler import compile_playbook
 from noetl.language.reading.reader import read_playbook
 from noetl.net.net import Net
+from noetl.operations.results import ENOUGH, TELLING, carried_in, ended_in
 from noetl.tools.kinds import KINDS
 from tests.events.projected import compare_history, compare_projection
 from tests.narrowing import present

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from noetl.language.grammar.model import EVERY_DIALECT, Construct, Key
+from noetl.language.grammar.model import DURATION, EVERY_DIALECT, Construct, Key, Schema, ref
 from noetl.language.grammar.policies import ADMISSION, DIRECTIVE, EMITTED_EVENT, PARTITIONING
 from noetl.language.grammar.root import ROOT
-from noetl.language.grammar.shapes import DURATION, Schema, ref
 from noetl.language.grammar.steps import JOIN, STEP
 from noetl.language.grammar.tasks import SUGAR, TASK
 from noetl.language.grammar.waits import HANDLER, ON_EVENT

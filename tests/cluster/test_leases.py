@@ -24,10 +24,9 @@ from noetl.server.backends import StoreClock
 from noetl.store.memory import MemoryStore
 from noetl.store.postgres.store import PostgresStore
 from noetl.store.results.files import MemoryResults
-from noetl.store.wakeups.memory import MemoryWakeups
-from noetl.worker.heartbeat import Heartbeat
-from noetl.worker.leases import HeldLeases
-from noetl.worker.retry_delay import RetryingControlPlane
+from noetl.store.wakeups.contract import MemoryWakeups
+from noetl.worker.control_plane import RetryingControlPlane
+from noetl.worker.leases import Heartbeat, HeldLeases
 from tests.contracts.stores import fresh_url
 from tests.control.control_plane import CHAIN, ControlPlane, Counting
 from tests.control.servers import BACKENDS, servers

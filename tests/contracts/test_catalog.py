@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.store.catalog import Registration
 from noetl.store.contract import Store
+from noetl.store.installation import Registration
 
 
 def playbook(

@@ -7,7 +7,7 @@ import pytest
 
 from noetl.events.secret_materials import SealedCredential
 from noetl.store.contract import Store
-from noetl.store.credentials import CredentialRows
+from noetl.store.installation import CredentialRows
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from noetl.store.contract import Store
-from noetl.store.key_values import KeyValue, KeyValues
+from noetl.store.installation import KeyValue, KeyValues
 
 
 @pytest.fixture

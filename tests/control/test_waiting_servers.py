@@ -14,7 +14,7 @@ from noetl.control.schedule.schedule_store import ScheduleStore
 from noetl.control.schedule.schedules import Schedules
 from noetl.events.waits import MessageReceived
 from noetl.net.net import content_hash, to_json
-from noetl.store.catalog import Registration
+from noetl.store.installation import Registration
 from noetl.store.postgres.store import PostgresStore
 from noetl.store.waits import MessageRow
 from tests.contracts.stores import fresh_url

@@ -23,19 +23,18 @@ from noetl.base.addresses.guard import UNGUARDED
 from noetl.base.clock import ManualClock, SystemClock
 from noetl.base.diagnostics import Severity
 from noetl.base.source import Source
-from noetl.engine.recorded_results import ended_in
 from noetl.engine.scopes import payload_of
 from noetl.events.envelope import Event
 from noetl.events.outcomes import Reference
 from noetl.language.checking import check
 from noetl.operations.embedded import RunResult, driving
+from noetl.operations.results import ended_in
 from noetl.secrets.contract import Sources
-from noetl.secrets.keychain import Keychain
-from noetl.secrets.master_key_loading import read_file
+from noetl.secrets.keychain import Keychain, read_file
 from noetl.secrets.master_keys import MasterKeys
 from noetl.secrets.token_requests import TokenRequests
 from noetl.secrets.vault import Vault
-from noetl.store.credentials import MemoryCredentials
+from noetl.store.installation import MemoryCredentials
 from noetl.tools.kinds import load_kinds
 from noetl.tools.permissions import Permissions
 from noetl.tools.registry import Registry

@@ -14,7 +14,7 @@ import msgspec
 from noetl.engine.evolve import replayed
 from noetl.events.encoding import encode_payload
 from noetl.events.envelope import SCHEMA, Event
-from noetl.store.rebuild import derived_rows
+from noetl.store.inspection import derived_rows
 from tests.patterns.patterns import run
 
 FOLDER = Path(__file__).parent / "logs"

@@ -18,7 +18,7 @@ from noetl.events.encoding import decode_payload, encode_payload
 from noetl.events.envelope import SCHEMA, Event
 from noetl.events.payloads import EventSource
 from noetl.store.row_codecs import event_values
-from noetl.store.sqlite.migration import known_migrations, migrate
+from noetl.store.sqlite.database import known_migrations, migrate
 from noetl.store.sqlite.store import SqliteStore
 from tests.golden.log_writing import FOLDER, told_by
 

@@ -9,7 +9,7 @@ from noetl.base.errors import InvalidError, NotFoundError
 from noetl.control.schedule.schedule_store import ScheduleStore
 from noetl.net.net import content_hash, to_json
 from noetl.operations.local import LocalOperations
-from noetl.store.catalog import Registration
+from noetl.store.installation import Registration
 from noetl.store.memory import MemoryStore
 from noetl.store.results.files import MemoryResults
 from tests.engine_script import HEAD, net_of

@@ -15,9 +15,8 @@ from noetl.engine.pipeline.result_schemas import misfit, refusal
 from noetl.events.envelope import Event
 from noetl.events.tasks import TaskProcessed
 from noetl.operations.embedded import RunResult, driving
-from noetl.store.key_values import MemoryKeyValues
+from noetl.store.installation import MemoryKeyValues, find_schema, register_schema
 from noetl.store.open_store import open_store
-from noetl.store.schemas import find_schema, register_schema
 from noetl.tools.registry import Registry
 from tests.engine_script import net_of
 from tests.narrowing import payloads, present

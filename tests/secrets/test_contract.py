@@ -13,11 +13,10 @@ from noetl.events.secret_materials import Material
 from noetl.language.grammar.root import KEYCHAIN_KINDS
 from noetl.net.net import KeychainEntry
 from noetl.secrets.contract import BUILT_IN, Sources
-from noetl.secrets.keychain import Keychain
-from noetl.secrets.master_key_loading import open_keychain, read_file
+from noetl.secrets.keychain import Keychain, open_keychain, read_file
 from noetl.secrets.token_requests import TokenRequests
 from noetl.secrets.vault import Vault
-from noetl.store.credentials import MemoryCredentials
+from noetl.store.installation import MemoryCredentials
 from tests.secrets.vaults import Endpoint, entry, new_keychain, new_vault
 from tests.servers.http import HttpServer, reply
 

@@ -15,7 +15,7 @@ from noetl.events.secret_materials import SealedCredential
 from noetl.secrets.encryption import opened, seal
 from noetl.secrets.master_keys import MasterKeys, load_master_keys
 from noetl.secrets.vault import MAX_BYTES, Vault
-from noetl.store.credentials import MemoryCredentials
+from noetl.store.installation import MemoryCredentials
 from noetl.store.sqlite.store import SqliteStore
 from tests.secrets.vaults import new_vault
 

@@ -12,7 +12,7 @@ from noetl.secrets.contract import Resolver, Resolvers, Sources
 from noetl.secrets.keychain import Keychain
 from noetl.secrets.master_keys import MasterKeys
 from noetl.secrets.vault import Vault
-from noetl.store.credentials import MemoryCredentials
+from noetl.store.installation import MemoryCredentials
 
 
 def new_vault(clock: Clock | None = None) -> Vault:

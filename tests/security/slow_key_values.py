@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from noetl.store.key_values import KeyValue, MemoryKeyValues
+from noetl.store.installation import KeyValue, MemoryKeyValues
 
 
 class SlowKeyValues(MemoryKeyValues):

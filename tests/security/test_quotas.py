@@ -14,7 +14,7 @@ from noetl.operations.administration_shapes import Role
 from noetl.server.configuration import Quotas
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.quotas import SharedUsage, Usage, free_bytes_of
-from noetl.store.key_values import KeyValues, MemoryKeyValues
+from noetl.store.installation import KeyValues, MemoryKeyValues
 from noetl.store.memory import MemoryStore
 from noetl.store.results.files import FileResults, MemoryResults
 from tests.security.slow_key_values import SlowKeyValues

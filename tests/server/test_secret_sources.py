@@ -12,7 +12,7 @@ from noetl.base.settings import load_settings
 from noetl.cli.server_process import server_settings
 from noetl.net.net import KeychainEntry
 from noetl.server.backends import open_server_keychain
-from noetl.store.credentials import MemoryCredentials
+from noetl.store.installation import MemoryCredentials
 from tests.secrets.vaults import entry
 
 

@@ -15,9 +15,9 @@ import pytest
 
 from noetl.engine.commands import CancelExecution, ClaimOrder, InjectEvent, RecordReport
 from noetl.engine.execution import StepRun
-from noetl.events.compensation import CompensationDone, CompensationFailed, CompensationStarted, CompensationUnknown
 from noetl.events.orders import Entry, Report, ReportResult, Timed
 from noetl.events.outcomes import Error
+from noetl.events.side_runs import CompensationDone, CompensationFailed, CompensationStarted, CompensationUnknown
 from noetl.events.steps import StepDone, StepFailed
 from noetl.events.tasks import TaskProcessed
 from tests.engine_script import Conversation

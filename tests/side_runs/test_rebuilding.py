@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from noetl.store.inspection import derived_rows
 from noetl.store.memory import MemoryStore
-from noetl.store.rebuild import derived_rows
 from tests.crash_runs import Recording, drive
 from tests.engine_script import net_of
 from tests.playbook_runs import Scripted, broken

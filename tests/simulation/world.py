@@ -34,16 +34,16 @@ from noetl.server.workers import Roster, WorkerRow, given_id
 from noetl.store.contract import Commit, TakenError
 from noetl.store.memory import MemoryStore
 from noetl.store.results.files import MemoryResults
-from noetl.store.wakeups.memory import MemoryWakeups
+from noetl.store.wakeups.contract import MemoryWakeups
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.registry import Registry
+from noetl.worker.control_plane import RetryingControlPlane
 from noetl.worker.http1 import HttpConnectionError, Reply
 from noetl.worker.leases import HeldLeases
 from noetl.worker.remote_control_plane import RemoteControlPlane
 from noetl.worker.remote_values import RemoteValues
 from noetl.worker.remote_worker import WakeupPoll
 from noetl.worker.report_queue import SHARED_PENDING
-from noetl.worker.retry_delay import RetryingControlPlane
 from noetl.worker.server_connection import ServerClock
 from noetl.worker.slots import WorkerHandle
 from noetl.worker.worker import Worker

@@ -15,8 +15,7 @@ from noetl.events.executions import Final, PlaybookProcessed
 from noetl.events.outcomes import Error
 from noetl.events.steps import StepDone, StepFailed
 from noetl.store.contract import ConflictError
-from noetl.store.sqlite.database import QUERIES
-from noetl.store.sqlite.migration import known_migrations, refuse_others
+from noetl.store.sqlite.database import QUERIES, known_migrations, refuse_others
 from noetl.store.sqlite.store import SqliteStore
 from tests.contracts.commits import commit, event
 

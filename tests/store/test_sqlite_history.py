@@ -10,8 +10,8 @@ import pytest
 
 from noetl.base.errors import BackendError
 from noetl.events.envelope import Event
+from noetl.store.sqlite.database import known_migrations, migrate
 from noetl.store.sqlite.history import SqliteHistory
-from noetl.store.sqlite.migration import known_migrations, migrate
 from noetl.store.sqlite.store import SqliteStore
 from tests.contracts.commits import commit, event
 

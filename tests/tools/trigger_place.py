@@ -13,7 +13,7 @@ from noetl.control.triggers.turns import TriggerTurns, execution_id_of
 from noetl.events.triggers import DeadLetter, SourceTrigger, TriggerProgress
 from noetl.store.memory import MemoryStore
 from noetl.store.results.files import MemoryResults
-from noetl.store.wakeups.memory import MemoryWakeups
+from noetl.store.wakeups.contract import MemoryWakeups
 from noetl.tools.contract import SettlingSource, TriggerBatch, TriggerItem, TriggerPoll
 from tests.engine_script import HEAD, net_of
 from tests.tools.sql_tasks import context

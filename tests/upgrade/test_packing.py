@@ -19,8 +19,8 @@ from noetl.store.open_store import open_store
 from noetl.store.postgres.database import Database, address_of
 from noetl.store.postgres.migration import known_migrations as known_to_postgres
 from noetl.store.postgres.migration import migrate as migrate_schema
+from noetl.store.sqlite.database import known_migrations, migrate, pack
 from noetl.store.sqlite.history import SqliteHistory
-from noetl.store.sqlite.migration import known_migrations, migrate, pack
 from tests.contracts.stores import fresh_url
 from tests.faults.processes import noetl
 from tests.upgrade.goldens import make_file, make_schema
@@ -143,7 +143,7 @@ def test_others_write_between_two_transactions_of_packing(tmp_path: Path, monkey
 
     with closing(sqlite3.connect(path, isolation_level=None)) as file:
         migrate(file, known_migrations(), "old")
-        monkeypatch.setattr("noetl.store.sqlite.migration.time.sleep", write)
+        monkeypatch.setattr("noetl.store.sqlite.database.time.sleep", write)
 
         assert pack(file, at_once=1)
 

@@ -22,8 +22,8 @@ from noetl.store.inspection import SqlStore, inspected
 from noetl.store.open_store import open_store
 from noetl.store.postgres.migration import known_migrations as known_to_postgres
 from noetl.store.results.files import MemoryResults
-from noetl.store.sqlite.migration import known_migrations as known_to_sqlite
-from noetl.store.wakeups.memory import MemoryWakeups
+from noetl.store.sqlite.database import known_migrations as known_to_sqlite
+from noetl.store.wakeups.contract import MemoryWakeups
 from noetl.tools.registry import Registry
 from noetl.worker.leases import HeldLeases
 from noetl.worker.slots import WorkerHandle

@@ -9,7 +9,7 @@ import pytest
 
 from noetl.base.clock import SystemClock
 from noetl.events.orders import Turn, TurnAnswer
-from noetl.store.wakeups.memory import MemoryWakeups
+from noetl.store.wakeups.contract import MemoryWakeups
 from noetl.tools.registry import Registry
 from noetl.worker.slots import Slots, WorkerHandle
 from noetl.worker.worker import Worker

@@ -12,7 +12,7 @@ import pytest
 from noetl.base.clock import ManualClock
 from noetl.events.orders import Order, Report, ReportResult, Turn, TurnAnswer
 from noetl.net.net import Net
-from noetl.store.wakeups.memory import MemoryWakeups
+from noetl.store.wakeups.contract import MemoryWakeups
 from noetl.tools.registry import Registry
 from noetl.worker import worker as service
 from noetl.worker.identity import is_gone, own_worker_id

@@ -32,7 +32,7 @@ from noetl.net.net import to_json
 from noetl.operations.embedded import compiled
 from noetl.store.memory import MemoryStore
 from noetl.store.results.files import MemoryResults
-from noetl.store.wakeups.memory import MemoryWakeups
+from noetl.store.wakeups.contract import MemoryWakeups
 from tests.narrowing import payloads, present
 
 

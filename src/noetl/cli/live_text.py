@@ -12,18 +12,23 @@ from typing import Any
 import msgspec
 
 from noetl.cli.terminal import visible
-from noetl.events.compensation import (
+from noetl.events.control import LimitChanged
+from noetl.events.outcomes import Error
+from noetl.events.projection.projection import Projection
+from noetl.events.projection.views import Awaited, Held, LoopProgress, StepRunView
+from noetl.events.side_runs import (
+    AsyncDone,
+    AsyncStarted,
     CompensationDone,
     CompensationFailed,
     CompensationRequested,
     CompensationStarted,
     CompensationUnknown,
+    HandlerDone,
+    HandlerFailed,
+    HandlerStarted,
+    StepInterrupted,
 )
-from noetl.events.control import LimitChanged
-from noetl.events.outcomes import Error
-from noetl.events.projection.projection import Projection
-from noetl.events.projection.views import Awaited, Held, LoopProgress, StepRunView
-from noetl.events.side_runs import AsyncDone, AsyncStarted, HandlerDone, HandlerFailed, HandlerStarted, StepInterrupted
 from noetl.events.tasks import HookFailed, JobPlaced
 from noetl.events.waits import HumanCreated, MessageAwaited, SignalAwaited, TimerScheduled
 

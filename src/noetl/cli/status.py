@@ -353,7 +353,7 @@ def _replayed(events: list[Event], results: Results) -> tuple[ExecutionRow, Proj
     from noetl.base.errors import ToolError
     from noetl.events.envelope import with_stored_values
     from noetl.events.projection.projection import Projection
-    from noetl.store.rebuild import derived_rows
+    from noetl.store.inspection import derived_rows
 
     progress = Projection()
     progress.take_all(events)

@@ -239,7 +239,7 @@ def delete_webhook_command(name: str, db: str | None) -> None:
 async def _is_registered(operations: Operations, target: WebhookTarget) -> bool:
     """A webhook may be made before its playbook is registered, so that this is only warned of."""
     from noetl.base.errors import NotFoundError
-    from noetl.store.catalog import NEWEST
+    from noetl.store.installation import NEWEST
 
     try:
         versions = await operations.versions(target.path or "")

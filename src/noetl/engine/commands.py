@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
-from noetl.events.compensation import CompensationRegistered
 from noetl.events.control import StepRate
 from noetl.events.executions import RerunState
 from noetl.events.orders import Report
 from noetl.events.outcomes import Error
+from noetl.events.side_runs import CompensationRegistered
 from noetl.net.net import Net
 
 

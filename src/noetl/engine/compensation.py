@@ -21,15 +21,15 @@ from noetl.engine.decision import Decision, DispatchStep, Draft
 from noetl.engine.execution import Execution, StepRun
 from noetl.engine.identity import order_id_of
 from noetl.engine.plan import PLAYBOOK, Plan
-from noetl.events.compensation import (
+from noetl.events.control import PlaybookResumed
+from noetl.events.orders import Outer
+from noetl.events.outcomes import TaskResult
+from noetl.events.side_runs import (
     CompensationRegistered,
     CompensationRequested,
     CompensationStarted,
     Surrounding,
 )
-from noetl.events.control import PlaybookResumed
-from noetl.events.orders import Outer
-from noetl.events.outcomes import TaskResult
 from noetl.net.net import Transition, credential_input, pipeline_of, submitting_task
 from noetl.net.task import Task
 from noetl.templates.scope import Scope

@@ -23,16 +23,15 @@ from noetl.engine.execution import Execution
 from noetl.engine.identity import run_id_of, token_id_of
 from noetl.engine.pipeline.patches import overlaid
 from noetl.engine.plan import Plan
-from noetl.engine.side_runs.endings import stop_side_runs
+from noetl.engine.side_runs.orders import stop_side_runs
 from noetl.engine.side_runs.state import SideRunKind
 from noetl.engine.withdrawal import all_but, withdraw
 from noetl.events import executions
-from noetl.events.compensation import CompensationUnknown
 from noetl.events.control import PlaybookCancelled, PlaybookPaused, PlaybookResumed
 from noetl.events.envelope import Event
 from noetl.events.orders import ReportResult
 from noetl.events.outcomes import Error, TaskResult
-from noetl.events.side_runs import AsyncDone, HandlerFailed, HandlerStarted
+from noetl.events.side_runs import AsyncDone, CompensationUnknown, HandlerFailed, HandlerStarted
 from noetl.events.steps import CtxPatched, StepFailed
 from noetl.events.tokens import TokenCreated, TokenDropped, TokenEnqueued
 from noetl.events.waits import StepTimeout

@@ -13,7 +13,7 @@ from noetl.engine.commands import LoseOrder
 from noetl.engine.decision import CloseOrder, Decision, Draft
 from noetl.engine.execution import Execution, StepRun
 from noetl.engine.loops.state import Range
-from noetl.engine.side_runs.endings import record_end
+from noetl.engine.side_runs.orders import record_end
 from noetl.events.loops import IterationFailed, IterationStarted
 from noetl.events.orders import ReportResult
 from noetl.events.outcomes import Error

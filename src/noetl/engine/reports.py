@@ -20,9 +20,8 @@ from noetl.engine.loops.state import Range
 from noetl.engine.pipeline.payloads import cut, fitted_entry
 from noetl.engine.pipeline.progress import after, entered
 from noetl.engine.plan import Plan
-from noetl.engine.side_runs.endings import record_end
-from noetl.engine.side_runs.orders import claim_side_run, defer
-from noetl.engine.v2_case.recording import add_notes, without_notes
+from noetl.engine.side_runs.orders import claim_side_run, defer, record_end
+from noetl.engine.v2_case.listeners import add_notes, without_notes
 from noetl.engine.withdrawal import close_waits
 from noetl.events.orders import Entry, Position, Report, ReportResult, Timed
 from noetl.events.payloads import EventSource

@@ -11,7 +11,7 @@ from noetl.engine.decision import ChangeTask, CloseOrder, CloseWait, Draft
 from noetl.engine.execution import Execution, StepRun, Token
 from noetl.engine.held_tokens import around
 from noetl.engine.identity import run_id_of
-from noetl.engine.side_runs.endings import stop_handlers
+from noetl.engine.side_runs.orders import stop_handlers
 from noetl.engine.waits.human_tasks import withdrawn
 from noetl.engine.waits.state import WaitKind
 from noetl.events.tokens import TokenDropped

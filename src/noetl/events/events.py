@@ -8,8 +8,7 @@ A payload says only what its event adds; who wrote it, when and about which step
 from __future__ import annotations
 
 from noetl.events import control, executions, loops, tokens
-from noetl.events.compensation import Compensating
-from noetl.events.side_runs import SideRuns
+from noetl.events.side_runs import Compensating, SideRuns
 from noetl.events.steps import CtxPatched, ReportRefused, StepDenied, StepDone, StepFailed, StepScheduled, StepStarted
 from noetl.events.tasks import KeychainRefreshed, Remark, TaskProcessed, TaskStarted
 from noetl.events.v2_case_positions import CaseEvaluated, RetryProcessed, RetryStarted, SinkProcessed, SinkStarted

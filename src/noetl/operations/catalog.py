@@ -14,8 +14,8 @@ from noetl.control.schedule.schedule_store import ScheduleStore
 from noetl.language.reading.shared_checks import nearest
 from noetl.net.net import Net
 from noetl.operations.api_shapes import PlaybookInfo, VersionView
-from noetl.store.catalog import NEWEST, Catalog, CatalogRow, Registration
 from noetl.store.contract import Store
+from noetl.store.installation import NEWEST, Catalog, CatalogRow, Registration
 
 _COMPARED = 1_000  # paths of the catalogue that a misspelt one is compared with
 _SHOWN = 200  # letters of a name that is not there

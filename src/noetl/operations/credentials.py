@@ -20,7 +20,7 @@ from noetl.secrets.credential_types import TYPES
 from noetl.secrets.master_keys import FILE_VARIABLE, VARIABLE, MasterKeys, has_master_keys, key_file
 from noetl.secrets.vault import Vault
 from noetl.store.contract import Store
-from noetl.store.key_values import KeyValues
+from noetl.store.installation import KeyValues
 
 if TYPE_CHECKING:
     from noetl.events.secret_materials import Material
@@ -111,7 +111,7 @@ class CredentialOperations:
     async def _token(self, name: str, fields: Mapping[str, Any], tools: Registry) -> Material:
         """A token of a client of OAuth 2. RefusedError has the status and code of the endpoint, and no secret."""
         from noetl.secrets.contract import Sources
-        from noetl.secrets.master_key_loading import read_file
+        from noetl.secrets.keychain import read_file
         from noetl.secrets.token_requests import TokenRequests, granted
 
         post = TokenRequests(tools.addresses)

@@ -20,11 +20,11 @@ from noetl.base.errors import NoetlError, PlaybookWarning
 from noetl.base.ids import uuid7
 from noetl.control.assembly import assemble
 from noetl.control.background.background_jobs import BackgroundJobs
+from noetl.control.claiming.order_needs import check_runnable
 from noetl.control.commit.effects import Listeners, Stored, Watch
 from noetl.control.executions import Executions
 from noetl.control.nested.playbook_lookup import StoreLibrary
 from noetl.control.outside.requests import command_for
-from noetl.control.runnable import check_runnable
 from noetl.control.secrets.release import SecretRelease
 from noetl.engine.execution import Execution
 from noetl.engine.lifecycle import final_result
@@ -36,10 +36,10 @@ from noetl.events.outcomes import Error
 from noetl.language.checking import Checked, checked_playbook
 from noetl.language.checking import compiled as compiled
 from noetl.net.net import Net
-from noetl.store.catalog import CatalogRow
 from noetl.store.contract import Commit, Store
+from noetl.store.installation import CatalogRow
 from noetl.store.open_store import MEMORY, open_store
-from noetl.store.wakeups.memory import MemoryWakeups
+from noetl.store.wakeups.contract import MemoryWakeups
 from noetl.tools.permissions import Permissions, allowed_kinds, denied_kinds
 from noetl.tools.registry import Registry
 from noetl.worker.attempt import Sleep
@@ -330,7 +330,7 @@ def _text_of(origin: Path | None) -> str | None:
 
 
 def _own_keychain(store: Store, clock: Clock) -> Keychain:
-    from noetl.secrets.master_key_loading import open_keychain  # only when a playbook names a secret
+    from noetl.secrets.keychain import open_keychain  # only when a playbook names a secret
 
     return open_keychain(store.credentials, clock)
 

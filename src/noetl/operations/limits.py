@@ -9,7 +9,7 @@ import msgspec
 
 from noetl.base.errors import NotFoundError
 from noetl.control.limits.playbook_limits import GROUP_KIND, LimitGroup, PlaybookLimit, PlaybookLimits
-from noetl.control.outside.report_results import TakesCommands, check, request_result
+from noetl.control.outside.human_tasks import TakesCommands, check, request_result
 from noetl.engine.commands import ChangeLimit
 from noetl.engine.concurrency_limits import LIMIT, RATE
 from noetl.engine.execution import Execution
@@ -17,7 +17,7 @@ from noetl.engine.held_tokens import StepLimits
 from noetl.net.net import Net, Transition
 from noetl.operations.api_shapes import PlaybookLimitView, RateView, StepLimitView
 from noetl.store.contract import Store
-from noetl.store.key_values import KeyValues
+from noetl.store.installation import KeyValues
 
 _PAGE = 500
 

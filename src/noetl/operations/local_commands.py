@@ -15,7 +15,7 @@ from noetl.base.errors import SettledError
 from noetl.control.assembly import assemble
 from noetl.control.background.presence import is_abandoned, is_anybody_there
 from noetl.control.executions import Executions
-from noetl.control.outside.report_results import RequestResult, request_result
+from noetl.control.outside.human_tasks import RequestResult, request_result
 from noetl.control.outside.requests import (
     DriverCommand,
     action_of,
@@ -27,7 +27,7 @@ from noetl.control.outside.requests import (
 from noetl.events.orders import ReportResult
 from noetl.store.contract import ExecutionRow, ResultStore, Store
 from noetl.store.requests import RequestRow
-from noetl.store.wakeups.memory import MemoryWakeups
+from noetl.store.wakeups.contract import MemoryWakeups
 
 PATIENCE_S = 5.0  # a running process looks for requests every half second
 # A person waits at a terminal for the answer of the process that drives the execution; that one looks every half

@@ -10,7 +10,7 @@ from noetl.base.errors import InvalidError
 from noetl.base.ids import uuid7
 from noetl.control.schedule.schedule_store import ScheduleStore
 from noetl.control.schedule.schedules import as_written, execution_id_of, times
-from noetl.events.schedules import Backfill, Schedule
+from noetl.events.triggers import Backfill, Schedule
 from noetl.operations.api_shapes import Backfilled, BackfillView, ScheduleList, ScheduleView
 from noetl.store.contract import Store
 

@@ -24,9 +24,9 @@ from noetl.operations.administration_shapes import (
     Role,
 )
 from noetl.operations.api_shapes import view_of
-from noetl.secrets.digests import are_same, digest_of, fresh_secret
+from noetl.secrets.encryption import are_same, digest_of, fresh_secret
 from noetl.store.audit import Audit
-from noetl.store.key_values import KeyValue, KeyValues
+from noetl.store.installation import KeyValue, KeyValues
 
 KIND = "token"
 FIRST = "first"  # the prefix of the one a server makes when there is none: of two servers, one can store it

@@ -17,10 +17,9 @@ from noetl.base.errors import BackendError, InvalidError
 from noetl.events.secret_materials import SealedCredential
 from noetl.operations.administration_shapes import MadeWebhook, WebhookShape, WebhookTarget
 from noetl.operations.api_shapes import view_of
-from noetl.secrets.digests import fresh_secret
-from noetl.secrets.encryption import opened, rewrapped, seal
+from noetl.secrets.encryption import fresh_secret, opened, rewrapped, seal
 from noetl.secrets.master_keys import FILE_VARIABLE, VARIABLE, MasterKeys
-from noetl.store.key_values import KeyValue, KeyValues
+from noetl.store.installation import KeyValue, KeyValues
 
 KIND = "webhook"
 _NAME = re.compile(r"[\w.-]{1,100}")

@@ -22,15 +22,15 @@ from noetl.secrets.vault import Vault
 UNRESOLVED = "keychain.unresolved"
 Post = Callable[[str, dict[str, str], tuple[str, str] | None], Awaitable[tuple[int, Any]]]
 BUILT_IN = {
-    "env": "noetl.secrets.plaintext:EnvResolver",
-    "file": "noetl.secrets.plaintext:FileResolver",
-    "static": "noetl.secrets.plaintext:StaticResolver",
-    "credential": "noetl.secrets.tokens:StoredResolver",
-    "postgres_credential": "noetl.secrets.tokens:PostgresResolver",
-    "secret_manager": "noetl.secrets.tokens:SecretManagerResolver",
-    "bearer": "noetl.secrets.tokens:BearerResolver",
-    "basic": "noetl.secrets.tokens:BasicResolver",
-    "oauth2": "noetl.secrets.tokens:Oauth2Resolver",
+    "env": "noetl.secrets.resolvers:EnvResolver",
+    "file": "noetl.secrets.resolvers:FileResolver",
+    "static": "noetl.secrets.resolvers:StaticResolver",
+    "credential": "noetl.secrets.resolvers:StoredResolver",
+    "postgres_credential": "noetl.secrets.resolvers:PostgresResolver",
+    "secret_manager": "noetl.secrets.resolvers:SecretManagerResolver",
+    "bearer": "noetl.secrets.resolvers:BearerResolver",
+    "basic": "noetl.secrets.resolvers:BasicResolver",
+    "oauth2": "noetl.secrets.resolvers:Oauth2Resolver",
 }
 GROUP = "noetl.keychains"
 OWN_PROVIDERS = ("noetl", "local")  # secret managers that are the vault itself

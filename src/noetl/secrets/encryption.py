@@ -6,7 +6,10 @@ put in another's place does not open.
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import os
+import secrets
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -82,3 +85,21 @@ def _cipher(key: bytes) -> AESGCM:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # slow to import, and rarely needed
 
     return AESGCM(key)
+
+
+# Secrets that are shown once and kept as digests, and the only way here to compare them (reliability.md §2.3).
+
+BYTES = 32  # 256 bits: nobody guesses them, so a plain hash of one is safe to keep
+
+
+def fresh_secret() -> str:
+    return secrets.token_urlsafe(BYTES)
+
+
+def digest_of(secret: str) -> str:
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def are_same(given: str, kept: str) -> bool:
+    """Whether two texts are equal, in a time that does not tell where they differ."""
+    return hmac.compare_digest(given.encode("utf-8", "surrogatepass"), kept.encode("utf-8", "surrogatepass"))

@@ -7,15 +7,22 @@ until it is due, since every fetch costs its endpoint a call.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import msgspec
 
-from noetl.base.errors import BackendError, ToolError
+from noetl.base.addresses.guard import UNGUARDED
+from noetl.base.clock import Clock
+from noetl.base.errors import BackendError, RefusedError, ToolError
 from noetl.base.secret_encodings import SHORTEST
 from noetl.events.secret_materials import VALUE, Material, SealedCredential, secrets_in
 from noetl.net.net import KeychainEntry
 from noetl.secrets.contract import UNRESOLVED, Resolvers, Sources, unresolved
+from noetl.secrets.master_keys import MasterKeys, load_master_keys
+from noetl.secrets.token_requests import TokenRequests
+from noetl.secrets.vault import MAX_BYTES, CredentialStore, Vault
 
 _log = logging.getLogger(__name__)
 
@@ -147,3 +154,52 @@ def _mapped(entry: KeychainEntry, found: Material) -> Material:
             raise unresolved(entry, f'map names the field "{source}", and it has {has}')
         fields[name] = found.fields[str(source)]
     return msgspec.structs.replace(found, fields=fields)
+
+
+# Opening a keychain for a program on somebody's own machine: its environment, its files, its store's credentials.
+
+
+def open_keychain(credentials: CredentialStore, clock: Clock, *, resolvers: Resolvers | None = None) -> Keychain:
+    """The keychain of an embedded run: the author sits at the terminal, so every variable but our own and every file
+    they can read is open to them. The master key is read when a credential is first opened, not before."""
+    return Keychain(open_sources(Vault(credentials, _LaterKeys(os.environ), clock), clock), resolvers)
+
+
+def open_sources(vault: Vault, clock: Clock) -> Sources:
+    """Where the keychain of an embedded run looks, beside its stored credentials."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("NOETL_")}
+    post = TokenRequests(UNGUARDED)
+    return Sources(environment=environment, vault=vault, clock=clock, read_file=read_file, post=post)
+
+
+class _LaterKeys(MasterKeys):
+    """Master keys, read from where they are when one is first asked for."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        super().__init__([])
+        self._environment = environment
+
+    @property
+    def newest_id(self) -> str:
+        self._load()
+        return super().newest_id
+
+    def key(self, key_id: str) -> bytes:
+        self._load()
+        return super().key(key_id)
+
+    def _load(self) -> None:
+        if not self._keys:
+            self._keys = load_master_keys(self._environment)._keys
+
+
+def read_file(path: str) -> str:
+    """A small text file."""
+    file = Path(path.removeprefix("file://")).expanduser()
+    if not file.is_file():
+        raise RefusedError("there is no such file")
+    with file.open("rb") as opened:
+        body = opened.read(MAX_BYTES + 1)
+    if len(body) > MAX_BYTES:
+        raise RefusedError(f"it has more than {MAX_BYTES} bytes")
+    return body.decode("utf-8")

@@ -23,10 +23,9 @@ from noetl.base.clock import Clock, SystemClock
 from noetl.base.errors import BackendError, NoetlError, Outage, RefusedError
 from noetl.server.configuration import ServerSettings
 from noetl.store.contract import Store
-from noetl.store.credentials import CredentialRows
+from noetl.store.installation import CredentialRows
 from noetl.store.open_store import is_database
-from noetl.store.wakeups.contract import Wakeups
-from noetl.store.wakeups.memory import MemoryWakeups
+from noetl.store.wakeups.contract import MemoryWakeups, Wakeups
 
 if TYPE_CHECKING:
     from noetl.secrets.keychain import Keychain
@@ -96,8 +95,7 @@ async def clock_of(store: Store) -> Clock:
 
 def open_server_keychain(credentials: CredentialRows, clock: Clock, settings: ServerSettings) -> Keychain:
     from noetl.secrets.contract import Sources
-    from noetl.secrets.keychain import Keychain
-    from noetl.secrets.master_key_loading import open_keychain
+    from noetl.secrets.keychain import Keychain, open_keychain
     from noetl.secrets.master_keys import load_master_keys
     from noetl.secrets.token_requests import TokenRequests
     from noetl.secrets.vault import Vault
@@ -125,7 +123,7 @@ class _reader:  # noqa: N801  a function with the folders it may look into
         self._folders = [Path(folder).resolve() for folder in settings.secret_folders]
 
     def __call__(self, path: str) -> str:
-        from noetl.secrets.master_key_loading import read_file
+        from noetl.secrets.keychain import read_file
 
         file = Path(path.removeprefix("file://")).expanduser().resolve()
         if not any(file.is_relative_to(folder) for folder in self._folders):

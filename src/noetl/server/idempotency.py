@@ -14,7 +14,7 @@ import msgspec
 
 from noetl.base.clock import Clock
 from noetl.server.problem_details import ProblemDetails
-from noetl.store.key_values import KeyValue, KeyValues
+from noetl.store.installation import KeyValue, KeyValues
 
 KIND = "idempotency"
 HEADER = "idempotency-key"

@@ -21,7 +21,7 @@ from noetl.net.net import Net, content_hash, tasks_of
 from noetl.server.bodies import JSON, YAML, body_of, media_type, read, require
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import Services
-from noetl.store.catalog import CatalogRow
+from noetl.store.installation import CatalogRow
 from noetl.tools.kinds import load_kinds
 
 if TYPE_CHECKING:

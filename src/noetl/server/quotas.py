@@ -28,7 +28,7 @@ from noetl.base.settings import default_db
 from noetl.server.configuration import MIB, Quotas
 from noetl.server.problem_details import ProblemDetails
 from noetl.store.contract import Commit, ResultStore, Store
-from noetl.store.key_values import KeyValue, KeyValues
+from noetl.store.installation import KeyValue, KeyValues
 from noetl.store.open_store import MEMORY, is_database
 from noetl.store.results.files import FileResults
 from noetl.store.row_codecs import payload_bodies

@@ -33,10 +33,10 @@ from noetl.server.logs import configure_logging, log
 from noetl.server.services import Services, serving_services
 from noetl.server.workers import WorkerRow
 from noetl.tools.files import missing_folder_warnings
+from noetl.worker.control_plane import RetryingControlPlane
 from noetl.worker.identity import own_worker_id
 from noetl.worker.live_output import OutputSender
 from noetl.worker.report_queue import SHARED_PENDING
-from noetl.worker.retry_delay import RetryingControlPlane
 from noetl.worker.worker import Worker
 
 _log = logging.getLogger(__name__)

@@ -18,6 +18,7 @@ from noetl.base.clock import Clock
 from noetl.base.errors import PlaybookError
 from noetl.base.source import Source
 from noetl.control.assembly import Assembly, assemble
+from noetl.control.claiming.order_needs import check_runnable
 from noetl.control.commit.effects import Listeners
 from noetl.control.commit.sharing import SharedExecutions
 from noetl.control.nested.playbook_lookup import StoreLibrary
@@ -25,7 +26,6 @@ from noetl.control.notifications.destinations import Destinations
 from noetl.control.notifications.notices import NoticeWriter
 from noetl.control.notifications.rules import NotificationRules
 from noetl.control.notifications.sender import NoticeSender
-from noetl.control.runnable import check_runnable
 from noetl.control.secrets.release import SecretRelease
 from noetl.control.views.live_output import LiveOutput
 from noetl.events.envelope import Event
@@ -48,8 +48,7 @@ from noetl.server.tracing import Tracing, open_tracing
 from noetl.server.views.states import StateHistories
 from noetl.store.contract import ResultStore, Store
 from noetl.store.open_store import open_store
-from noetl.store.wakeups.contract import Wakeups
-from noetl.store.wakeups.memory import MemoryWakeups
+from noetl.store.wakeups.contract import MemoryWakeups, Wakeups
 from noetl.tools.kinds import load_kinds
 from noetl.tools.permissions import Permissions, allowed_kinds, denied_kinds
 from noetl.tools.registry import Registry, guarded_registry

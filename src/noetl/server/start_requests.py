@@ -11,8 +11,8 @@ import msgspec
 
 from noetl.base.errors import BackendError, NoRerunError, RefusedError
 from noetl.base.ids import uuid7
+from noetl.control.claiming.order_needs import check_runnable
 from noetl.control.nested.reruns import state_at_step
-from noetl.control.runnable import check_runnable
 from noetl.engine.rerun_state import ApprovedInputs, Consent
 from noetl.events.executions import RerunState
 from noetl.events.traces import TraceParent
@@ -24,7 +24,7 @@ from noetl.server.playbook_texts import DiagnosticView, PlaybookText, all_shown,
 from noetl.server.problem_details import ProblemDetails, too_busy, unknown
 from noetl.server.services import Services
 from noetl.server.views.states import whole_events
-from noetl.store.catalog import CatalogRow
+from noetl.store.installation import CatalogRow
 
 if TYPE_CHECKING:
     from noetl.language.checking import Checked  # the language is loaded by the first request that needs it

@@ -23,7 +23,7 @@ from noetl.control.commit.loaded_executions import LoadedExecution
 from noetl.engine.execution import Execution
 from noetl.server.services import Services
 from noetl.store.contract import OrderState
-from noetl.store.key_values import KeyValues
+from noetl.store.installation import KeyValues
 
 DRAIN_KIND = "worker"
 WRITE_EVERY_S = 30.0

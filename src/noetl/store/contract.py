@@ -18,10 +18,8 @@ from noetl.base.errors import BackendError
 from noetl.events.envelope import Event
 from noetl.events.outcomes import Reference
 from noetl.store.audit import Audit
-from noetl.store.catalog import Catalog
-from noetl.store.credentials import CredentialRows
 from noetl.store.human_tasks import TaskRow, Tasks
-from noetl.store.key_values import KeyValues
+from noetl.store.installation import Catalog, CredentialRows, KeyValues
 from noetl.store.notices import NoticeRow, Notices
 from noetl.store.requests import Requests
 from noetl.store.waits import WaitRow, Waits

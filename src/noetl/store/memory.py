@@ -14,7 +14,6 @@ from noetl.events.encoding import encode_payload
 from noetl.events.envelope import Event
 from noetl.events.waits import TimerScheduled
 from noetl.store.audit import Audit, MemoryAudit
-from noetl.store.catalog import Catalog, MemoryCatalog
 from noetl.store.contract import (
     Commit,
     ConflictError,
@@ -25,12 +24,18 @@ from noetl.store.contract import (
     SingleRow,
     TakenError,
 )
-from noetl.store.credentials import CredentialRows, MemoryCredentials
 from noetl.store.execution_filters import checksums_in, has_labels, holds_text
 from noetl.store.human_tasks import MemoryTasks
-from noetl.store.key_values import KeyValues, MemoryKeyValues
+from noetl.store.inspection import derived_rows
+from noetl.store.installation import (
+    Catalog,
+    CredentialRows,
+    KeyValues,
+    MemoryCatalog,
+    MemoryCredentials,
+    MemoryKeyValues,
+)
 from noetl.store.notices import MemoryNotices
-from noetl.store.rebuild import derived_rows
 from noetl.store.requests import MemoryRequests, Requests
 from noetl.store.waits import MemoryWaits
 

@@ -11,9 +11,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from noetl.base.errors import TemplateError
-from noetl.templates import prices
+from noetl.templates import budget
 from noetl.templates.budget import MAX_INTEGER_BITS, Evaluation
-from noetl.templates.text_output import percent_format
+from noetl.templates.output import percent_format
 from noetl.templates.values import SEQUENCES, Missing, described, is_number, settled, undefined_error
 
 Operator = Callable[[Evaluation, Any, Any], Any]
@@ -45,7 +45,7 @@ def _times(run: Evaluation, left: Any, right: Any) -> Any:
     if is_number(left) and is_number(right):
         if isinstance(left, int) and isinstance(right, int):
             _bits(left.bit_length() + right.bit_length())
-            run.spend(prices.multiplying(left, right))
+            run.spend(budget.multiplying(left, right))
         return left * right
     if isinstance(left, int) and not is_number(right):
         left, right = right, left
@@ -62,7 +62,7 @@ def _times(run: Evaluation, left: Any, right: Any) -> Any:
 
 def _over(run: Evaluation, left: Any, right: Any) -> Any:
     if is_number(left) and is_number(right):
-        run.spend(prices.multiplying(left, right))
+        run.spend(budget.multiplying(left, right))
         return left / right
     if isinstance(left, timedelta) and (is_number(right) or isinstance(right, timedelta)):
         return left / right
@@ -71,14 +71,14 @@ def _over(run: Evaluation, left: Any, right: Any) -> Any:
 
 def _floor_over(run: Evaluation, left: Any, right: Any) -> Any:
     if is_number(left) and is_number(right):
-        run.spend(prices.multiplying(left, right))
+        run.spend(budget.multiplying(left, right))
         return left // right
     raise _mismatch("divided", left, right, "convert with | int or | float")
 
 
 def _modulo(run: Evaluation, left: Any, right: Any) -> Any:
     if is_number(left) and is_number(right):
-        run.spend(prices.multiplying(left, right))
+        run.spend(budget.multiplying(left, right))
         return left % right
     if isinstance(left, str):
         return percent_format(run, left, right)

@@ -15,7 +15,7 @@ from operator import ge, gt, le, lt
 from typing import Any
 
 from noetl.base.errors import TemplateError
-from noetl.templates import prices
+from noetl.templates import budget
 from noetl.templates.budget import MAX_VALUE_DEPTH, Evaluation
 from noetl.templates.values import SEQUENCES, Missing, described, is_number, settled
 
@@ -35,12 +35,12 @@ def equal(run: Evaluation, left: Any, right: Any, depth: int = 0) -> bool:
         if len(left) != len(right):
             return False
         run.spend(len(left))
-        run.spend(prices.keys(left))
+        run.spend(budget.keys(left))
         if left.keys() != right.keys():
             return False
         return all(_equal_items(run, ((item, right[key]) for key, item in left.items()), depth))
     if isinstance(left, str) and isinstance(right, str):
-        run.spend(prices.comparing(left, right))
+        run.spend(budget.comparing(left, right))
     return bool(left == right)
 
 
@@ -90,7 +90,7 @@ def contains(run: Evaluation, item: Any, box: Any) -> bool:
     if isinstance(box, str):
         return _within_text(run, item, box)
     if isinstance(box, dict):
-        run.spend(1 + prices.key(item))
+        run.spend(1 + budget.key(item))
         return not isinstance(item, dict | list | tuple | range) and item in box
     if isinstance(box, SEQUENCES):
         return _within_list(run, item, box)
@@ -102,7 +102,7 @@ def _within_text(run: Evaluation, item: Any, box: str) -> bool:
         return False
     if not isinstance(item, str):
         raise TemplateError(f'"in" looks for text within text, not for {described(item)}')
-    run.spend(prices.searching(box, item))
+    run.spend(budget.searching(box, item))
     return item in box
 
 
@@ -113,5 +113,5 @@ def _within_list(run: Evaluation, item: Any, box: Any) -> bool:
     if isinstance(item, str) and len(item) > _LONG_TEXT:
         run.spend(len(box))
         for other in box:
-            run.spend(prices.comparing(item, other) if isinstance(other, str) else 0)
+            run.spend(budget.comparing(item, other) if isinstance(other, str) else 0)
     return item in box

@@ -9,7 +9,7 @@ from typing import Any
 
 from noetl.base.durations import seconds
 from noetl.base.errors import TemplateError
-from noetl.templates import prices
+from noetl.templates import budget
 from noetl.templates.budget import Evaluation
 from noetl.templates.comparisons import contains, equal, ordered
 from noetl.templates.values import Missing, described, is_number, undefined_error, unknown
@@ -98,7 +98,7 @@ def _is_integer(run: Evaluation, value: Any) -> bool:
 def _divisible(run: Evaluation, value: Any, by: int) -> bool:
     if by == 0:
         raise TemplateError("division by zero")
-    run.spend(prices.multiplying(value, by))
+    run.spend(budget.multiplying(value, by))
     return bool(_checked_integer(value) % by == 0)
 
 

@@ -12,12 +12,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from noetl.base.errors import TemplateError
-from noetl.templates import prices
+from noetl.templates import budget
 from noetl.templates.budget import MAX_TEXT, Evaluation
 from noetl.templates.comparisons import equal
 from noetl.templates.functions import moment_text
 from noetl.templates.iteration import LoopVariable, elements
-from noetl.templates.text_output import written
+from noetl.templates.output import written
 from noetl.templates.values import Missing, clipped, described, settled, undefined_error
 
 Method = Callable[..., Any]
@@ -102,7 +102,7 @@ def _searches(method: Callable[..., int]) -> Method:
     """A method that looks for one text in another."""
 
     def search(run: Evaluation, text: str, part: str, *bounds: int) -> int:
-        run.spend(prices.searching(text, part))
+        run.spend(budget.searching(text, part))
         return method(text, part, *bounds)
 
     return search
@@ -141,7 +141,7 @@ def _pads(method: Callable[..., str]) -> Method:
 def _cuts(method: Callable[[str, str | None, int], list[str]]) -> Method:
     def cut(run: Evaluation, text: str, separator: str | None = None, most: int = -1) -> Any:
         limit = most if 0 <= most <= _MAX_PIECES else _MAX_PIECES
-        run.spend(prices.searching(text, separator or " "))
+        run.spend(budget.searching(text, separator or " "))
         run.hold(text)
         return _pieces(run, method(run.read(text), separator, limit), limit != most)
 
@@ -166,7 +166,7 @@ def _splitlines(run: Evaluation, text: str) -> Any:
 
 def _partition(method: Callable[[str, str], tuple[str, str, str]]) -> Method:
     def partition(run: Evaluation, text: str, separator: str) -> Any:
-        run.spend(prices.searching(text, separator))
+        run.spend(budget.searching(text, separator))
         run.hold(text)
         return _pieces(run, list(method(run.read(text), separator)))
 
@@ -183,7 +183,7 @@ def _removes(method: Callable[[str, str], str]) -> Method:
 
 def replace(run: Evaluation, text: str, old: str, new: str, most: int = -1) -> str:
     """`text.replace(old, new)`, its length known before it is made."""
-    run.spend(2 * prices.searching(text, old))
+    run.spend(2 * budget.searching(text, old))
     found = text.count(old)
     found = min(found, most) if most >= 0 else found
     run.fits(len(text) + found * (len(new) - len(old)))
@@ -218,7 +218,7 @@ def _listed(run: Evaluation, values: Any) -> Any:
 
 
 def _get(run: Evaluation, mapping: dict[str, Any], key: Any, default: Any = None) -> Any:
-    run.spend(prices.key(key))
+    run.spend(budget.key(key))
     return mapping.get(key, default)
 
 

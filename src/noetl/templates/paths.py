@@ -14,8 +14,7 @@ from noetl.base.errors import TemplateError
 from noetl.templates.attribute_access import ABSENT, member
 from noetl.templates.budget import Evaluation
 from noetl.templates.logic import GuardReference
-from noetl.templates.output import leave, of_scope
-from noetl.templates.text_output import written
+from noetl.templates.output import leave, of_scope, written
 from noetl.templates.values import Missing, UndefinedNameError, clipped, dunder_error
 
 _NAME = r"[^\W\d]\w*"

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from noetl.base.errors import TemplateError
-from noetl.templates import prices
+from noetl.templates import budget
 from noetl.templates.arithmetic import affirmed, negated, operator
 from noetl.templates.attribute_access import ABSENT, checked_key, member, sliced
 from noetl.templates.budget import Evaluation
@@ -19,8 +19,8 @@ from noetl.templates.comparisons import contains, equal, ordered
 from noetl.templates.filters.table import LIST_FILTERS, find
 from noetl.templates.functions import FUNCTIONS, predicate
 from noetl.templates.methods import call_method
+from noetl.templates.output import written
 from noetl.templates.references import chain
-from noetl.templates.text_output import written
 from noetl.templates.values import Missing, UndefinedNameError, settled, walked
 
 Code = Callable[[Evaluation], Any]
@@ -156,7 +156,7 @@ def _mapping(node: Any) -> Code:
 
 def _priced_key(run: Evaluation, key: Any) -> Any:
     key = checked_key(key)
-    run.spend(prices.key(key))
+    run.spend(budget.key(key))
     return key
 
 

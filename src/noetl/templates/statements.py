@@ -12,9 +12,9 @@ from noetl.base.errors import TemplateError
 from noetl.templates.budget import Evaluation
 from noetl.templates.filters.table import find
 from noetl.templates.iteration import LoopVariable, elements
+from noetl.templates.output import written
 from noetl.templates.program import Code, expression, guarded
 from noetl.templates.syntax import children
-from noetl.templates.text_output import written
 from noetl.templates.values import described, settled
 
 Bind = Callable[[Evaluation, Any], None]

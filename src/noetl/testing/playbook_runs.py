@@ -23,13 +23,12 @@ from noetl.net.net import KeychainEntry, Net
 from noetl.operations.embedded import Driver, RunResult, driving, tools_here
 from noetl.secrets.contract import Resolver, Resolvers, Sources
 from noetl.secrets.credential_types import GENERIC, Fields, shaped
-from noetl.secrets.keychain import Keychain
-from noetl.secrets.master_key_loading import open_sources
+from noetl.secrets.keychain import Keychain, open_sources
 from noetl.secrets.master_keys import MasterKeys
 from noetl.secrets.vault import Vault
-from noetl.store.credentials import MemoryCredentials
+from noetl.store.inspection import derived_rows
+from noetl.store.installation import MemoryCredentials
 from noetl.store.open_store import MEMORY
-from noetl.store.rebuild import derived_rows
 from noetl.testing.fakes import FakeCall, TestTools
 from noetl.testing.virtual_time import LoopClock, run_virtually
 

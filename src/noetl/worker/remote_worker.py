@@ -20,8 +20,7 @@ from noetl.base.errors import BackendError, NoetlError
 from noetl.store.wakeups.contract import DEFAULT_POOL
 from noetl.tools.registry import Registry
 from noetl.worker.attempt import Sleep
-from noetl.worker.heartbeat import EVERY_S, Heartbeat, Renew, Stop
-from noetl.worker.leases import HeldLeases
+from noetl.worker.leases import EVERY_S, Heartbeat, HeldLeases, Renew, Stop
 from noetl.worker.live_output import OutputSender
 from noetl.worker.remote_control_plane import RemoteControlPlane
 from noetl.worker.remote_values import RemoteValues

@@ -12,7 +12,7 @@ from noetl.control.outside import requests
 from noetl.control.outside.requests import attend, take
 from noetl.engine.commands import CancelTimer, DeliverSignal
 from noetl.events.orders import ReportResult
-from noetl.store.key_values import MemoryKeyValues
+from noetl.store.installation import MemoryKeyValues
 from noetl.store.memory import MemoryStore
 from noetl.store.requests import MemoryRequests, RequestRow
 from tests.control.waiting import SIGNAL, TIMER, ControlPlane

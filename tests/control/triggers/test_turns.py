@@ -17,7 +17,7 @@ from noetl.control.triggers.turns import ENDS_POLL_S, MOST_TRIES, TriggerTurns, 
 from noetl.events.triggers import SourceTrigger, TriggerProgress
 from noetl.store.memory import MemoryStore
 from noetl.store.results.files import MemoryResults
-from noetl.store.wakeups.memory import MemoryWakeups
+from noetl.store.wakeups.contract import MemoryWakeups
 from noetl.tools.contract import TriggerBatch, TriggerItem, TriggerPoll
 from tests.engine_script import HEAD, net_of
 

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from noetl.base.durations import seconds
+from noetl.language.grammar.model import ref, templated
 from noetl.language.grammar.root import playbook_schema
-from noetl.language.grammar.shapes import ref, templated
 from noetl.net.kinds import COMMON_SPEC
 from noetl.tools.kinds import KINDS
 from tests import quick_yaml

@@ -9,7 +9,7 @@ import pytest
 from noetl.operations.administration_shapes import Role
 from noetl.server.access.access import Rates, RequestRate
 from noetl.server.access.callers import IDLE_S, KIND, WHOLE_S
-from noetl.store.key_values import KeyValue
+from noetl.store.installation import KeyValue
 from tests.server.access.ground import Ground
 
 OWN = {"origin": "http://localhost"}

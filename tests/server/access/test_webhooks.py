@@ -27,7 +27,7 @@ from noetl.operations.webhooks import Webhooks
 from noetl.secrets.master_keys import MasterKeys
 from noetl.server.access.access import Rates, RequestRate
 from noetl.server.access.webhook_deliveries import signature_of
-from noetl.store.catalog import Registration
+from noetl.store.installation import Registration
 from noetl.tools.kinds import KINDS
 from tests.narrowing import payloads
 from tests.server.access.ground import Ground

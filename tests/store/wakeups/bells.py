@@ -6,9 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from uuid import uuid4
 
-from noetl.store.wakeups.contract import Wakeups
+from noetl.store.wakeups.contract import MemoryWakeups, Wakeups
 from noetl.store.wakeups.linked import LinkedWakeups
-from noetl.store.wakeups.memory import MemoryWakeups
 from noetl.store.wakeups.nats import nats_dispatch
 from noetl.store.wakeups.postgres import postgres_dispatch
 from tests.servers import nats, postgres

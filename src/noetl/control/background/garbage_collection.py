@@ -23,7 +23,7 @@ from noetl.control.nested.calls import LEFT, NestedCalls
 from noetl.engine.lost_leases import MOST_LEASES
 from noetl.events.orders import PlaybookCall
 from noetl.store.contract import OrderRow
-from noetl.store.key_values import KeyValues
+from noetl.store.installation import KeyValues
 
 # How long an order can stay unnoticed that another server made or left, when the wake-up was lost as well.
 EVERY_S = 1.0

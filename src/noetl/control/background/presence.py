@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from noetl.base.clock import Clock
 from noetl.base.errors import NoetlError, Outage
-from noetl.store.key_values import KeyValues
+from noetl.store.installation import KeyValues
 from noetl.worker.identity import is_gone
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from noetl.events.outcomes import Reference
 from noetl.events.secret_materials import Ask, Material
 from noetl.net.net import Net
 from noetl.store.contract import Store
-from noetl.store.schemas import find_schema
+from noetl.store.installation import find_schema
 
 
 class LocalControlPlane:

@@ -9,7 +9,7 @@ from typing import Any, assert_never
 import msgspec
 
 from noetl.base.durations import seconds
-from noetl.control.results.step_reads import results_for
+from noetl.control.results.order_reads import results_for
 from noetl.engine.decision import (
     CancelCalled,
     CancelChildren,

@@ -16,7 +16,7 @@ from noetl.base.clock import Clock
 from noetl.base.errors import BackendError, RefusedError
 from noetl.control.claiming.order_needs import WorkerAbilities
 from noetl.store.contract import Store, StoreSpace
-from noetl.store.key_values import KeyValues
+from noetl.store.installation import KeyValues
 
 KIND, USED = "pool", "pool-used"
 KNOWN_S = 1.0  # a change is seen after at most that long

@@ -28,8 +28,8 @@ from typing import Any, Protocol, TypeVar
 
 from noetl.base.errors import BackendError, UnfitError
 from noetl.control.commit.batch import CommitBatch, NotStoredError
+from noetl.control.commit.decisions import Decide, PendingDecision, fail
 from noetl.control.commit.effects import Effects
-from noetl.control.commit.pending_decisions import Decide, PendingDecision, fail
 from noetl.control.commit.sharing import SharingPolicy
 from noetl.control.results.result_cache import ResultNotLoadedError
 from noetl.engine.commands import Command

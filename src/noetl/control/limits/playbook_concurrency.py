@@ -24,7 +24,7 @@ from noetl.control.limits.playbook_limits import HELD as HELD
 from noetl.engine.commands import CancelExecution, ResumeExecution, Start
 from noetl.events.outcomes import Error
 from noetl.store.contract import Commit, Store
-from noetl.store.key_values import KeyValue
+from noetl.store.installation import KeyValue
 
 POLL_S = 1.0
 BEGINS_WITHIN_S = 60.0  # who was let in and has not begun by then never will

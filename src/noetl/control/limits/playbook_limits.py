@@ -17,7 +17,7 @@ from noetl.engine.limits import limit_value
 from noetl.engine.pipeline.patches import overlaid
 from noetl.events.outcomes import Error
 from noetl.net.net import Concurrency
-from noetl.store.key_values import KeyValues
+from noetl.store.installation import KeyValues
 from noetl.templates.render import render
 from noetl.templates.scope import Scope
 

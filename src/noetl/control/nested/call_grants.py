@@ -17,7 +17,7 @@ from noetl.base.errors import NoetlError, ToolError
 from noetl.base.ids import derived
 from noetl.base.source import is_template
 from noetl.control.claiming.order_needs import tasks_for
-from noetl.control.results.claimed_ctx import ctx_of, events_until_claim, steps_ended_since
+from noetl.control.results.order_reads import ctx_of, events_until_claim, steps_ended_since
 from noetl.control.results.result_cache import ResultCache
 from noetl.control.secrets.scopes import SecretScopes
 from noetl.engine.execution import Execution, StepLease, StepRun

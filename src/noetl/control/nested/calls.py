@@ -18,8 +18,8 @@ from noetl.engine.commands import Start
 from noetl.engine.execution import Execution
 from noetl.engine.lifecycle import final_result
 from noetl.engine.scopes import payload_of
-from noetl.events.compensation import CompensationRegistered
 from noetl.events.orders import PlaybookCall, PlaybookCallResult
+from noetl.events.side_runs import CompensationRegistered
 from noetl.net.net import Net
 from noetl.tools.registry import CALL_NOTHING
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from noetl.base.clock import Clock
 from noetl.base.errors import PlaybookError, RefusedError
 from noetl.net.net import Net, from_json
-from noetl.store.catalog import NEWEST, CatalogRow, Registration
 from noetl.store.contract import Store
+from noetl.store.installation import NEWEST, CatalogRow, Registration
 
 _SUFFIXES = (".yaml", ".yml")
 # No `..` and no leading slash can match: a path may come from the data of a run.

@@ -19,7 +19,7 @@ from noetl.base.clock import Clock
 from noetl.base.durations import seconds
 from noetl.base.errors import BackendError, InvalidError, NotFoundError, Outage
 from noetl.net.net import DESTINATIONS, EVENTS, Destination, Net, Notification
-from noetl.store.key_values import KeyValues
+from noetl.store.installation import KeyValues
 from noetl.templates.values import Authored
 
 KIND = "notification_rule"  # on the key-value table

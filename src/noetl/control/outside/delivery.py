@@ -17,7 +17,7 @@ import msgspec
 from noetl.base.clock import Clock
 from noetl.base.errors import InvalidError, NoetlError, RefusedError, SettledError, log_failure
 from noetl.base.ids import uuid7
-from noetl.control.outside.report_results import TakesCommands, check, request_result
+from noetl.control.outside.human_tasks import TakesCommands, check, request_result
 from noetl.engine.commands import CancelTimer, Command, DeliverMessage, DeliverSignal, InjectEvent
 from noetl.events.orders import ReportResult
 from noetl.events.waits import MAX_NAME

@@ -11,8 +11,8 @@ import msgspec
 from noetl.base.clock import Clock
 from noetl.base.errors import BackendError, Outage, RefusedError
 from noetl.control.executions import Control, Executions
+from noetl.control.outside.human_tasks import RequestResult, request_result
 from noetl.control.outside.messages import MessageQueue
-from noetl.control.outside.report_results import RequestResult, request_result
 from noetl.engine import commands
 from noetl.events.orders import ReportResult
 from noetl.store.requests import RequestRow, Requests

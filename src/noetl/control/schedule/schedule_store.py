@@ -13,10 +13,9 @@ import msgspec
 
 from noetl.base.durations import seconds
 from noetl.base.errors import NotFoundError, RefusedError
-from noetl.events.schedules import Backfill, Missed, Overlap, Schedule
+from noetl.events.triggers import Backfill, Missed, Overlap, Schedule
 from noetl.net.net import Net, Trigger
-from noetl.store.catalog import CatalogRow
-from noetl.store.key_values import KeyValue, KeyValues
+from noetl.store.installation import CatalogRow, KeyValue, KeyValues
 
 SCHEDULE, BACKFILL = "schedule", "backfill"  # kinds on the key-value table
 _PAGE = 500

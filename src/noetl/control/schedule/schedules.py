@@ -23,10 +23,10 @@ from noetl.base.clock import Clock
 from noetl.base.errors import NoetlError, Outage, log_failure
 from noetl.base.ids import derived
 from noetl.control.schedule.schedule_store import BACKFILL, SCHEDULE, ScheduleStore, backfill_of, schedule_of
-from noetl.events.schedules import Backfill, Missed, Overlap, Schedule
+from noetl.events.triggers import Backfill, Missed, Overlap, Schedule
 from noetl.net.net import Net
 from noetl.store.contract import ConflictError, Store
-from noetl.store.key_values import KeyValue
+from noetl.store.installation import KeyValue
 
 POLL_S = 5.0  # others change schedules in the store, and nobody rings for it
 ENDS_POLL_S = 1.0  # while somebody waits for an execution to end

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from noetl.base.errors import ToolError
-from noetl.control.results.claimed_ctx import ctx_of, events_until_claim
+from noetl.control.results.order_reads import ctx_of, events_until_claim
 from noetl.control.secrets.scopes import SecretScopes, reads_ctx
 from noetl.engine.execution import Execution, StepLease, StepRun
 from noetl.engine.loops.state import Range

@@ -10,7 +10,7 @@ import msgspec
 from noetl.base.errors import NotFoundError, RefusedError
 from noetl.base.ids import derived
 from noetl.events.triggers import DeadLetter, SourceTrigger, TriggerProgress
-from noetl.store.key_values import KeyValue, KeyValues
+from noetl.store.installation import KeyValue, KeyValues
 
 TRIGGER, PROGRESS, DEAD_LETTER, POLLER = "trigger", "trigger_progress", "trigger_dead_letter", "trigger_poller"
 _PAGE = 500

@@ -27,7 +27,7 @@ from noetl.engine.plan import Plan
 from noetl.engine.scopes import payload_of
 from noetl.engine.side_runs.evolution import child_of
 from noetl.engine.side_runs.orders import defer
-from noetl.engine.v2_case.recording import Entry, add_notes, without_notes
+from noetl.engine.v2_case.listeners import Entry, add_notes, without_notes
 from noetl.events.loops import IterationDone, IterationFailed, IterationStarted, Path
 from noetl.events.orders import Position, ReportResult, Timed
 from noetl.events.outcomes import Error

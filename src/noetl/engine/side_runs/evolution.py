@@ -9,7 +9,7 @@ from noetl.engine.execution import WITHDRAWN, Due, Execution, StepLease, StepRun
 from noetl.engine.pipeline.patches import written
 from noetl.engine.side_runs.state import PendingHandler, Saga, SideRun, SideRunKind
 from noetl.engine.waits.evolution import close_all
-from noetl.events import compensation, side_runs
+from noetl.events import side_runs
 from noetl.events.control import PlaybookCancelled
 from noetl.events.envelope import Event
 from noetl.events.orders import Position
@@ -21,12 +21,12 @@ CHILD = "playbook"  # the word under which a task tells that its child can be co
 
 
 Own = (
-    compensation.CompensationRegistered
-    | compensation.CompensationRequested
-    | compensation.CompensationStarted
-    | compensation.CompensationDone
-    | compensation.CompensationFailed
-    | compensation.CompensationUnknown
+    side_runs.CompensationRegistered
+    | side_runs.CompensationRequested
+    | side_runs.CompensationStarted
+    | side_runs.CompensationDone
+    | side_runs.CompensationFailed
+    | side_runs.CompensationUnknown
     | side_runs.OrderClaimed
     | side_runs.HandlerStarted
     | side_runs.HandlerSkipped
@@ -40,13 +40,13 @@ Own = (
 def evolve(execution: Execution, event: Event, payload: Own) -> Error | None:
     """Apply an event of these; why the execution fails with it, if it does."""
     match payload:
-        case compensation.CompensationRegistered():
+        case side_runs.CompensationRegistered():
             _registered(_saga(execution), payload)
-        case compensation.CompensationRequested():
+        case side_runs.CompensationRequested():
             _requested(execution, payload)
-        case compensation.CompensationStarted():
+        case side_runs.CompensationStarted():
             _compensation_started(execution, event, payload)
-        case compensation.CompensationDone() | compensation.CompensationFailed() | compensation.CompensationUnknown():
+        case side_runs.CompensationDone() | side_runs.CompensationFailed() | side_runs.CompensationUnknown():
             _compensated(execution, event, payload)
         case side_runs.OrderClaimed():
             run = execution.runs[event.step_run_id or ""]
@@ -107,13 +107,13 @@ def forget_handlers(execution: Execution, run_id: str) -> None:
             execution.agenda.pop(key, None)
 
 
-def _registered(saga: Saga, payload: compensation.CompensationRegistered) -> None:
+def _registered(saga: Saga, payload: side_runs.CompensationRegistered) -> None:
     saga.registered[payload.registration_id] = payload
     if payload.job_id is not None:
         saga.jobs[payload.job_id] = None
 
 
-def _requested(execution: Execution, payload: compensation.CompensationRequested) -> None:
+def _requested(execution: Execution, payload: side_runs.CompensationRequested) -> None:
     saga = _saga(execution)
     for registration_id in payload.registrations:
         saga.todo[registration_id] = saga.registered.pop(registration_id)
@@ -121,7 +121,7 @@ def _requested(execution: Execution, payload: compensation.CompensationRequested
         execution.agenda[COMPENSATE] = Due.COMPENSATE
 
 
-def _compensation_started(execution: Execution, event: Event, payload: compensation.CompensationStarted) -> None:
+def _compensation_started(execution: Execution, event: Event, payload: side_runs.CompensationStarted) -> None:
     saga = _saga(execution)
     registration = saga.under_way = saga.todo.pop(payload.registration_id)
     del execution.agenda[COMPENSATE]
@@ -134,12 +134,12 @@ def _compensation_started(execution: Execution, event: Event, payload: compensat
 def _compensated(
     execution: Execution,
     event: Event,
-    payload: compensation.CompensationDone | compensation.CompensationFailed | compensation.CompensationUnknown,
+    payload: side_runs.CompensationDone | side_runs.CompensationFailed | side_runs.CompensationUnknown,
 ) -> None:
     saga = _saga(execution)
-    _over(execution, event, stopped=isinstance(payload, compensation.CompensationUnknown))
+    _over(execution, event, stopped=isinstance(payload, side_runs.CompensationUnknown))
     saga.under_way = None
-    if not isinstance(payload, compensation.CompensationDone) and saga.error is None:
+    if not isinstance(payload, side_runs.CompensationDone) and saga.error is None:
         saga.error = _compensation_error(event, payload)
     if saga.todo:
         execution.agenda[COMPENSATE] = Due.COMPENSATE
@@ -265,10 +265,8 @@ def _saga(execution: Execution) -> Saga:
     return execution.side_work.saga
 
 
-def _compensation_error(
-    event: Event, payload: compensation.CompensationFailed | compensation.CompensationUnknown
-) -> Error:
-    if isinstance(payload, compensation.CompensationUnknown):
+def _compensation_error(event: Event, payload: side_runs.CompensationFailed | side_runs.CompensationUnknown) -> Error:
+    if isinstance(payload, side_runs.CompensationUnknown):
         message = f'whether step "{event.step}" was compensated is not known: {payload.reason}'
         return Error(kind="compensation.failed", message=message)
     message = f'the compensation of step "{event.step}" failed: {payload.error.message}'

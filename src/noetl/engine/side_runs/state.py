@@ -6,8 +6,8 @@ from enum import StrEnum
 
 import msgspec
 
-from noetl.events.compensation import CompensationRegistered, Surrounding
 from noetl.events.outcomes import Error
+from noetl.events.side_runs import CompensationRegistered, Surrounding
 from noetl.events.v2_case_positions import OwnEvent
 
 

@@ -9,7 +9,7 @@ from noetl.engine.decision import ChangeTask, Decision, Draft
 from noetl.engine.due_times import DueTime, Entry, late_key
 from noetl.engine.execution import Execution, StepRun
 from noetl.engine.plan import Plan
-from noetl.engine.side_runs.endings import stop_handlers
+from noetl.engine.side_runs.orders import stop_handlers
 from noetl.engine.token_creation import release
 from noetl.engine.waits.human_tasks import changed
 from noetl.engine.waits.state import OpenHumanTask, Wait, WaitKind

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from noetl.events import compensation
+from noetl.events import side_runs
 from noetl.events.envelope import Event
 from noetl.events.outcomes import Error
 from noetl.events.payloads import Payload
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 
 Ending = (
-    compensation.CompensationDone
-    | compensation.CompensationFailed
-    | compensation.CompensationUnknown
+    side_runs.CompensationDone
+    | side_runs.CompensationFailed
+    | side_runs.CompensationUnknown
     | HandlerDone
     | HandlerFailed
     | AsyncDone
@@ -36,15 +36,13 @@ Ending = (
 
 
 def _registered(
-    fold: Projection, event: Event, payload: compensation.CompensationRegistered, _: StepRunView | None
+    fold: Projection, event: Event, payload: side_runs.CompensationRegistered, _: StepRunView | None
 ) -> None:
     if event.execution_id == fold.execution_id:
         fold.undoable[payload.registration_id] = Undoable(payload.step, payload.task, payload.path)
 
 
-def _requested(
-    fold: Projection, event: Event, payload: compensation.CompensationRequested, _: StepRunView | None
-) -> None:
+def _requested(fold: Projection, event: Event, payload: side_runs.CompensationRequested, _: StepRunView | None) -> None:
     """Each is listed from here on, in the order in which they are undone."""
     if event.execution_id != fold.execution_id:
         return
@@ -58,7 +56,7 @@ def _requested(
         fold.remember(view)
 
 
-def _undone(fold: Projection, event: Event, payload: compensation.CompensationStarted, _: StepRunView | None) -> None:
+def _undone(fold: Projection, event: Event, payload: side_runs.CompensationStarted, _: StepRunView | None) -> None:
     view = fold.pending.pop(payload.registration_id, None)
     if view is None:  # of a nested execution
         _begin(fold, event, SideRunOrigin(kind="compensation"), None)
@@ -103,11 +101,11 @@ def _over(fold: Projection, event: Event, payload: Ending, view: StepRunView | N
     if view is None:
         return
     match payload:
-        case compensation.CompensationUnknown():
+        case side_runs.CompensationUnknown():
             view.end("unknown", event.ts, Error(kind=payload.event_type, message=payload.reason))
         case HandlerFailed(stopped=True) | AsyncDone(stopped=True):
             view.end("cancelled", event.ts, payload.error)
-        case compensation.CompensationFailed() | HandlerFailed():
+        case side_runs.CompensationFailed() | HandlerFailed():
             view.end("failed", event.ts, payload.error)
         case AsyncDone():
             view.end("done" if payload.error is None else "failed", event.ts, payload.error)
@@ -116,15 +114,15 @@ def _over(fold: Projection, event: Event, payload: Ending, view: StepRunView | N
 
 
 APPLY: dict[type[Payload], Callable[[Projection, Event, Any, StepRunView | None], None]] = {
-    compensation.CompensationRegistered: _registered,
-    compensation.CompensationRequested: _requested,
-    compensation.CompensationStarted: _undone,
+    side_runs.CompensationRegistered: _registered,
+    side_runs.CompensationRequested: _requested,
+    side_runs.CompensationStarted: _undone,
     HandlerStarted: _handled,
     AsyncStarted: _begin_async,
     HookFailed: _hook_failed,
-    compensation.CompensationDone: _over,
-    compensation.CompensationFailed: _over,
-    compensation.CompensationUnknown: _over,
+    side_runs.CompensationDone: _over,
+    side_runs.CompensationFailed: _over,
+    side_runs.CompensationUnknown: _over,
     HandlerDone: _over,
     HandlerFailed: _over,
     AsyncDone: _over,

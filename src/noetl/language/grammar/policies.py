@@ -4,31 +4,31 @@ from __future__ import annotations
 
 import msgspec
 
-from noetl.language.grammar import shapes
+from noetl.language.grammar import model
 from noetl.language.grammar.model import ONLY_V2_EVAL, ONLY_V10, Construct, Key, RenderedAt
 from noetl.net.kinds import Kinds
 from noetl.templates.scope import TemplateSite
 
-WRITES_TO_CTX = shapes.writes("workload", "keychain", "ctx", "iter", "vars", "execution_id")
-WRITES_TO_ITER = shapes.writes("workload", "keychain", "ctx", "iter", "index", "parent")
+WRITES_TO_CTX = model.writes("workload", "keychain", "ctx", "iter", "vars", "execution_id")
+WRITES_TO_ITER = model.writes("workload", "keychain", "ctx", "iter", "index", "parent")
 REDUCERS = ("sum", "count", "min", "max", "append", "extend", "union", "merge", "first", "last", "any", "all")
-MODES = shapes.words("exclusive", "inclusive")  # the first that holds, or every one
-ENDS = shapes.words("continue", "fail")
+MODES = model.words("exclusive", "inclusive")  # the first that holds, or every one
+ENDS = model.words("continue", "fail")
 
 ERROR_KEYS = ("kind", "message", "status", "code", "retryable", "details")  # of an error that a rule fails with
 
 # Rules
 
 
-def ladder(then: shapes.Schema, *, bare_else: bool = True) -> shapes.Schema:
+def ladder(then: model.Schema, *, bare_else: bool = True) -> model.Schema:
     """Rules `{when, then}`, the first true one deciding, and at most one `{else: {then}}`, which stands last."""
-    rule = shapes.mapping({"when": shapes.ref("guard"), "then": then}, "when", "then")
-    nested = shapes.mapping({"then": then}, "then")
-    otherwise = shapes.mapping({"else": {"anyOf": [nested, then]} if bare_else else nested}, "else")
-    return shapes.array({"anyOf": [rule, otherwise]}, contains={"required": ["else"]}, minContains=0, maxContains=1)
+    rule = model.mapping({"when": model.ref("guard"), "then": then}, "when", "then")
+    nested = model.mapping({"then": then}, "then")
+    otherwise = model.mapping({"else": {"anyOf": [nested, then]} if bare_else else nested}, "else")
+    return model.array({"anyOf": [rule, otherwise]}, contains={"required": ["else"]}, minContains=0, maxContains=1)
 
 
-def _only_with(do: str, keys: tuple[str, ...], *, needs: str) -> shapes.Schema:
+def _only_with(do: str, keys: tuple[str, ...], *, needs: str) -> model.Schema:
     """Keys that mean something beside one directive only, one of them being needed there."""
     return {
         "if": {"properties": {"do": {"const": do}}, "required": ["do"]},
@@ -39,13 +39,13 @@ def _only_with(do: str, keys: tuple[str, ...], *, needs: str) -> shapes.Schema:
 
 _OF_A_RULE = RenderedAt(TemplateSite.TASK_POLICY, "a policy rule")
 RETRY_KEYS = (
-    Key("attempts", shapes.COUNT, "With retry: every run counts, the first included.", rendered=_OF_A_RULE),
-    Key("backoff", shapes.words("none", "linear", "exponential"), "With retry: how the delay grows."),
-    Key("delay", shapes.DURATION, "With retry: how long to wait.", rendered=_OF_A_RULE),
-    Key("max_delay", shapes.DURATION, "With retry: the longest wait.", rendered=_OF_A_RULE),
+    Key("attempts", model.COUNT, "With retry: every run counts, the first included.", rendered=_OF_A_RULE),
+    Key("backoff", model.words("none", "linear", "exponential"), "With retry: how the delay grows."),
+    Key("delay", model.DURATION, "With retry: how long to wait.", rendered=_OF_A_RULE),
+    Key("max_delay", model.DURATION, "With retry: the longest wait.", rendered=_OF_A_RULE),
     Key(
         "jitter",
-        {"anyOf": [shapes.FLAG, *shapes.DURATION["anyOf"]]},
+        {"anyOf": [model.FLAG, *model.DURATION["anyOf"]]},
         "With retry: how much the wait is spread.",
         rendered=_OF_A_RULE,
     ),
@@ -56,14 +56,14 @@ DIRECTIVE = Construct(
     (
         Key(
             "do",
-            shapes.words("retry", "jump", "continue", "break", "fail"),
+            model.words("retry", "jump", "continue", "break", "fail"),
             "What happens next; continue when left out.",
         ),
-        Key("to", shapes.STATIC, "With jump: the task of this step to go on with."),
+        Key("to", model.STATIC, "With jump: the task of this step to go on with."),
         *RETRY_KEYS,
         Key(
             "error",
-            {"anyOf": [shapes.TEXT, shapes.mapping(dict.fromkeys(ERROR_KEYS, shapes.ANYTHING))]},
+            {"anyOf": [model.TEXT, model.mapping(dict.fromkeys(ERROR_KEYS, model.ANYTHING))]},
             "With fail: a message, or `{kind, message, status, code}`; the outcome's error when left out.",
             dialects=ONLY_V10,
             rendered=_OF_A_RULE,
@@ -82,21 +82,21 @@ DIRECTIVE = Construct(
         ),
         Key(
             "set_vars",
-            shapes.DATA,
+            model.DATA,
             "Values written to vars of the step run.",
             dialects=ONLY_V2_EVAL,
             rendered=RenderedAt(TemplateSite.TASK_POLICY, "set_vars", names=True),
         ),
         Key(
             "set_shared",
-            shapes.DATA,
+            model.DATA,
             "Values folded into vars when the loop ends.",
             dialects=ONLY_V2_EVAL,
             rendered=RenderedAt(TemplateSite.TASK_POLICY, "set_shared", names=True),
         ),
         Key(
             "set_prev",
-            shapes.ANYTHING,
+            model.ANYTHING,
             "What the next task reads as _prev.",
             dialects=ONLY_V2_EVAL,
             rendered=_OF_A_RULE,
@@ -112,18 +112,18 @@ DIRECTIVE = Construct(
         ]
     },
 )
-_HOOK = shapes.array({"allOf": [shapes.ref("task"), {"properties": {"spec": {"not": {"required": ["policy"]}}}}]})
+_HOOK = model.array({"allOf": [model.ref("task"), {"properties": {"spec": {"not": {"required": ["policy"]}}}}]})
 TASK_POLICY = Construct(
     "a task policy",
     (
-        Key("mode", shapes.words("exclusive"), "The first rule that matches decides."),
+        Key("mode", model.words("exclusive"), "The first rule that matches decides."),
         Key("on_unmatched", ENDS, "What an error that no rule matches leads to."),
         Key("before", _HOOK, "Tasks run before the tool."),
         Key("after", _HOOK, "Tasks run after the directive is chosen."),
         Key("finally", _HOOK, "Tasks run on leaving the task in any way."),
         Key(
             "rules",
-            ladder(shapes.ref("directive")),
+            ladder(model.ref("directive")),
             "From the top; the first rule that matches decides. else is last.",
             required=True,
         ),
@@ -134,11 +134,11 @@ TASK_POLICY = Construct(
 ADMISSION = Construct(
     "an admission",
     (
-        Key("allow", shapes.FLAG, "Whether the token is let in."),
-        Key("park", shapes.FLAG, "Let the token wait, and judge again when ctx changes."),
+        Key("allow", model.FLAG, "Whether the token is let in."),
+        Key("park", model.FLAG, "Let the token wait, and judge again when ctx changes."),
         Key(
             "set_token",
-            shapes.DATA,
+            model.DATA,
             "Values kept with the token, readable as token.meta.",
             rendered=RenderedAt(TemplateSite.ADMISSION, "an admission rule"),
         ),
@@ -155,40 +155,40 @@ ADMIT = Construct(
 # Parts of the policies of executor, step, loop and router
 
 FAILURE = Construct(
-    "failure", (Key("mode", shapes.words("fail_fast", "best_effort")),), doc="How far a failure reaches."
+    "failure", (Key("mode", model.words("fail_fast", "best_effort")),), doc="How far a failure reaches."
 )
 DEFAULTS = Construct(
     "defaults",
     (
-        Key("timeouts", {"type": "object", "additionalProperties": shapes.ref("timeout")}),
-        Key("resources", shapes.FREE),
+        Key("timeouts", {"type": "object", "additionalProperties": model.ref("timeout")}),
+        Key("resources", model.FREE),
         Key("on_unmatched", ENDS),
     ),
     doc="Defaults by tool kind, or under default.",
 )
-RESULTS = Construct("results", (Key("reference_first", shapes.FLAG),), doc="How results are kept.")
+RESULTS = Construct("results", (Key("reference_first", model.FLAG),), doc="How results are kept.")
 LIFECYCLE = Construct(
     "lifecycle",
-    (Key("timeout_s", shapes.ref("timeout")), Key("deadline_s", shapes.ref("timeout"))),
+    (Key("timeout_s", model.ref("timeout")), Key("deadline_s", model.ref("timeout"))),
     doc="Longest times.",
 )
 EMITTED_EVENT = Construct(
     "an emitted event",
-    (Key("name", shapes.TEXT, required=True), Key("when", shapes.ref("guard")), Key("data", shapes.ANYTHING)),
+    (Key("name", model.TEXT, required=True), Key("when", model.ref("guard")), Key("data", model.ANYTHING)),
 )
 EMIT = Construct(
     "emit",
-    (Key("events", shapes.array({"anyOf": [shapes.TEXT, EMITTED_EVENT.schema()]})),),
+    (Key("events", model.array({"anyOf": [model.TEXT, EMITTED_EVENT.schema()]})),),
     doc="Events this step adds to the log.",
 )
-TRACING = Construct("tracing", (Key("enabled", shapes.FLAG), Key("attributes", shapes.FREE)))
-QUOTAS = Construct("quotas", (Key("max_runs", shapes.FIXED_COUNT), Key("max_concurrent", shapes.FIXED_COUNT)))
-BACKPRESSURE = Construct("backpressure", (Key("max_queue", shapes.COUNT),))
-PARTITIONING = Construct("partitioning", (Key("key", shapes.ANYTHING),))
-_PARTITIONING_FORMS: shapes.Schema = {"anyOf": [shapes.TEXT, PARTITIONING.schema()]}
+TRACING = Construct("tracing", (Key("enabled", model.FLAG), Key("attributes", model.FREE)))
+QUOTAS = Construct("quotas", (Key("max_runs", model.FIXED_COUNT), Key("max_concurrent", model.FIXED_COUNT)))
+BACKPRESSURE = Construct("backpressure", (Key("max_queue", model.COUNT),))
+PARTITIONING = Construct("partitioning", (Key("key", model.ANYTHING),))
+_PARTITIONING_FORMS: model.Schema = {"anyOf": [model.TEXT, PARTITIONING.schema()]}
 DEDUPE = Construct(
     "dedupe",
-    (Key("key", shapes.ANYTHING, required=True), Key("window", shapes.DURATION)),
+    (Key("key", model.ANYTHING, required=True), Key("window", model.DURATION)),
     doc="Drop a token whose key was sent before.",
 )
 
@@ -199,11 +199,11 @@ EXECUTOR_POLICY = Construct(
     (
         Key("defaults", DEFAULTS),
         Key("results", RESULTS),
-        Key("limits", shapes.FREE, "Bounds of an execution: max_payload_bytes, max_task_runs, max_step_runs, …"),
-        Key("placement", shapes.FREE, "A hint for people that is kept with the net; nothing acts on it."),
-        Key("cost", shapes.FREE, "A hint for people that is kept with the net; nothing acts on it."),
+        Key("limits", model.FREE, "Bounds of an execution: max_payload_bytes, max_task_runs, max_step_runs, …"),
+        Key("placement", model.FREE, "A hint for people that is kept with the net; nothing acts on it."),
+        Key("cost", model.FREE, "A hint for people that is kept with the net; nothing acts on it."),
         Key("failure", FAILURE),
-        Key("compensation", shapes.words("auto", "manual"), "Whether a failed execution compensates by itself."),
+        Key("compensation", model.words("auto", "manual"), "Whether a failed execution compensates by itself."),
     ),
     ref="executor_policy",
 )
@@ -216,7 +216,7 @@ STEP_POLICY = Construct(
         Key("emit", EMIT, rendered=RenderedAt(TemplateSite.EMIT, "an emitted event")),
         Key("tracing", TRACING),
         Key("quotas", QUOTAS),
-        Key("compensation", shapes.ANYTHING),
+        Key("compensation", model.ANYTHING),
     ),
     doc="Hints of a step; control belongs to its tasks.",
     ref="step_policy",
@@ -224,16 +224,16 @@ STEP_POLICY = Construct(
 LOOP_POLICY = Construct(
     "loop.spec.policy",
     (
-        Key("exec", shapes.words("distributed", "local"), "Whether iterations are spread over workers."),
-        Key("mode", shapes.words("sequential", "parallel")),
-        Key("max_in_flight", shapes.COUNT),
-        Key("ordering", shapes.words("index", "shuffle")),
+        Key("exec", model.words("distributed", "local"), "Whether iterations are spread over workers."),
+        Key("mode", model.words("sequential", "parallel")),
+        Key("max_in_flight", model.COUNT),
+        Key("ordering", model.words("index", "shuffle")),
         Key(
             "reducers",
-            {"type": "object", "additionalProperties": shapes.words(*REDUCERS)},
+            {"type": "object", "additionalProperties": model.words(*REDUCERS)},
             "How writes to a key of ctx are folded.",
         ),
-        Key("ctx_writes", shapes.words("once", "last")),
+        Key("ctx_writes", model.words("once", "last")),
         Key("backpressure", BACKPRESSURE, rendered=RenderedAt(TemplateSite.LOOP_IN, "backpressure")),
         Key("partitioning", _PARTITIONING_FORMS, rendered=RenderedAt(TemplateSite.NESTED_LOOP_IN, "partitioning")),
     ),
@@ -241,7 +241,7 @@ LOOP_POLICY = Construct(
 )
 NEXT_POLICY = Construct(
     "next.spec.policy",
-    (Key("priority", shapes.WHOLE), Key("dedupe", DEDUPE), Key("partitioning", _PARTITIONING_FORMS)),
+    (Key("priority", model.WHOLE), Key("dedupe", DEDUPE), Key("partitioning", _PARTITIONING_FORMS)),
     ref="next_policy",
 )
 SCOPES = {"executor": EXECUTOR_POLICY, "step": STEP_POLICY, "loop": LOOP_POLICY, "next": NEXT_POLICY}
@@ -250,5 +250,5 @@ SHARED = (DIRECTIVE, TASK_POLICY, ADMIT, STEP_POLICY, LOOP_POLICY, NEXT_POLICY)
 
 def executor_policy(kinds: Kinds) -> Construct:
     """The executor's policy, with the tool kinds that have hints of their own."""
-    tools = tuple(Key(name, shapes.FREE, kind.policy_doc) for name, kind in kinds.items() if kind.policy_doc)
+    tools = tuple(Key(name, model.FREE, kind.policy_doc) for name, kind in kinds.items() if kind.policy_doc)
     return msgspec.structs.replace(EXECUTOR_POLICY, keys=(*EXECUTOR_POLICY.keys, *tools))

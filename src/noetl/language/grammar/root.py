@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 # The root `on`: events, and the destinations that hear of them (NTF-01).
-from noetl.language.grammar import policies, shapes, steps, tasks
+from noetl.language.grammar import model, policies, steps, tasks
 from noetl.language.grammar.model import ONLY_V2_CASE, Construct, Key, RenderedAt, Unknown
 from noetl.language.grammar.policies import EXECUTOR_POLICY
 from noetl.language.grammar.steps import CONCURRENCY, LEASE
@@ -11,31 +11,31 @@ from noetl.net.kinds import Kinds
 from noetl.net.net import DESTINATIONS, EVENTS
 from noetl.templates.scope import TemplateSite
 
-_ADDRESSES: shapes.Schema = {"anyOf": [shapes.TEXT, shapes.array(shapes.TEXT)]}
+_ADDRESSES: model.Schema = {"anyOf": [model.TEXT, model.array(model.TEXT)]}
 _OPTIONS = {
     "to": Key("to", _ADDRESSES, "E-mail addresses."),
     "cc": Key("cc", _ADDRESSES),
     "bcc": Key("bcc", _ADDRESSES),
-    "from": Key("from", shapes.TEXT, "The sender; else the one of the credential."),
-    "reply_to": Key("reply_to", shapes.TEXT),
-    "url": Key("url", shapes.TEXT, "Address of the webhook; it may be in the credential instead."),
-    "auth": Key("auth", shapes.TEXT, "Name of the credential."),
-    "headers": Key("headers", shapes.FREE, "Further headers of the request."),
+    "from": Key("from", model.TEXT, "The sender; else the one of the credential."),
+    "reply_to": Key("reply_to", model.TEXT),
+    "url": Key("url", model.TEXT, "Address of the webhook; it may be in the credential instead."),
+    "auth": Key("auth", model.TEXT, "Name of the credential."),
+    "headers": Key("headers", model.FREE, "Further headers of the request."),
 }
 DESTINATION = {
     kind: Construct(kind, tuple(_OPTIONS[option] for option in options)) for kind, options in DESTINATIONS.items()
 }
-_PLACE = shapes.mapping({kind: construct.schema() for kind, construct in DESTINATION.items()})
+_PLACE = model.mapping({kind: construct.schema() for kind, construct in DESTINATION.items()})
 _NOTICE = RenderedAt(TemplateSite.NOTICE, "a notice")
 _KEYS = (
-    Key("notify", {"anyOf": [shapes.array(_PLACE, minItems=1), _PLACE]}, "Who is told.", required=True),
-    Key("throttle", shapes.DURATION, "Repeats within this time become one notice with their count."),
+    Key("notify", {"anyOf": [model.array(_PLACE, minItems=1), _PLACE]}, "Who is told.", required=True),
+    Key("throttle", model.DURATION, "Repeats within this time become one notice with their count."),
     Key(
-        "subject", shapes.TEXT, "Template of the subject; it reads notice, execution, error and task.", rendered=_NOTICE
+        "subject", model.TEXT, "Template of the subject; it reads notice, execution, error and task.", rendered=_NOTICE
     ),
-    Key("text", shapes.TEXT, "Template of the text; it reads notice, execution, error and task.", rendered=_NOTICE),
+    Key("text", model.TEXT, "Template of the text; it reads notice, execution, error and task.", rendered=_NOTICE),
 )
-_AFTER = Key("after", shapes.DURATION, "The expected duration: an open execution that is older is late.", required=True)
+_AFTER = Key("after", model.DURATION, "The expected duration: an open execution that is older is late.", required=True)
 NOTIFICATION = {name: Construct(f"on.{name}", (_AFTER, *_KEYS) if name == "late" else _KEYS) for name in EVENTS}
 ON = Construct(
     "on",
@@ -44,21 +44,21 @@ ON = Construct(
 )
 
 
-NAME = shapes.TEXT | {"minLength": 1}
-PLACES = shapes.words("local", "distributed")
+NAME = model.TEXT | {"minLength": 1}
+PLACES = model.words("local", "distributed")
 
 
-def _workbook() -> shapes.Schema:
+def _workbook() -> model.Schema:
     """The three spellings of DOC-09; a task may stand under a `tool` of its own (design.md §5)."""
     task = {
         "if": {"required": ["tool"], "not": {"required": ["kind"]}},
         "then": WORKBOOK_TASK.schema(),
-        "else": shapes.ref("task"),
+        "else": model.ref("task"),
     }
-    by_name: shapes.Schema = {"type": "object", "additionalProperties": task}
-    wrapped = shapes.mapping({"tasks": by_name}, "tasks")
+    by_name: model.Schema = {"type": "object", "additionalProperties": task}
+    wrapped = model.mapping({"tasks": by_name}, "tasks")
     listed = {"type": "object", "required": ["name"], **task}
-    return {"anyOf": [wrapped, by_name, shapes.array(listed)]}
+    return {"anyOf": [wrapped, by_name, model.array(listed)]}
 
 
 METADATA = Construct(
@@ -66,11 +66,11 @@ METADATA = Construct(
     (
         Key("name", NAME, "Name of the playbook.", required=True),
         Key("path", NAME, "Its path in the catalogue.", required=True),
-        Key("version", shapes.SCALAR, "Its version."),
-        Key("description", shapes.TEXT, "What it is for."),
-        Key("dialect", shapes.words("v10"), "Reads the document as this dialect, whatever its shape."),
+        Key("version", model.SCALAR, "Its version."),
+        Key("description", model.TEXT, "What it is for."),
+        Key("dialect", model.words("v10"), "Reads the document as this dialect, whatever its shape."),
         Key("labels", {}, "Labels of your own."),
-        Key("retention", shapes.DURATION, "How long finished executions are kept."),
+        Key("retention", model.DURATION, "How long finished executions are kept."),
     ),
     doc="Who this playbook is; further keys are kept as they are.",
     unknown=Unknown.KEPT,
@@ -91,11 +91,11 @@ EXECUTOR_SPEC = Construct(
     "executor.spec",
     (
         Key("policy", EXECUTOR_POLICY),
-        Key("entry_step", shapes.TEXT, "The step to begin with; start when left out."),
-        Key("unguarded", shapes.words("always"), "Arcs without when take failures too."),
+        Key("entry_step", model.TEXT, "The step to begin with; start when left out."),
+        Key("unguarded", model.words("always"), "Arcs without when take failures too."),
         Key(
             "pool",
-            shapes.TEXT,
+            model.TEXT,
             "Workers that may run it.",
             rendered=RenderedAt(TemplateSite.INITIAL_CTX, "executor.spec.pool"),
         ),
@@ -104,14 +104,14 @@ EXECUTOR_SPEC = Construct(
     ),
     doc="Options of the execution; further keys are defaults for all tasks.",
     unknown=Unknown.KEPT,
-    rules=shapes.with_knobs(),
+    rules=model.with_knobs(),
 )
 EXECUTOR = Construct(
     "the executor",
     (
         Key("kind", PLACES, "Where it runs."),
         Key("profile", PLACES, "The same as kind."),
-        Key("version", shapes.SCALAR),
+        Key("version", model.SCALAR),
         Key("spec", EXECUTOR_SPEC),
     ),
     doc="Where and under which defaults the playbook runs.",
@@ -119,23 +119,23 @@ EXECUTOR = Construct(
 )
 WORKBOOK_TASK = Construct(
     "a workbook task with a tool",
-    (Key("name", shapes.TEXT), Key("desc", shapes.TEXT), Key("tool", shapes.ref("task"), required=True)),
+    (Key("name", model.TEXT), Key("desc", model.TEXT), Key("tool", model.ref("task"), required=True)),
     unknown=Unknown.WARNED,
 )
 TRIGGER_SPEC = Construct(
     "trigger.timer.spec",
     (
-        Key("timezone", shapes.TEXT, "Zone of the schedule: America/New_York."),
-        Key("missed", shapes.words("all", "last", "none")),
-        Key("overlap", shapes.words("skip", "queue", "allow", "cancel")),
-        Key("jitter", shapes.DURATION),
-        Key("paused", shapes.FLAG, "Begins paused: starts nothing until it is resumed."),
+        Key("timezone", model.TEXT, "Zone of the schedule: America/New_York."),
+        Key("missed", model.words("all", "last", "none")),
+        Key("overlap", model.words("skip", "queue", "allow", "cancel")),
+        Key("jitter", model.DURATION),
+        Key("paused", model.FLAG, "Begins paused: starts nothing until it is resumed."),
     ),
 )
 TRIGGER_TIMER = Construct(
     "trigger.timer",
     (
-        Key("cron", shapes.TEXT, "Five fields: minute, hour, day of month, month, day of week.", required=True),
+        Key("cron", model.TEXT, "Five fields: minute, hour, day of month, month, day of week.", required=True),
         Key("spec", TRIGGER_SPEC),
     ),
 )
@@ -143,7 +143,7 @@ TRIGGER = Construct("trigger", (Key("timer", TRIGGER_TIMER, required=True),), do
 ROOT = Construct(
     "a playbook",
     (
-        Key("apiVersion", shapes.words("noetl.io/v10", "noetl.io/v2"), "Version of the language.", required=True),
+        Key("apiVersion", model.words("noetl.io/v10", "noetl.io/v2"), "Version of the language.", required=True),
         Key("kind", {"const": "Playbook"}, "Always Playbook.", required=True),
         Key("name", NAME, "Name of the playbook, where v2-case writes it.", dialects=ONLY_V2_CASE),
         Key("path", NAME, "Its path in the catalogue, where v2-case writes it.", dialects=ONLY_V2_CASE),
@@ -152,17 +152,17 @@ ROOT = Construct(
         Key("executor", EXECUTOR),
         Key("trigger", TRIGGER),
         Key("on", ON),
-        Key("workload", shapes.FREE, "Defaults of the input; literal data, never templates."),
+        Key("workload", model.FREE, "Defaults of the input; literal data, never templates."),
         Key(
             "ctx",
-            shapes.FREE,
+            model.FREE,
             "What the context begins with; templates read workload.",
             rendered=RenderedAt(TemplateSite.INITIAL_CTX, "ctx", names=True, into_ctx=True),
         ),
         Key("workbook", _workbook(), "Reusable tasks by name."),
         Key(
             "workflow",
-            shapes.array(shapes.ref("step"), minItems=1),
+            model.array(model.ref("step"), minItems=1),
             "The steps; execution begins at the one named start.",
             required=True,
             last=True,
@@ -176,7 +176,7 @@ ROOT = Construct(
 # The JSON Schema (draft 2020-12) of a playbook in its canonical v10 form (DOC-13).
 
 
-def playbook_schema(kinds: Kinds) -> shapes.Schema:
+def playbook_schema(kinds: Kinds) -> model.Schema:
     """The schema for these tool kinds."""
     shared = (*policies.SHARED, *steps.SHARED)
     return {
@@ -184,8 +184,8 @@ def playbook_schema(kinds: Kinds) -> shapes.Schema:
         "title": "NoETL playbook (v10)",
         **ROOT.schema(),
         "$defs": {
-            "template": shapes.TEMPLATE,
-            "guard": shapes.described_schema(shapes.GUARD, "A condition: a template, or true or false."),
+            "template": model.TEMPLATE,
+            "guard": model.described_schema(model.GUARD, "A condition: a template, or true or false."),
             **{construct.ref: construct.schema() for construct in shared},
             "executor_policy": policies.executor_policy(kinds).schema(),
             "join": steps.JOIN_FORMS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl.language.grammar import shapes
+from noetl.language.grammar import model
 from noetl.language.grammar.model import (
     NOT_V2_CASE,
     ONLY_V2_CASE,
@@ -22,39 +22,39 @@ from noetl.templates.scope import TemplateSite, reserved_names
 CONCURRENCY = Construct(
     "concurrency",
     (
-        Key("key", shapes.TEXT),
-        Key("limit", shapes.COUNT, required=True),
-        Key("on_limit", shapes.words("queue", "drop", "cancel_oldest")),
+        Key("key", model.TEXT),
+        Key("limit", model.COUNT, required=True),
+        Key("on_limit", model.words("queue", "drop", "cancel_oldest")),
     ),
     doc="How many runs of one key go on at once.",
     ref="concurrency",
 )
 RATE = Construct(
     "rate",
-    (Key("key", shapes.TEXT), Key("limit", shapes.COUNT, required=True), Key("per", shapes.DURATION, required=True)),
+    (Key("key", model.TEXT), Key("limit", model.COUNT, required=True), Key("per", model.DURATION, required=True)),
 )
 LEASE = Construct(
     "lease",
-    (Key("mode", shapes.words("single_owner")), Key("ttl", shapes.DURATION), Key("heartbeat", shapes.DURATION)),
+    (Key("mode", model.words("single_owner")), Key("ttl", model.DURATION), Key("heartbeat", model.DURATION)),
     ref="lease",
 )
 JOIN = Construct(
     "join",
     (
-        Key("mode", shapes.words("all", "any", "active")),
-        Key("count", shapes.FIXED_COUNT),
-        Key("rest", shapes.words("ignore", "block", "cancel")),
+        Key("mode", model.words("all", "any", "active")),
+        Key("count", model.FIXED_COUNT),
+        Key("rest", model.words("ignore", "block", "cancel")),
     ),
     rules={"oneOf": [{"required": ["mode"]}, {"required": ["count"]}]},
 )
-JOIN_FORMS: shapes.Schema = {
+JOIN_FORMS: model.Schema = {
     "description": "How tokens of one fork meet here: all, any, active, {count: n}, or {mode, rest}.",
     "anyOf": [JOIN["mode"].schema, JOIN.schema()],
 }
-RESULT_STORE = Construct("result.store", (Key("kind", shapes.TEXT),), unknown=Unknown.KEPT)
+RESULT_STORE = Construct("result.store", (Key("kind", model.TEXT),), unknown=Unknown.KEPT)
 RESULT = Construct(
     "result",
-    (Key("store", RESULT_STORE), Key("output_select", shapes.array(shapes.TEXT))),
+    (Key("store", RESULT_STORE), Key("output_select", model.array(model.TEXT))),
     doc="Where the result is kept.",
     unknown=Unknown.WARNED,
     ref="result",
@@ -63,23 +63,23 @@ STEP_SPEC = Construct(
     "a step's spec",
     (
         Key("policy", STEP_POLICY, dialects=ONLY_V10),
-        Key("join", shapes.ref("join")),
+        Key("join", model.ref("join")),
         Key("concurrency", CONCURRENCY, rendered=RenderedAt(TemplateSite.ADMISSION, "spec.concurrency")),
         Key("rate", RATE, rendered=RenderedAt(TemplateSite.ADMISSION, "spec.rate")),
-        Key("end", shapes.words("execution"), "Ends the whole execution with this step."),
-        Key("pool", shapes.TEXT, "Workers that may run it.", rendered=RenderedAt(TemplateSite.ADMISSION, "spec.pool")),
+        Key("end", model.words("execution"), "Ends the whole execution with this step."),
+        Key("pool", model.TEXT, "Workers that may run it.", rendered=RenderedAt(TemplateSite.ADMISSION, "spec.pool")),
         Key("lease", LEASE),
         Key("result", RESULT),
         Key("next_mode", MODES, "Whether the first arc that holds is taken, or every one.", dialects=ONLY_V2_EVAL),
         Key("case_mode", MODES, "Whether the first case that holds is taken, or every one.", dialects=ONLY_V2_CASE),
-        Key("eval_mode", shapes.words("on_entry", "on_event"), "When the cases are judged.", dialects=ONLY_V2_CASE),
-        Key("on_error", shapes.words("fail", "continue"), "Whether an error ends the step.", dialects=ONLY_V2_CASE),
+        Key("eval_mode", model.words("on_entry", "on_event"), "When the cases are judged.", dialects=ONLY_V2_CASE),
+        Key("on_error", model.words("fail", "continue"), "Whether an error ends the step.", dialects=ONLY_V2_CASE),
         # A v2 step's timeout is the step's own lifetime; in v10 it is a default of its tasks (C-30).
-        Key("timeout", shapes.DURATION, "How long the step may take.", dialects=ONLY_V2_EVAL | ONLY_V2_CASE),
+        Key("timeout", model.DURATION, "How long the step may take.", dialects=ONLY_V2_EVAL | ONLY_V2_CASE),
     ),
     doc="How this step runs; further keys are defaults for its tasks.",
     unknown=Unknown.KEPT,
-    rules=shapes.with_knobs(),
+    rules=model.with_knobs(),
 )
 
 # Loops
@@ -87,49 +87,49 @@ STEP_SPEC = Construct(
 LOOP_SPEC = Construct(
     "a loop's spec",
     (
-        Key("mode", shapes.words("sequential", "parallel"), "One at a time, or several at once."),
+        Key("mode", model.words("sequential", "parallel"), "One at a time, or several at once."),
         Key(
             "max_in_flight",
-            shapes.COUNT,
+            model.COUNT,
             "In parallel: most iterations at once; 10 when left out.",
             rendered=RenderedAt(TemplateSite.LOOP_IN, "max_in_flight"),
         ),
-        Key("batch_size", shapes.COUNT, "The older word for max_in_flight.", dialects=ONLY_V2_CASE),
-        Key("on_error", shapes.words("fail", "continue"), "Whether an error ends the loop.", dialects=ONLY_V2_CASE),
+        Key("batch_size", model.COUNT, "The older word for max_in_flight.", dialects=ONLY_V2_CASE),
+        Key("on_error", model.words("fail", "continue"), "Whether an error ends the loop.", dialects=ONLY_V2_CASE),
         Key(
             "complete_when",
-            shapes.ref("guard"),
+            model.ref("guard"),
             "Ends the loop early.",
             dialects=NOT_V2_CASE,
             rendered=RenderedAt(TemplateSite.NESTED_LOOP_IN, "complete_when"),
         ),
-        Key("extend", shapes.FLAG, "Whether iterations may add items.", dialects=NOT_V2_CASE),
+        Key("extend", model.FLAG, "Whether iterations may add items.", dialects=NOT_V2_CASE),
         Key("policy", LOOP_POLICY, dialects=ONLY_V10),
     ),
     unknown=Unknown.KEPT,
-    rules=shapes.with_knobs(),
+    rules=model.with_knobs(),
 )
 LOOP = Construct(
     "a loop",
     (
         Key(
             "in",
-            {"anyOf": [{"type": ["array", "object"]}, shapes.ref("template")]},
+            {"anyOf": [{"type": ["array", "object"]}, model.ref("template")]},
             "What to loop over.",
             required=True,
             rendered=RenderedAt(TemplateSite.LOOP_IN),
         ),
         Key(
             "iterator",
-            shapes.name_besides("index", "parent"),
+            model.name_besides("index", "parent"),
             "Name of the current item: iter.<iterator>.",
             required=True,
         ),
-        Key("collection", shapes.ANYTHING, "Another spelling of in.", dialects=ONLY_V2_CASE),
-        Key("element", shapes.TEXT, "Another spelling of iterator.", dialects=ONLY_V2_CASE),
-        Key("mode", shapes.words("sequential", "parallel"), "Another place of spec.mode.", dialects=ONLY_V2_CASE),
+        Key("collection", model.ANYTHING, "Another spelling of in.", dialects=ONLY_V2_CASE),
+        Key("element", model.TEXT, "Another spelling of iterator.", dialects=ONLY_V2_CASE),
+        Key("mode", model.words("sequential", "parallel"), "Another place of spec.mode.", dialects=ONLY_V2_CASE),
         Key("spec", LOOP_SPEC),
-        Key("loop", shapes.ref("loop"), "A loop inside this one."),
+        Key("loop", model.ref("loop"), "A loop inside this one."),
     ),
     doc="Runs the step's tasks once per item.",
     ref="loop",
@@ -140,33 +140,33 @@ LOOP = Construct(
 ARC_SPEC = Construct(
     "an arc's spec",
     (
-        Key("delay", shapes.DURATION, "Sends the token this much later."),
-        Key("priority", shapes.WHOLE, "Higher ones are taken up first."),
+        Key("delay", model.DURATION, "Sends the token this much later."),
+        Key("priority", model.WHOLE, "Higher ones are taken up first."),
         Key("dedupe", DEDUPE),
-        Key("partition", shapes.ANYTHING, "Runs of equal value go one after another."),
-        Key("tokens", shapes.FIXED_COUNT, "How many tokens are sent."),
+        Key("partition", model.ANYTHING, "Runs of equal value go one after another."),
+        Key("tokens", model.FIXED_COUNT, "How many tokens are sent."),
         Key(
             "cancel",
-            {"anyOf": [shapes.words("execution"), shapes.array(shapes.STATIC)]},
+            {"anyOf": [model.words("execution"), model.array(model.STATIC)]},
             "Steps whose tokens are withdrawn.",
         ),
-        Key("trigger_compensation", shapes.FLAG, "Runs all compensations first, the latest one first."),
+        Key("trigger_compensation", model.FLAG, "Runs all compensations first, the latest one first."),
     ),
 )
 ARC = Construct(
     "an arc",
     (
-        Key("step", shapes.STATIC, "The step that comes next.", required=True),
+        Key("step", model.STATIC, "The step that comes next.", required=True),
         Key(
             "when",
-            shapes.ref("guard"),
+            model.ref("guard"),
             "Condition; without one the arc takes every event but step.failed.",
             rendered=RenderedAt(TemplateSite.ARC),
         ),
-        Key("args", shapes.DATA, "Payload of the token.", rendered=RenderedAt(TemplateSite.ARC)),
+        Key("args", model.DATA, "Payload of the token.", rendered=RenderedAt(TemplateSite.ARC)),
         Key(
             "set_ctx",
-            shapes.DATA,
+            model.DATA,
             "Variables of the execution, written when the arc fires.",
             rendered=RenderedAt(TemplateSite.ARC, names=True, into_ctx=True),
         ),
@@ -179,7 +179,7 @@ ROUTER_SPEC = Construct(
     "next.spec",
     (
         Key("mode", MODES, "The first arc that holds, or every one."),
-        Key("unguarded", shapes.words("always"), "Arcs without when take failures too."),
+        Key("unguarded", model.words("always"), "Arcs without when take failures too."),
         Key("policy", NEXT_POLICY),
     ),
 )
@@ -192,26 +192,26 @@ ROUTER = Construct(
 
 # The step itself
 
-_STEP_NAME: shapes.Schema = {"type": "string", "minLength": 1, "not": {"enum": sorted(reserved_names("v10"))}}
+_STEP_NAME: model.Schema = {"type": "string", "minLength": 1, "not": {"enum": sorted(reserved_names("v10"))}}
 STEP = Construct(
     "a step",
     (
         Key("step", _STEP_NAME, "Name of the step.", required=True),
-        Key("desc", shapes.TEXT, "What this step is for."),
+        Key("desc", model.TEXT, "What this step is for."),
         Key("spec", STEP_SPEC),
-        Key("when", shapes.ref("guard"), "Whether a token is let in.", dialects=ONLY_V2_EVAL),
-        Key("args", shapes.DATA, "Defaults under the token's args.", rendered=RenderedAt(TemplateSite.STEP_ARGS)),
+        Key("when", model.ref("guard"), "Whether a token is let in.", dialects=ONLY_V2_EVAL),
+        Key("args", model.DATA, "Defaults under the token's args.", rendered=RenderedAt(TemplateSite.STEP_ARGS)),
         Key("loop", LOOP),
-        Key("tool", shapes.TOOL, "What the step runs: one task, or a list of tasks run in order."),
-        Key("retry", shapes.ANYTHING, "When the tool runs again.", dialects=ONLY_V2_CASE),
+        Key("tool", model.TOOL, "What the step runs: one task, or a list of tasks run in order."),
+        Key("retry", model.ANYTHING, "When the tool runs again.", dialects=ONLY_V2_CASE),
         Key(
             "vars",
-            shapes.FREE,
+            model.FREE,
             "Values written to ctx when the step has ended.",
             dialects=ONLY_V2_CASE,
             rendered=RenderedAt(TemplateSite.VARS, "vars", names=True, into_ctx=True),
         ),
-        Key("sink", shapes.FREE, "A task that stores the result.", dialects=ONLY_V2_CASE),
+        Key("sink", model.FREE, "A task that stores the result.", dialects=ONLY_V2_CASE),
         Key(
             "set_ctx",
             WRITES_TO_CTX,

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from noetl.language.grammar.model import ONLY_V2_EVAL, Construct, Key, Unknown
-from noetl.language.grammar.policies import TASK_POLICY, ladder
-from noetl.language.grammar.shapes import (
+from noetl.language.grammar.model import (
     COUNT,
     DATA,
+    ONLY_V2_EVAL,
     TEXT,
+    Construct,
+    Key,
     Schema,
+    Unknown,
     array,
     described_schema,
     mapping,
@@ -19,6 +21,7 @@ from noetl.language.grammar.shapes import (
     templated,
     with_knobs,
 )
+from noetl.language.grammar.policies import TASK_POLICY, ladder
 from noetl.net.kinds import COMMON_SPEC, Input, Kinds, ToolKind
 
 _NAME = name_besides()

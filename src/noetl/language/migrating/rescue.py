@@ -35,9 +35,8 @@ from noetl.language.reading.markers import STRONG
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
 from noetl.language.reading.playbook import Dialect
 from noetl.language.reading.shared_checks import ReadContext
-from noetl.language.reading.spellings.model import Rewriting
+from noetl.language.reading.spellings.model import Rewriting, with_items, with_value
 from noetl.language.reading.spellings.respelling import respelled, respelled_step
-from noetl.language.reading.spellings.trees import with_items, with_value
 from noetl.language.reading.yaml import read_yaml
 from noetl.language.v2_case import port as v2_case
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from noetl.language.grammar.model import Construct, Key
+from noetl.language.grammar.model import COUNT, FIXED_COUNT, FLAG, FREE, WHOLE, Construct, Key, Schema, ref
 from noetl.language.grammar.policies import DEDUPE, EMITTED_EVENT, PARTITIONING, REDUCERS, SCOPES, TASK_POLICY
-from noetl.language.grammar.shapes import COUNT, FIXED_COUNT, FLAG, FREE, WHOLE, Schema, ref
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, describe
 from noetl.language.reading.numbers import count, duration, fixed_count, timeout, whole_number
 from noetl.language.reading.shared_checks import (

@@ -17,8 +17,8 @@ import msgspec
 from noetl.base.clock import Clock
 from noetl.operations.administration_shapes import ANONYMOUS, Caller
 from noetl.operations.tokens import AccessToken, AccessTokens
-from noetl.secrets.digests import are_same, digest_of, fresh_secret
-from noetl.store.key_values import KeyValue, KeyValues
+from noetl.secrets.encryption import are_same, digest_of, fresh_secret
+from noetl.store.installation import KeyValue, KeyValues
 
 KIND = "session"
 # A working day: who comes back in the morning signs in.

@@ -17,8 +17,8 @@ import msgspec
 from noetl.base.clock import Clock
 from noetl.base.errors import RefusedError
 from noetl.base.ids import uuid7
-from noetl.secrets.digests import are_same, digest_of
-from noetl.store.key_values import KeyValues
+from noetl.secrets.encryption import are_same, digest_of
+from noetl.store.installation import KeyValues
 
 # How far clocks of senders may be off. It bounds too for how long a caught delivery could be sent again.
 TOLERANCE_S = 300.0

@@ -28,7 +28,7 @@ from noetl.operations.administration_shapes import (
 )
 from noetl.operations.credentials import CredentialOperations, key_is_elsewhere, used_key_id
 from noetl.operations.tokens import AccessToken, Wanted, audit_page, made_token, token_view
-from noetl.secrets.digests import digest_of
+from noetl.secrets.encryption import digest_of
 from noetl.secrets.master_keys import MasterKeys, has_master_keys, load_master_keys
 from noetl.server.access.access import Access, access_of
 from noetl.server.access.audit_writer import ACTOR, address_of

@@ -17,8 +17,8 @@ from noetl.server.guarded_router import GuardedRouter, Json, shows
 from noetl.server.playbook_texts import PlaybookText, checked, refused
 from noetl.server.services import Services, services_of
 from noetl.server.start_requests import Started, begin
-from noetl.store.catalog import CatalogRow
 from noetl.store.contract import ExecutionRow
+from noetl.store.installation import CatalogRow
 
 router = GuardedRouter(tags=["overview"])
 _MINUTES = 60

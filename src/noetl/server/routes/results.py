@@ -20,8 +20,8 @@ from noetl.server.guarded_router import GuardedRouter, Json, shows
 from noetl.server.problem_details import ProblemDetails, unknown
 from noetl.server.services import Services, services_of
 from noetl.server.static_files import ranged
+from noetl.store.installation import ResultSchema, find_schema, newest_schemas, register_schema
 from noetl.store.results.files import key_of, schema_hint
-from noetl.store.schemas import ResultSchema, find_schema, newest_schemas, register_schema
 
 router = GuardedRouter(tags=["results"])
 _CHECKSUM = re.compile(r"[0-9a-f]{64}")

@@ -13,7 +13,7 @@ from noetl.events.envelope import Event
 from noetl.store.contract import ExecutionRow, MovedExecution, OrderRow, SingleRow
 from noetl.store.event_batches import batch_events, picked, picked_events
 from noetl.store.execution_filters import lowered
-from noetl.store.key_values import KeyValues
+from noetl.store.installation import KeyValues
 from noetl.store.postgres.database import Database, address_of
 from noetl.store.postgres.failures import damage_as_unreadable
 from noetl.store.postgres.installation import PostgresKeyValues

@@ -12,8 +12,7 @@ import msgspec
 
 from noetl.events.secret_materials import SealedCredential
 from noetl.store.audit import ORIGIN, PAGE, AuditEntry, AuditRow, chained
-from noetl.store.catalog import CatalogRow, Registration, chosen, row_of
-from noetl.store.key_values import KeyValue
+from noetl.store.installation import CatalogRow, KeyValue, Registration, chosen, row_of
 from noetl.store.postgres.database import QUERIES, Database
 
 

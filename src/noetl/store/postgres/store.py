@@ -13,12 +13,11 @@ from noetl.base.crash_points import crash_point
 from noetl.base.errors import BackendError
 from noetl.store import row_codecs
 from noetl.store.audit import Audit
-from noetl.store.catalog import Catalog
 from noetl.store.contract import Commit, ConflictError, ExecutionRow, OrderRow, TakenError
-from noetl.store.credentials import CredentialRows
 from noetl.store.event_batches import batch_events
 from noetl.store.human_tasks import Tasks
-from noetl.store.key_values import KeyValues
+from noetl.store.inspection import Derived, derived_rows
+from noetl.store.installation import Catalog, CredentialRows, KeyValues
 from noetl.store.notices import Notices
 from noetl.store.postgres.commits import Written
 from noetl.store.postgres.database import CONNECTIONS, QUERIES, Database, Pauses, address_of
@@ -28,7 +27,6 @@ from noetl.store.postgres.installation import PostgresAudit, PostgresCatalog, Po
 from noetl.store.postgres.migration import known_migrations, migrate, pack
 from noetl.store.postgres.spans import SPAN_S, add_spans, retire_spans
 from noetl.store.postgres.waits import PostgresNotices, PostgresRequests, PostgresTasks, PostgresWaits
-from noetl.store.rebuild import Derived, derived_rows
 from noetl.store.requests import Requests
 from noetl.store.waits import Waits
 

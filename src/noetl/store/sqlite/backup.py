@@ -23,7 +23,7 @@ import msgspec
 
 from noetl.base.errors import BackendError, RefusedError
 from noetl.base.private_files import FILE_MODE, create, make_folder
-from noetl.store.sqlite.migration import applied, is_store, known_migrations
+from noetl.store.sqlite.database import applied, is_store, known_migrations
 
 # Raised when an archive changes so that older programs must not restore it.
 FORMAT = 1

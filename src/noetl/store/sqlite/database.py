@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
+import time
 from contextlib import suppress
 from pathlib import Path
 
-from noetl.store.sql_files import named_queries
+from noetl.base.crash_points import crash_point
+from noetl.base.errors import BackendError
+from noetl.store.event_batches import batches_of_rows
+from noetl.store.sql_files import StoreMigration, migrations_in, named_queries, pending
 
 QUERIES = named_queries(Path(__file__).with_name("queries.sql"))
 
@@ -42,3 +47,130 @@ class transaction:  # noqa: N801  it reads as the verb of a `with`; a generator 
         if self._connection.in_transaction:
             with suppress(sqlite3.Error):  # the first error says more, and closing the file rolls back as well
                 self._connection.execute("ROLLBACK")
+
+
+# Migrations of the store in SQLite, run under its write lock. Also the packing of events that an earlier program
+# stored one by one.
+
+FOLDER = Path(__file__).with_name("migrations")
+_EVENTS_AT_ONCE = 5_000  # of one transaction: others write in between
+# Whoever waits for the write lock asks for it every tenth of a second. Without a pause it is hardly ever free then: a
+# server of the version before waited 5 s for a commit.
+_PAUSE_S = 0.05
+_log = logging.getLogger(__name__)
+
+
+def known_migrations(folder: Path = FOLDER) -> list[StoreMigration]:
+    return migrations_in(folder)
+
+
+def migrate(connection: sqlite3.Connection, known: list[StoreMigration], where: str) -> None:
+    """Bring the database up to the newest of `known`. Safe when several processes open it at once."""
+    if is_up_to_date(connection, known, where):
+        return
+    with transaction(connection):
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS migration"
+            " (number INTEGER PRIMARY KEY, name TEXT NOT NULL, checksum TEXT NOT NULL) STRICT"
+        )
+        for migration in pending(applied(connection), known, where):
+            for statement in _statements(migration.statements):
+                connection.execute(statement)
+            connection.execute(
+                "INSERT INTO migration VALUES (?, ?, ?)", (migration.number, migration.name, migration.checksum)
+            )
+            crash_point("migration.within")
+
+
+def is_store(connection: sqlite3.Connection) -> bool:
+    """Whether any of our migrations ever ran here."""
+    found = connection.execute("SELECT 1 FROM pragma_table_info('migration') WHERE name = 'checksum'").fetchone()
+    return bool(found)
+
+
+def refuse_others(connection: sqlite3.Connection, where: str) -> None:
+    """BackendError when another program keeps its data here: ours would not belong among them."""
+    # Tables first: another process may migrate the same new file between the two reads. Whoever sees its tables also
+    # sees that they are ours, since a migration is one transaction.
+    if connection.execute("SELECT 1 FROM sqlite_master").fetchone() and not is_store(connection):
+        raise BackendError(f"{where} is no store of noetl but a database of another program: name another with --db")
+
+
+def is_up_to_date(connection: sqlite3.Connection, known: list[StoreMigration], where: str) -> bool:
+    """BackendError when a newer program wrote it."""
+    return is_store(connection) and not pending(applied(connection), known, where)
+
+
+def applied(connection: sqlite3.Connection) -> list[tuple[int, str]]:
+    """Numbers and checksums of what has run here."""
+    return connection.execute("SELECT number, checksum FROM migration ORDER BY number").fetchall()
+
+
+def _statements(script: str) -> list[str]:
+    """The single statements of a script; triggers hold semicolons of their own, so sqlite says where one ends."""
+    statements, current = [], ""
+    for line in script.splitlines(keepends=True):
+        current += line
+        if sqlite3.complete_statement(current):
+            statements.append(current)
+            current = ""
+    return statements
+
+
+# Packing: events that an earlier program stored one by one become batches (docs/decisions/0016).
+#
+# Executions are packed whole, some in each transaction. A program that is killed meanwhile leaves the rest as rows,
+# which read as ever, and the next one goes on with them.
+
+
+def pack(connection: sqlite3.Connection, *, at_once: int = _EVENTS_AT_ONCE) -> bool:
+    """Pack everything that lies in rows; False when some of it could not be. Safe when several processes do it at
+    once."""
+    if _next_unpacked(connection, "") is None:
+        return True
+    _log.info("packing the history of earlier executions, which takes a while in a large store")
+    beyond: str | None = ""
+    while beyond is not None:
+        with transaction(connection):
+            beyond = _pack_some(connection, beyond, at_once)
+            crash_point("packing.within")
+        if beyond is not None:
+            time.sleep(_PAUSE_S)
+    _log.info("packed the history of earlier executions")
+    return _next_unpacked(connection, "") is None
+
+
+def _pack_some(connection: sqlite3.Connection, beyond: str, at_once: int) -> str | None:
+    """Where to go on; None when nothing is left."""
+    events = 0
+    while events < at_once:
+        execution_id = _next_unpacked(connection, beyond)
+        if execution_id is None:
+            return None
+        beyond = execution_id
+        events += _pack_execution(connection, execution_id)
+    return beyond
+
+
+def _next_unpacked(connection: sqlite3.Connection, beyond: str) -> str | None:
+    row = connection.execute(QUERIES["select_unpacked"], (beyond,)).fetchone()
+    return row[0] if row is not None else None
+
+
+def _pack_execution(connection: sqlite3.Connection, execution_id: str) -> int:
+    """How many events it has. One that lacks events, or is no text any more, stays as it is: it can be looked at, and
+    `noetl db check` tells of it."""
+    try:
+        rows = connection.execute(QUERIES["select_rows_to_pack"], (execution_id,)).fetchall()
+    except sqlite3.OperationalError as problem:
+        if "UTF-8" not in str(problem):
+            raise
+        return 1
+    # A trigger refuses to delete events while the row of their execution is there (EVT-01). `begin_packing` sets the
+    # mark that lets this one pass.
+    if [row[0] for row in rows] == list(range(1, len(rows) + 1)):
+        connection.execute(QUERIES["begin_packing"], (execution_id,))
+        connection.execute(QUERIES["retire_rows"], (execution_id,))
+        connection.executemany(QUERIES["insert_batch"], batches_of_rows(execution_id, rows))
+        connection.execute(QUERIES["end_packing"], (execution_id,))
+    return len(rows)

@@ -22,12 +22,19 @@ from noetl.events.envelope import Event
 from noetl.store.contract import ExecutionRow, MovedExecution, OrderRow, SingleRow
 from noetl.store.event_batches import batch_events, picked, picked_events
 from noetl.store.execution_filters import lowered
-from noetl.store.key_values import KeyValues
+from noetl.store.installation import KeyValues
 from noetl.store.row_codecs import event_of, execution_of, order_of
 from noetl.store.sql_files import Applied, applied_of
-from noetl.store.sqlite.database import QUERIES
+from noetl.store.sqlite.database import (
+    QUERIES,
+    applied,
+    is_store,
+    is_up_to_date,
+    known_migrations,
+    migrate,
+    refuse_others,
+)
 from noetl.store.sqlite.installation import SqliteKeyValues
-from noetl.store.sqlite.migration import applied, is_store, is_up_to_date, known_migrations, migrate, refuse_others
 
 _PATIENCE_MS = 2_000  # a reader waits only while the file itself is being recovered
 _NOT_WRITABLE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)

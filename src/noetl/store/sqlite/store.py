@@ -18,20 +18,25 @@ from noetl.base.private_files import make_file, make_folder
 from noetl.events.envelope import Event
 from noetl.store import row_codecs
 from noetl.store.audit import Audit
-from noetl.store.catalog import Catalog
 from noetl.store.contract import Commit, ConflictError, ExecutionRow, OrderRow, OrderState, TakenError
-from noetl.store.credentials import CredentialRows
 from noetl.store.event_batches import batch_events, batch_values
 from noetl.store.execution_filters import checksums_in
 from noetl.store.human_tasks import Tasks
-from noetl.store.key_values import KeyValues
+from noetl.store.inspection import derived_rows
+from noetl.store.installation import Catalog, CredentialRows, KeyValues
 from noetl.store.notices import Notices
-from noetl.store.rebuild import derived_rows
 from noetl.store.requests import Requests
-from noetl.store.sqlite.database import QUERIES, transaction
+from noetl.store.sqlite.database import (
+    QUERIES,
+    is_up_to_date,
+    known_migrations,
+    migrate,
+    pack,
+    refuse_others,
+    transaction,
+)
 from noetl.store.sqlite.history import SqliteHistory, damage_as_unreadable, file_identity, reading_connection
 from noetl.store.sqlite.installation import SqliteAudit, SqliteCatalog, SqliteCredentials, SqliteKeyValues
-from noetl.store.sqlite.migration import is_up_to_date, known_migrations, migrate, pack, refuse_others
 from noetl.store.sqlite.waits import SqliteNotices, SqliteRequests, SqliteTasks, SqliteWaits, write_waits
 from noetl.store.waits import Waits
 

@@ -15,8 +15,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from noetl.base.errors import Outage
-from noetl.store.wakeups.contract import DEFAULT_POOL
-from noetl.store.wakeups.memory import MemoryWakeups
+from noetl.store.wakeups.contract import DEFAULT_POOL, MemoryWakeups
 
 Hear = Callable[[str, int], None]
 MOST_TIMES = 1_000  # of one ring; more workers than that do not wait at once

@@ -7,14 +7,14 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from noetl.base.errors import TemplateError
-from noetl.templates import prices
+from noetl.templates import budget
 from noetl.templates.arithmetic import operator
 from noetl.templates.attribute_access import ABSENT, AttributeGroup, attribute_path, attribute_text, follow_path
 from noetl.templates.budget import Evaluation
 from noetl.templates.functions import predicate
 from noetl.templates.iteration import elements
 from noetl.templates.methods import join as join_text
-from noetl.templates.text_output import written
+from noetl.templates.output import written
 from noetl.templates.values import SEQUENCES, Missing, described, is_number, settled
 
 _MAX_PARTS = 10_000
@@ -200,7 +200,7 @@ def sort_keys(run: Evaluation, items: Sequence[Any], attribute: Any, case_sensit
     run.reserve(2 * len(items))
     making = _SortKeys(run, case_sensitive)
     keys = [making.key(settled(item), 0) for item in items]
-    run.spend(prices.sorting(len(items), making.weight))
+    run.spend(budget.sorting(len(items), making.weight))
     kinds = {key[0] for key in keys}
     if len(kinds - {""}) > 1:
         raise TemplateError(f"{' and '.join(sorted(kinds - {''}))} cannot be put in one order: convert them first")

@@ -18,14 +18,12 @@ from noetl.base.errors import ToolError
 from noetl.templates.budget import Evaluation
 from noetl.templates.expression import Template, parse, template_of
 from noetl.templates.guards import constant
-from noetl.templates.output import leave
+from noetl.templates.output import leave, written
 from noetl.templates.program import expression, label
 from noetl.templates.render import ScopeLike
 from noetl.templates.sql.idiom_trees import joining
-from noetl.templates.sql.lexer import HOLE
-from noetl.templates.sql.segments import Hole
+from noetl.templates.sql.lexer import HOLE, Hole
 from noetl.templates.syntax import children, read_tree
-from noetl.templates.text_output import written
 from noetl.templates.values import Missing
 
 # What authors write between the rounds of a loop: `{{ "," if not loop.last }}`.

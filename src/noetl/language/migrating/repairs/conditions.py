@@ -5,7 +5,7 @@ from __future__ import annotations
 from noetl.base.source import is_template
 from noetl.language.migrating.repairs.steps import task_list
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
-from noetl.language.reading.spellings import trees
+from noetl.language.reading.spellings import model
 from noetl.language.reading.spellings.model import Rewriting
 
 _WORDS = {"yes": True, "on": True, "no": False, "off": False}
@@ -20,16 +20,16 @@ def write_admission(node: Mapping, rewriting: Rewriting) -> Mapping:
         return node
     rewriting.note(node.keys["when"], '"when" of a step', "spec.policy.admit.rules")
     key = node.keys["when"]
-    yes, no = (trees.made_mapping([("allow", trees.made_text(value, when))], when) for value in (True, False))
+    yes, no = (model.made_mapping([("allow", model.made_text(value, when))], when) for value in (True, False))
     rules = [
-        trees.made_mapping([("when", when), ("then", yes)], when),
-        trees.made_mapping([("else", trees.made_mapping([("then", no)], when))], when),
+        model.made_mapping([("when", when), ("then", yes)], when),
+        model.made_mapping([("else", model.made_mapping([("then", no)], when))], when),
     ]
-    admit = trees.made_mapping([("rules", trees.made_list(rules, when))], when)
-    held = policy if isinstance(policy, Mapping) else trees.made_mapping((), when)
-    outer = spec if isinstance(spec, Mapping) else trees.made_mapping((), when)
-    outer = trees.with_value(outer, "policy", trees.with_value(held, "admit", admit))
-    return trees.with_value(trees.without_keys(node, "when"), "spec", outer, key)
+    admit = model.made_mapping([("rules", model.made_list(rules, when))], when)
+    held = policy if isinstance(policy, Mapping) else model.made_mapping((), when)
+    outer = spec if isinstance(spec, Mapping) else model.made_mapping((), when)
+    outer = model.with_value(outer, "policy", model.with_value(held, "admit", admit))
+    return model.with_value(model.without_keys(node, "when"), "spec", outer, key)
 
 
 def write_choose(node: Mapping, rewriting: Rewriting) -> Mapping:
@@ -45,9 +45,9 @@ def write_choose(node: Mapping, rewriting: Rewriting) -> Mapping:
             continue
         when, inner = guarded
         rewriting.note(when, '"when" of a task', "choose: [{when, then: [task]}]")
-        branch = trees.made_mapping([("when", when), ("then", trees.made_list([inner], task))], task)
-        written.append(trees.made_mapping([("choose", trees.made_list([branch], task))], task))
-    return trees.with_value(node, "tool", trees.made_list(written, node.values["tool"]))
+        branch = model.made_mapping([("when", when), ("then", model.made_list([inner], task))], task)
+        written.append(model.made_mapping([("choose", model.made_list([branch], task))], task))
+    return model.with_value(node, "tool", model.made_list(written, node.values["tool"]))
 
 
 def _guarded(task: Node) -> tuple[Scalar, Mapping] | None:
@@ -56,11 +56,11 @@ def _guarded(task: Node) -> tuple[Scalar, Mapping] | None:
         return None
     when = task.get("when")
     if isinstance(when, Scalar) and "kind" in task:
-        return when, trees.without_keys(task, "when")
+        return when, model.without_keys(task, "when")
     if len(task) == 1 and "choose" not in task:
         ((label, _, inside),) = task.items()
         inner = _guarded(inside) if isinstance(inside, Mapping) and "kind" in inside else None
-        return (inner[0], trees.with_value(task, label, inner[1])) if inner is not None else None
+        return (inner[0], model.with_value(task, label, inner[1])) if inner is not None else None
     return None
 
 
@@ -76,17 +76,17 @@ def order_rules(node: Mapping, rewriting: Rewriting) -> Mapping:
         return node
     rewriting.note(otherwise[0].keys["else"], "else before other rules", "else at the end")
     ordered = [*(rule for rule in rules if rule is not otherwise[0]), otherwise[0]]
-    return trees.with_value(
+    return model.with_value(
         node,
         "spec",
-        trees.with_value(spec, "policy", trees.with_value(policy, "rules", trees.made_list(ordered, rules))),
+        model.with_value(spec, "policy", model.with_value(policy, "rules", model.made_list(ordered, rules))),
     )
 
 
 def name_expression(node: Mapping, rewriting: Rewriting) -> Mapping:
     if "expr" in node and "when" not in node:
         rewriting.note(node.keys["expr"], '"expr"', '"when"')
-        node = trees.with_key(node, "expr", "when")
+        node = model.with_key(node, "expr", "when")
     return node
 
 
@@ -98,7 +98,7 @@ def move_actions(node: Mapping, rewriting: Rewriting) -> Mapping:
     rewriting.note(node.keys[actions[0]], f'"{actions[0]}" beside when', "then: {…}")
     values = {key: node.values[key] for key in actions}
     then = Mapping({key: node.keys[key] for key in actions}, values, node.span, node.path, made=True)
-    return trees.with_value(trees.without_keys(node, *actions), "then", then, node.keys[actions[0]])
+    return model.with_value(model.without_keys(node, *actions), "then", then, node.keys[actions[0]])
 
 
 def write_braces(node: Mapping, rewriting: Rewriting) -> Mapping:
@@ -110,9 +110,9 @@ def write_braces(node: Mapping, rewriting: Rewriting) -> Mapping:
     if not text or text.lower() in ("true", "false"):
         return node
     if text.lower() in _WORDS:
-        written = trees.made_text(_WORDS[text.lower()], when)
+        written = model.made_text(_WORDS[text.lower()], when)
     else:
         inner = text[1:-1].strip() if text.startswith("{") and text.endswith("}") else text
-        written = trees.made_text(f"{{{{ {inner} }}}}", when)
+        written = model.made_text(f"{{{{ {inner} }}}}", when)
     rewriting.note(when, "a condition that is plain text", str(written.value))
-    return trees.with_value(node, "when", written)
+    return model.with_value(node, "when", written)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from noetl.base.template_names import paths
 from noetl.language.migrating.eval_vars import prefix
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, scalars
-from noetl.language.reading.spellings import trees
+from noetl.language.reading.spellings import model
 from noetl.language.reading.spellings.model import Rewriting
 
 ON_ERROR = "{{ outcome.status == 'error' }}"
@@ -25,11 +25,11 @@ def write_rules(node: Mapping, rewriting: Rewriting) -> Mapping:
     written: list[Node] = [rule for rule in rules if rule is not None]
     last = written[-1] if written else None
     if not (isinstance(last, Mapping) and "else" in last):
-        written += [_when(trees.made_text(ON_ERROR, entries), _do("fail", entries), entries), _otherwise(entries)]
-    held = spec if isinstance(spec, Mapping) else trees.made_mapping((), entries)
-    policy = trees.made_mapping([("rules", trees.made_list(written, entries))], entries)
-    return trees.with_value(
-        trees.without_keys(node, "eval"), "spec", trees.with_value(held, "policy", policy), node.keys["eval"]
+        written += [_when(model.made_text(ON_ERROR, entries), _do("fail", entries), entries), _otherwise(entries)]
+    held = spec if isinstance(spec, Mapping) else model.made_mapping((), entries)
+    policy = model.made_mapping([("rules", model.made_list(written, entries))], entries)
+    return model.with_value(
+        model.without_keys(node, "eval"), "spec", model.with_value(held, "policy", policy), node.keys["eval"]
     )
 
 
@@ -42,31 +42,31 @@ def _rule(entry: Node) -> Mapping | None:
         if not isinstance(inner, Mapping) or len(entry) > 1:
             return None
         return (
-            entry if "then" in inner else trees.with_value(entry, "else", trees.made_mapping([("then", inner)], inner))
+            entry if "then" in inner else model.with_value(entry, "else", model.made_mapping([("then", inner)], inner))
         )
     condition = next((key for key in ("expr", "when", "cond") if key in entry), None)
     if condition is None:
         return None
-    named = entry if condition == "when" else trees.with_key(entry, condition, "when")
+    named = entry if condition == "when" else model.with_key(entry, condition, "when")
     if "then" in named:
         return named
-    then = trees.without_keys(named, "when")
+    then = model.without_keys(named, "when")
     if not len(then):
         then = _do("continue", entry)
-    keys = {"when": named.keys["when"], "then": trees.made_text("then", entry)}
+    keys = {"when": named.keys["when"], "then": model.made_text("then", entry)}
     return Mapping(keys, {"when": named.values["when"], "then": then}, entry.span, entry.path, made=True)
 
 
 def _do(word: str, at: Node) -> Mapping:
-    return trees.made_mapping([("do", trees.made_text(word, at))], at)
+    return model.made_mapping([("do", model.made_text(word, at))], at)
 
 
 def _when(condition: Scalar, then: Mapping, at: Node) -> Mapping:
-    return trees.made_mapping([("when", condition), ("then", then)], at)
+    return model.made_mapping([("when", condition), ("then", then)], at)
 
 
 def _otherwise(at: Node) -> Mapping:
-    return trees.made_mapping([("else", trees.made_mapping([("then", _do("continue", at))], at))], at)
+    return model.made_mapping([("else", model.made_mapping([("then", _do("continue", at))], at))], at)
 
 
 def place_variables(node: Mapping, rewriting: Rewriting) -> Mapping:
@@ -77,7 +77,7 @@ def place_variables(node: Mapping, rewriting: Rewriting) -> Mapping:
     homes = _homes(node, written)
     placed = _placed(node, homes, rewriting)
     names = {f"vars.{name}": f"{store}.{key}" for name, (store, key) in homes.items()}
-    renamed = trees.with_names(placed, names)
+    renamed = model.with_names(placed, names)
     assert isinstance(renamed, Mapping)
     return renamed
 
@@ -113,10 +113,10 @@ def _blocks(node: Node) -> Iterator[Mapping]:
 def _placed(node: Mapping, homes: dict[str, tuple[str, str]], rewriting: Rewriting) -> Mapping:
     for key, value in node.values.items():
         if isinstance(value, Mapping):
-            node = trees.with_value(node, key, _placed(value, homes, rewriting))
+            node = model.with_value(node, key, _placed(value, homes, rewriting))
         elif isinstance(value, Sequence):
             items = [_placed(item, homes, rewriting) if isinstance(item, Mapping) else item for item in value]
-            node = trees.with_value(node, key, trees.with_items(value, items))
+            node = model.with_value(node, key, model.with_items(value, items))
     block = node.get("set_vars")
     return _moved(node, block, homes, rewriting) if isinstance(block, Mapping) else node
 
@@ -124,11 +124,11 @@ def _placed(node: Mapping, homes: dict[str, tuple[str, str]], rewriting: Rewriti
 def _moved(node: Mapping, block: Mapping, homes: dict[str, tuple[str, str]], rewriting: Rewriting) -> Mapping:
     """`node` with the entries of its `set_vars` under `set_iter` and `set_ctx`."""
     at = node.keys["set_vars"]
-    changed = trees.without_keys(node, "set_vars")
+    changed = model.without_keys(node, "set_vars")
     for name, place, value in block.items():
         store, key = homes[name]
         rewriting.note(place, f"{name} of set_vars (a variable of this step)", f"{store}.{key}")
         held = changed.get(f"set_{store}")
-        home = held if isinstance(held, Mapping) else trees.made_mapping((), at)
-        changed = trees.with_value(changed, f"set_{store}", trees.with_value(home, key, value, place), at)
+        home = held if isinstance(held, Mapping) else model.made_mapping((), at)
+        changed = model.with_value(changed, f"set_{store}", model.with_value(home, key, value, place), at)
     return changed

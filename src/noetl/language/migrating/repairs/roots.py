@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, scalars
-from noetl.language.reading.spellings import trees
+from noetl.language.reading.spellings import model
 from noetl.language.reading.spellings.model import Rewriting
 
 API_VERSION = "noetl.io/v10"
@@ -23,7 +23,7 @@ def name_version(node: Mapping, rewriting: Rewriting) -> Mapping:
         node = _first(node, "kind", "Playbook")
     metadata = node.get("metadata")
     if isinstance(metadata, Mapping) and "dialect" in metadata:
-        node = trees.with_value(node, "metadata", trees.without_keys(metadata, "dialect"))
+        node = model.with_value(node, "metadata", model.without_keys(metadata, "dialect"))
     return node
 
 
@@ -31,15 +31,15 @@ def _first(node: Mapping, key: str, value: str) -> Mapping:
     """`node` with this value for `key`; a new key stands at the top."""
     place = node.keys.get(key) or next(iter(node.keys.values()), None) or node
     if key in node:
-        return trees.with_value(node, key, trees.made_text(value, node.values[key]))
-    keys, values = {key: trees.made_text(key, place), **node.keys}, {key: trees.made_text(value, place), **node.values}
+        return model.with_value(node, key, model.made_text(value, node.values[key]))
+    keys, values = {key: model.made_text(key, place), **node.keys}, {key: model.made_text(value, place), **node.values}
     return Mapping(keys, values, node.span, node.path, made=True)
 
 
 def name_workflow(node: Mapping, rewriting: Rewriting) -> Mapping:
     if "steps" in node and "workflow" not in node:
         rewriting.note(node.keys["steps"], '"steps"', '"workflow"')
-        node = trees.with_key(node, "steps", "workflow")
+        node = model.with_key(node, "steps", "workflow")
     return node
 
 
@@ -49,19 +49,19 @@ def move_identity(node: Mapping, rewriting: Rewriting) -> Mapping:
         metadata = node.get("metadata")
         if key in node and not (isinstance(metadata, Mapping) and key in metadata):
             rewriting.note(node.keys[key], f'"{key}" at the root', f"metadata.{key}")
-            node = trees.moved_into(node, "metadata", key, key)
+            node = model.moved_into(node, "metadata", key, key)
     metadata = node.get("metadata")
     if not isinstance(metadata, Mapping):
         return node
     name, path = metadata.get("name"), metadata.get("path")
     if name is None and isinstance(path, Scalar) and path.value:
         rewriting.note(path, "a playbook without metadata.name", "the last part of its path")
-        word = trees.made_text(str(path.value).rstrip("/").rpartition("/")[2], path)
-        return trees.with_value(node, "metadata", trees.with_value(metadata, "name", word))
+        word = model.made_text(str(path.value).rstrip("/").rpartition("/")[2], path)
+        return model.with_value(node, "metadata", model.with_value(metadata, "name", word))
     if path is None and isinstance(name, Scalar) and name.value:
         rewriting.note(name, "a playbook without metadata.path", "its name")
-        return trees.with_value(
-            node, "metadata", trees.with_value(metadata, "path", trees.made_text(str(name.value), name))
+        return model.with_value(
+            node, "metadata", model.with_value(metadata, "path", model.made_text(str(name.value), name))
         )
     return node
 
@@ -71,7 +71,7 @@ def move_spec(node: Mapping, rewriting: Rewriting) -> Mapping:
     if not isinstance(spec, Mapping) or (isinstance(executor, Mapping) and "spec" in executor):
         return node
     rewriting.note(node.keys["spec"], '"spec" at the root', "executor.spec")
-    return trees.moved_into(node, "executor", "spec", "spec")
+    return model.moved_into(node, "executor", "spec", "spec")
 
 
 def move_vars(node: Mapping, rewriting: Rewriting) -> Mapping:
@@ -83,12 +83,12 @@ def move_vars(node: Mapping, rewriting: Rewriting) -> Mapping:
     if isinstance(workload, Mapping) and workload.values.keys() & values.values.keys():
         return node
     rewriting.note(node.keys["vars"], '"vars" at the root', '"workload"')
-    held = workload if isinstance(workload, Mapping) else trees.made_mapping((), node.keys["vars"])
+    held = workload if isinstance(workload, Mapping) else model.made_mapping((), node.keys["vars"])
     for name, key, value in values.items():
-        held = trees.with_value(held, name, value, key)
-    node = trees.with_value(trees.without_keys(node, "vars"), "workload", held, node.keys["vars"])
+        held = model.with_value(held, name, value, key)
+    node = model.with_value(model.without_keys(node, "vars"), "workload", held, node.keys["vars"])
     return (
-        trees.with_value(node, "workflow", trees.with_names(workflow, {"vars": "workload"}))
+        model.with_value(node, "workflow", model.with_names(workflow, {"vars": "workload"}))
         if workflow is not None
         else node
     )
@@ -121,11 +121,11 @@ def name_entry(node: Mapping, rewriting: Rewriting) -> Mapping:
         return node
     first = names[0]
     rewriting.note(first, "a playbook without a step start", f"executor.spec.entry_step: {first.value}")
-    held = executor if isinstance(executor, Mapping) else trees.made_mapping((), node.keys["workflow"])
-    options = spec if isinstance(spec, Mapping) else trees.made_mapping((), first)
-    held = trees.with_value(held, "spec", trees.with_value(options, "entry_step", trees.made_text(first.value, first)))
+    held = executor if isinstance(executor, Mapping) else model.made_mapping((), node.keys["workflow"])
+    options = spec if isinstance(spec, Mapping) else model.made_mapping((), first)
+    held = model.with_value(held, "spec", model.with_value(options, "entry_step", model.made_text(first.value, first)))
     if "executor" in node:
-        return trees.with_value(node, "executor", held)
+        return model.with_value(node, "executor", held)
     return _before(node, "workflow", "executor", held)
 
 
@@ -135,7 +135,7 @@ def _before(node: Mapping, other: str, key: str, value: Mapping) -> Mapping:
     values: dict[str, Node] = {}
     for name, held in node.values.items():
         if name == other:
-            keys[key], values[key] = trees.made_text(key, node.keys[other]), value
+            keys[key], values[key] = model.made_text(key, node.keys[other]), value
         keys[name], values[name] = node.keys[name], held
     return Mapping(keys, values, node.span, node.path, made=True)
 
@@ -149,8 +149,8 @@ def add_end(node: Mapping, rewriting: Rewriting) -> Mapping:
     if not any(leads_to_end(step) for step in steps):
         return node
     rewriting.note(steps[-1].keys.get("step", steps[-1]), "a way to end without such a step", "step: end")
-    end = trees.made_mapping([("step", trees.made_text("end", steps[-1]))], steps[-1])
-    return trees.with_value(node, "workflow", trees.made_list([*workflow, end], workflow))
+    end = model.made_mapping([("step", model.made_text("end", steps[-1]))], steps[-1])
+    return model.with_value(node, "workflow", model.made_list([*workflow, end], workflow))
 
 
 def leads_to_end(step: Mapping) -> bool:

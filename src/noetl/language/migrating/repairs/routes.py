@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from noetl.base.template_names import expression, template
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
-from noetl.language.reading.spellings import trees
+from noetl.language.reading.spellings import model
 from noetl.language.reading.spellings.model import Rewriting
 from noetl.language.v2_case.port import with_tasks_of_rules
 
@@ -37,8 +37,8 @@ def write_arcs(node: Mapping, rewriting: Rewriting) -> Mapping:
     rewriting.note(node.keys["case"], '"case"', "next.arcs")
     written: list[Node] = [arc for rule in arcs if rule is not None for arc in rule]
     written += last
-    router = trees.made_mapping([("arcs", trees.made_list(written, case))], case)
-    return trees.with_value(trees.without_keys(node, "case", "next"), "next", router, node.keys["case"])
+    router = model.made_mapping([("arcs", model.made_list(written, case))], case)
+    return model.with_value(model.without_keys(node, "case", "next"), "next", router, node.keys["case"])
 
 
 def write_conditions(node: Mapping, rewriting: Rewriting) -> Mapping:
@@ -54,7 +54,7 @@ def write_conditions(node: Mapping, rewriting: Rewriting) -> Mapping:
             return node
         arcs += found
     rewriting.note(node.keys["next"], "next with then", "next.arcs")
-    return trees.with_value(node, "next", trees.made_mapping([("arcs", trees.made_list(arcs, written))], written))
+    return model.with_value(node, "next", model.made_mapping([("arcs", model.made_list(arcs, written))], written))
 
 
 def _conditional_arcs(item: Mapping) -> list[Mapping] | None:
@@ -66,8 +66,8 @@ def _conditional_arcs(item: Mapping) -> list[Mapping] | None:
         targets = _targets(item.values[key]) if key in item else []
         if targets is None or len(targets) > 1:
             return None
-        guard: list[tuple[str, Node]] = [("when", trees.with_names(when, _NAMES))] if when is not None else []
-        arcs += [trees.made_mapping([("step", target), *guard, *_args(given)], target) for target, given in targets]
+        guard: list[tuple[str, Node]] = [("when", model.with_names(when, _NAMES))] if when is not None else []
+        arcs += [model.made_mapping([("step", target), *guard, *_args(given)], target) for target, given in targets]
     if "step" in item:
         arcs.append(item)
     return arcs
@@ -92,11 +92,11 @@ def _arcs_of_rule(rule: Node) -> list[Mapping] | None:
     ((target, given),) = targets
     entries: list[tuple[str, Node]] = [("step", target)]
     if when is not None:
-        entries.append(("when", trees.with_names(when, _NAMES)))
+        entries.append(("when", model.with_names(when, _NAMES)))
     entries += _args(given)
     if "set" in then:
-        entries.append(("set_ctx", trees.with_names(then.values["set"], _NAMES)))
-    return [trees.made_mapping(entries, rule)]
+        entries.append(("set_ctx", model.with_names(then.values["set"], _NAMES)))
+    return [model.made_mapping(entries, rule)]
 
 
 def _guarded_targets(node: Node) -> list[Mapping] | None:
@@ -105,20 +105,20 @@ def _guarded_targets(node: Node) -> list[Mapping] | None:
     arcs: list[Mapping] = []
     for item in items:
         when = item.get("when") if isinstance(item, Mapping) else None
-        targets = _targets(trees.without_keys(item, "when") if isinstance(item, Mapping) else item)
+        targets = _targets(model.without_keys(item, "when") if isinstance(item, Mapping) else item)
         inner = expression(when.value) if isinstance(when, Scalar) and isinstance(when.value, str) else None
         if targets is None or (when is not None and inner is None):
             return None
         guard: list[tuple[str, Node]] = []
         if when is not None:
-            text = trees.made_text(template(f"{_NOT_FAILED} and ({inner})"), when)
-            guard.append(("when", trees.with_names(text, _NAMES)))
-        arcs += [trees.made_mapping([("step", target), *guard, *_args(given)], target) for target, given in targets]
+            text = model.made_text(template(f"{_NOT_FAILED} and ({inner})"), when)
+            guard.append(("when", model.with_names(text, _NAMES)))
+        arcs += [model.made_mapping([("step", target), *guard, *_args(given)], target) for target, given in targets]
     return arcs
 
 
 def _args(given: Node | None) -> list[tuple[str, Node]]:
-    return [("args", trees.with_names(given, _NAMES))] if given is not None else []
+    return [("args", model.with_names(given, _NAMES))] if given is not None else []
 
 
 def _targets(node: Node) -> list[tuple[Scalar, Node | None]] | None:
@@ -147,23 +147,23 @@ def move_mode(node: Mapping, rewriting: Rewriting) -> Mapping:
             continue
         rewriting.note(holder.keys[key], f'"{key}"', "next.spec.mode")
         if isinstance(router, Sequence):
-            router = trees.made_mapping([("arcs", router)], router)
+            router = model.made_mapping([("arcs", router)], router)
         if holder is node:
-            node = trees.without_keys(node, key)
+            node = model.without_keys(node, key)
         elif isinstance(spec, Mapping):
-            spec = trees.without_keys(spec, key)
-            node = trees.with_value(node, "spec", spec) if len(spec) else trees.without_keys(node, "spec")
+            spec = model.without_keys(spec, key)
+            node = model.with_value(node, "spec", spec) if len(spec) else model.without_keys(node, "spec")
         if isinstance(router, Mapping):
             options = router.get("spec")
-            held = options if isinstance(options, Mapping) else trees.made_mapping((), mode)
+            held = options if isinstance(options, Mapping) else model.made_mapping((), mode)
             if "mode" not in held:
-                router = trees.with_value(router, "spec", trees.with_value(held, "mode", _word(mode)))
-            node = trees.with_value(node, "next", router)
+                router = model.with_value(router, "spec", model.with_value(held, "mode", _word(mode)))
+            node = model.with_value(node, "next", router)
     return node
 
 
 def _word(mode: Node) -> Node:
-    return trees.made_text(mode.value, mode) if isinstance(mode, Scalar) else mode
+    return model.made_text(mode.value, mode) if isinstance(mode, Scalar) else mode
 
 
 def write_fork(node: Mapping, rewriting: Rewriting) -> Mapping:
@@ -175,6 +175,6 @@ def write_fork(node: Mapping, rewriting: Rewriting) -> Mapping:
     if len(targets) != len(names):
         return node
     rewriting.note(node.keys["next"], "next as a list of names", "next: {spec: {mode: inclusive}, arcs: […]}")
-    arcs = trees.made_list([trees.made_mapping([("step", name)], name) for name in targets], names)
-    mode = trees.made_mapping([("mode", trees.made_text("inclusive", names))], names)
-    return trees.with_value(node, "next", trees.made_mapping([("spec", mode), ("arcs", arcs)], names))
+    arcs = model.made_list([model.made_mapping([("step", name)], name) for name in targets], names)
+    mode = model.made_mapping([("mode", model.made_text("inclusive", names))], names)
+    return model.with_value(node, "next", model.made_mapping([("spec", mode), ("arcs", arcs)], names))

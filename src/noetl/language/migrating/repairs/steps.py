@@ -6,7 +6,7 @@ from __future__ import annotations
 from noetl.base.template_names import expression
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
 from noetl.language.reading.playbook import Dialect
-from noetl.language.reading.spellings import trees
+from noetl.language.reading.spellings import model
 from noetl.language.reading.spellings.model import Rewriting
 from noetl.language.v2_case.port import is_nothing
 
@@ -25,7 +25,7 @@ _LOOP_WORDS = {"collection": "in", "element": "iterator"}
 def name_pipe(node: Mapping, rewriting: Rewriting) -> Mapping:
     if "pipe" in node and "tool" not in node:
         rewriting.note(node.keys["pipe"], '"pipe"', '"tool"')
-        node = trees.with_key(node, "pipe", "tool")
+        node = model.with_key(node, "pipe", "tool")
     return node
 
 
@@ -35,14 +35,14 @@ def add_noop(node: Mapping, rewriting: Rewriting) -> Mapping:
     if not isinstance(name, Scalar) or name.value == "end" or not is_nothing(node):
         return node
     rewriting.note(name, "a step that does nothing", "tool: {kind: noop}")
-    return trees.with_value(node, "tool", trees.made_mapping([("kind", trees.made_text("noop", name))], name), name)
+    return model.with_value(node, "tool", model.made_mapping([("kind", model.made_text("noop", name))], name), name)
 
 
 def move_policy(node: Mapping, rewriting: Rewriting) -> Mapping:
     spec = node.get("spec")
     if "policy" in node and ("kind" in node or "step" in node) and not (isinstance(spec, Mapping) and "policy" in spec):
         rewriting.note(node.keys["policy"], '"policy"', "spec.policy")
-        node = trees.moved_into(node, "spec", "policy", "policy")
+        node = model.moved_into(node, "spec", "policy", "policy")
     return node
 
 
@@ -53,8 +53,8 @@ def list_rules(node: Mapping, rewriting: Rewriting) -> Mapping:
     if "kind" not in node or not isinstance(spec, Mapping) or not isinstance(policy, Sequence):
         return node
     rewriting.note(spec.keys["policy"], "a policy as a list", "policy: {rules: […]}")
-    return trees.with_value(
-        node, "spec", trees.with_value(spec, "policy", trees.made_mapping([("rules", policy)], policy))
+    return model.with_value(
+        node, "spec", model.with_value(spec, "policy", model.made_mapping([("rules", policy)], policy))
     )
 
 
@@ -65,13 +65,13 @@ def write_failure_mode(node: Mapping, rewriting: Rewriting) -> Mapping:
     if not isinstance(spec, Mapping) or not isinstance(mode, Scalar) or mode.value not in ("fail", "continue"):
         return node
     rewriting.note(mode, f"spec.on_error: {mode.value}", "spec.policy.failure.mode")
-    kept = trees.without_keys(spec, "on_error")
+    kept = model.without_keys(spec, "on_error")
     if mode.value == "continue":
-        failure = trees.made_mapping([("mode", trees.made_text("best_effort", mode))], mode)
+        failure = model.made_mapping([("mode", model.made_text("best_effort", mode))], mode)
         policy = kept.get("policy")
-        held = policy if isinstance(policy, Mapping) else trees.made_mapping((), mode)
-        kept = trees.with_value(kept, "policy", trees.with_value(held, "failure", failure))
-    return trees.with_value(node, "spec", kept) if len(kept) else trees.without_keys(node, "spec")
+        held = policy if isinstance(policy, Mapping) else model.made_mapping((), mode)
+        kept = model.with_value(kept, "policy", model.with_value(held, "failure", failure))
+    return model.with_value(node, "spec", kept) if len(kept) else model.without_keys(node, "spec")
 
 
 def write_sink(node: Mapping, rewriting: Rewriting) -> Mapping:
@@ -84,13 +84,13 @@ def write_sink(node: Mapping, rewriting: Rewriting) -> Mapping:
     rewriting.note(key, '"sink"', "a task that stores, at the end of tool")
     task = inner
     if "args" in sink:
-        task = trees.with_value(task, "args", sink.values["args"], sink.keys["args"])
+        task = model.with_value(task, "args", sink.values["args"], sink.keys["args"])
     task = _named(task, f"{_step_name(node)}_sink", key)
     task_names = {"result": "_prev", "response": "_prev", "this.data": "_prev", "vars": "ctx"}
-    written = trees.with_names(task, task_names)
+    written = model.with_names(task, task_names)
     tasks = [*task_list(node), written]
-    return trees.with_value(
-        trees.without_keys(node, "sink"), "tool", trees.made_list(tasks, node.get("tool") or sink), key
+    return model.with_value(
+        model.without_keys(node, "sink"), "tool", model.made_list(tasks, node.get("tool") or sink), key
     )
 
 
@@ -107,8 +107,8 @@ def task_list(node: Mapping) -> list[Node]:
 def _named(task: Mapping, name: str, at: Scalar) -> Mapping:
     if "name" in task:
         return task
-    keys = {"name": trees.made_text("name", at), **task.keys}
-    values: dict[str, Node] = {"name": trees.made_text(name, at), **task.values}
+    keys = {"name": model.made_text("name", at), **task.keys}
+    values: dict[str, Node] = {"name": model.made_text(name, at), **task.values}
     return Mapping(keys, values, task.span, task.path, made=True)
 
 
@@ -137,7 +137,7 @@ def bound_policy(node: Mapping, rewriting: Rewriting) -> Mapping:
 
 def _bounded(node: Mapping, key: str, at: Scalar, rewriting: Rewriting) -> Mapping:
     rewriting.note(at, "a retry without a bound", f"{key}: {_ATTEMPTS}")
-    return trees.with_value(node, key, trees.made_text(_ATTEMPTS, at), at)
+    return model.with_value(node, key, model.made_text(_ATTEMPTS, at), at)
 
 
 def name_backoff(node: Mapping, rewriting: Rewriting) -> Mapping:
@@ -147,7 +147,7 @@ def name_backoff(node: Mapping, rewriting: Rewriting) -> Mapping:
         return node
     if word.value in _WORDS:
         rewriting.note(word, f"backoff: {word.value}", f"backoff: {_WORDS[word.value]}")
-        return trees.with_value(node, "backoff", trees.made_text(_WORDS[word.value], word))
+        return model.with_value(node, "backoff", model.made_text(_WORDS[word.value], word))
     return _squared(node, "backoff", "delay", "_attempt", rewriting) if word.value in _QUADRATIC else node
 
 
@@ -160,15 +160,15 @@ def name_mode(node: Mapping, rewriting: Rewriting) -> Mapping:
     if word.value in _WORDS:
         new = _CASE_WORDS.get(_WORDS[word.value], _WORDS[word.value])
         rewriting.note(word, f"mode: {word.value}", f"mode: {new}")
-        return trees.with_value(node, "spec", trees.with_value(spec, "mode", trees.made_text(new, word)))
+        return model.with_value(node, "spec", model.with_value(spec, "mode", model.made_text(new, word)))
     if word.value not in _QUADRATIC:
         return node
     delay = "delay" if "delay" in node else "initial_delay"
-    flat = trees.with_value(node, "backoff", word, spec.keys["mode"])
+    flat = model.with_value(node, "backoff", word, spec.keys["mode"])
     squared = _squared(flat, "backoff", delay, "_retry.count", rewriting)
     if squared is flat:
         return node
-    return trees.with_value(squared, "spec", trees.with_value(spec, "mode", trees.made_text("fixed", word)))
+    return model.with_value(squared, "spec", model.with_value(spec, "mode", model.made_text("fixed", word)))
 
 
 def _squared(node: Mapping, key: str, delay: str, runs: str, rewriting: Rewriting) -> Mapping:
@@ -176,7 +176,7 @@ def _squared(node: Mapping, key: str, delay: str, runs: str, rewriting: Rewritin
     word, first = node.keys[key], node.get(delay)
     if first is None:
         rewriting.note(word, "the growth of no delay", "nothing")
-        return trees.without_keys(node, key)
+        return model.without_keys(node, key)
     if not isinstance(first, Scalar) or isinstance(first.value, bool):
         return node
     number = expression(first.value) if isinstance(first.value, str) else str(first.value)
@@ -184,7 +184,7 @@ def _squared(node: Mapping, key: str, delay: str, runs: str, rewriting: Rewritin
         return node
     text = f"{{{{ {number} * {runs} ** 2 }}}}"
     rewriting.note(word, "a delay that grows with the square of the runs", f"delay: {text}")
-    return trees.with_value(trees.without_keys(node, key), delay, trees.made_text(text, first))
+    return model.with_value(model.without_keys(node, key), delay, model.made_text(text, first))
 
 
 def name_iterator(node: Mapping, rewriting: Rewriting) -> Mapping:
@@ -195,12 +195,12 @@ def name_iterator(node: Mapping, rewriting: Rewriting) -> Mapping:
         for older, word in _LOOP_WORDS.items():
             if older in node:
                 rewriting.note(node.keys[older], f"loop.{older}", f"loop.{word}")
-                node = trees.with_key(node, older, word)
+                node = model.with_key(node, older, word)
     if {"in", "collection"} & node.values.keys() and not {"iterator", "element"} & node.values.keys():
         key = node.keys["in" if "in" in node else "collection"]
         word = "iterator" if "in" in node else "element"
         rewriting.note(key, "a loop without a name for its elements", f"{word}: {_ITERATOR}")
-        node = trees.with_value(node, word, trees.made_text(_ITERATOR, key), key)
+        node = model.with_value(node, word, model.made_text(_ITERATOR, key), key)
     return node
 
 

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from noetl.language.migrating.repairs import conditions, evals, roots, routes, steps
 from noetl.language.reading.nodes import Mapping
-from noetl.language.reading.spellings.model import V2_CASE, V2_EVAL, V10, Rewrite, Rewriting, Spelling, Where
-from noetl.language.reading.spellings.trees import moved_into
+from noetl.language.reading.spellings.model import (
+    V2_CASE,
+    V2_EVAL,
+    V10,
+    Rewrite,
+    Rewriting,
+    Spelling,
+    Where,
+    moved_into,
+)
 
 KNOBS = ("timeout", "verify_ssl", "follow_redirects", "async", "auth_mode")
 

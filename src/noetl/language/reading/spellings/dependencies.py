@@ -7,7 +7,7 @@ to say.
 from __future__ import annotations
 
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
-from noetl.language.reading.spellings import trees
+from noetl.language.reading.spellings import model
 from noetl.language.reading.spellings.model import EVERYWHERE, V2_CASE, V10, Rewriting, Spelling, Where
 
 _WORDS = ("depends_on", "needs", "after")
@@ -29,7 +29,7 @@ def _turn_round(node: Mapping, rewriting: Rewriting) -> Mapping:
             rewriting.note(step.keys[word], f'"{word}" of a step', "next of the step before it")
             after.setdefault(before[str(name.value)] or "", []).append(name)
     turned = [_leading(step, after, rewriting) for step in steps]
-    return trees.with_value(node, "workflow", trees.with_items(workflow, turned))
+    return model.with_value(node, "workflow", model.with_items(workflow, turned))
 
 
 def _is_named(step: Mapping) -> bool:
@@ -67,22 +67,22 @@ def _is_tree(before: dict[str, str | None]) -> bool:
 
 def _leading(step: Mapping, after: dict[str, list[Scalar]], rewriting: Rewriting) -> Mapping:
     targets = after.get(str(step.values["step"].value), [])  # type: ignore[union-attr]
-    step = trees.without_keys(step, *(key for key in _WORDS if key in step)) if _word(step) is not None else step
+    step = model.without_keys(step, *(key for key in _WORDS if key in step)) if _word(step) is not None else step
     if not targets:
         return step
-    arcs: Node = trees.made_list([trees.made_mapping([("step", target)], target) for target in targets], targets[0])
+    arcs: Node = model.made_list([model.made_mapping([("step", target)], target) for target in targets], targets[0])
     if rewriting.dialect is V2_CASE:
-        return trees.with_value(step, "next", arcs)
+        return model.with_value(step, "next", arcs)
     router: list[tuple[str, Node]] = [("arcs", arcs)]
-    mode = trees.made_text("inclusive", targets[0])
+    mode = model.made_text("inclusive", targets[0])
     if rewriting.dialect.rules is V10:
-        spec = [("spec", trees.made_mapping([("mode", mode)], targets[0]))] if len(targets) > 1 else []
-        return trees.with_value(step, "next", trees.made_mapping([*spec, *router], targets[0]))
+        spec = [("spec", model.made_mapping([("mode", mode)], targets[0]))] if len(targets) > 1 else []
+        return model.with_value(step, "next", model.made_mapping([*spec, *router], targets[0]))
     if len(targets) > 1:
         held = step.get("spec")
-        block = held if isinstance(held, Mapping) else trees.made_mapping((), targets[0])
-        step = trees.with_value(step, "spec", trees.with_value(block, "next_mode", mode))
-    return trees.with_value(step, "next", arcs)
+        block = held if isinstance(held, Mapping) else model.made_mapping((), targets[0])
+        step = model.with_value(step, "spec", model.with_value(block, "next_mode", mode))
+    return model.with_value(step, "next", arcs)
 
 
 SPELLINGS = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl.language.reading.nodes import Mapping, Node, Scalar
-from noetl.language.reading.spellings import trees
+from noetl.language.reading.spellings import model
 from noetl.language.reading.spellings.model import V2_EVAL, V10, V10_IO, Rewriting, Spelling, Where, renames
 from noetl.language.reading.spellings.routing import CONDITIONS
 from noetl.language.reading.spellings.rules import DIRECTIVES
@@ -18,12 +18,12 @@ def _list_entries(node: Mapping, rewriting: Rewriting) -> Mapping:
     if "kind" not in node and len(node) == 1:
         ((label, _, held),) = node.items()
         if isinstance(held, Mapping) and "kind" in held and isinstance(held.get("eval"), Mapping):
-            return trees.with_value(node, label, _list_entries(held, rewriting))
+            return model.with_value(node, label, _list_entries(held, rewriting))
         return node
     entry = node.get("eval")
     if isinstance(entry, Mapping) and ({"expr", "else", "do"} & entry.values.keys()):
         rewriting.note(node.keys["eval"], "eval as one entry", "a list of entries")
-        node = trees.with_value(node, "eval", trees.made_list([entry], entry))
+        node = model.with_value(node, "eval", model.made_list([entry], entry))
     return node
 
 
@@ -32,12 +32,12 @@ def _write_else(node: Mapping, rewriting: Rewriting) -> Mapping:
     held = node.get("else")
     if isinstance(held, Scalar) and held.value in DIRECTIVES:
         rewriting.note(held, f"else: {held.value}", f"else: {{do: {held.value}}}")
-        return trees.with_value(node, "else", trees.made_mapping([("do", held)], held))
+        return model.with_value(node, "else", model.made_mapping([("do", held)], held))
     is_bare = isinstance(held, Scalar) and held.value in (True, None)
     if "do" in node and (is_bare or not _GUARDED & node.values.keys()):
         rewriting.note(node.keys["do"], "an entry without expr", "else: {do: …}")
-        rest = trees.without_keys(node, "else") if is_bare else node
-        return trees.made_mapping([("else", rest)], node)
+        rest = model.without_keys(node, "else") if is_bare else node
+        return model.made_mapping([("else", rest)], node)
     return node
 
 
@@ -47,7 +47,7 @@ def _write_directive(node: Mapping, rewriting: Rewriting) -> Mapping:
     if "do" in node or len(words) != 1:
         return node
     (word,) = words
-    said, rest = node.values[word], trees.without_keys(node, word)
+    said, rest = node.values[word], model.without_keys(node, word)
     more: dict[str, Node] = {}
     if word == "jump" and isinstance(said, Scalar) and isinstance(said.value, str):
         more["to"] = said
@@ -58,9 +58,9 @@ def _write_directive(node: Mapping, rewriting: Rewriting) -> Mapping:
     elif not (isinstance(said, Scalar) and said.value in (True, None)):
         return node
     rewriting.note(node.keys[word], f'"{word}" without do', f"do: {word}")
-    node = trees.with_value(rest, "do", trees.made_text(word, node.keys[word]), node.keys[word])
+    node = model.with_value(rest, "do", model.made_text(word, node.keys[word]), node.keys[word])
     for key, value in more.items():
-        node = trees.with_value(node, key, value)
+        node = model.with_value(node, key, value)
     return node
 
 
@@ -68,13 +68,13 @@ def _name_directive(node: Mapping, rewriting: Rewriting) -> Mapping:
     word = node.get("do")
     if isinstance(word, Scalar) and isinstance(word.value, str) and word.value in _DO_WORDS:
         rewriting.note(word, f"do: {word.value}", f"do: {_DO_WORDS[word.value]}")
-        node = trees.with_value(node, "do", trees.made_text(_DO_WORDS[word.value], word))
+        node = model.with_value(node, "do", model.made_text(_DO_WORDS[word.value], word))
     if isinstance(word, Scalar) and word.value in ("jump", "goto"):
         node = renames("a rule", dict.fromkeys(("target", "task", "label"), "to"))(node, rewriting)
     bounds = node.get("retry")
     if isinstance(word, Scalar) and word.value == "retry" and isinstance(bounds, Mapping):
         rewriting.note(node.keys["retry"], '"retry" within a rule', "its keys themselves")
-        rest = trees.without_keys(node, "retry")
+        rest = model.without_keys(node, "retry")
         node = Mapping({**rest.keys, **bounds.keys}, {**rest.values, **bounds.values}, node.span, node.path, made=True)
     return node
 
@@ -92,9 +92,9 @@ def _split_set(node: Mapping, rewriting: Rewriting) -> Mapping:
     rewriting.note(node.keys["set"], '"set" with scopes', " and ".join(f'"set_{key}"' for key in scopes))
     key = node.keys["set"]
     first, *others = scopes
-    node = trees.with_value(trees.with_key(node, "set", f"set_{first}"), f"set_{first}", scopes[first])
+    node = model.with_value(model.with_key(node, "set", f"set_{first}"), f"set_{first}", scopes[first])
     for scope in others:
-        node = trees.with_value(node, f"set_{scope}", scopes[scope], key)
+        node = model.with_value(node, f"set_{scope}", scopes[scope], key)
     return node
 
 

@@ -6,7 +6,7 @@ Everything else is v10. These are the words of a dialect of their own, so they d
 from __future__ import annotations
 
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
-from noetl.language.reading.spellings import trees
+from noetl.language.reading.spellings import model
 from noetl.language.reading.spellings.model import V2_EVAL, V10, V10_IO, Rewriting, Spelling, Where, renames
 from noetl.language.reading.spellings.rules import with_writes
 
@@ -24,29 +24,29 @@ def _name_outputs(node: Mapping, rewriting: Rewriting) -> Mapping:
     """`input` and `output` in the templates of a step, by the place they stand at."""
     for key, value in node.values.items():
         if key in ("tool", "compensate", "on_event"):
-            node = trees.with_value(node, key, _in_tasks(value))
+            node = model.with_value(node, key, _in_tasks(value))
         elif key == "retry":
-            node = trees.with_value(node, key, trees.with_names(value, _IN_POLICIES))
+            node = model.with_value(node, key, model.with_names(value, _IN_POLICIES))
         else:
-            node = trees.with_value(node, key, trees.with_names(value, _ON_STEPS if key in _AFTER_STEP else _ANYWHERE))
+            node = model.with_value(node, key, model.with_names(value, _ON_STEPS if key in _AFTER_STEP else _ANYWHERE))
     return node
 
 
 def _in_tasks(node: Node) -> Node:
     if isinstance(node, Sequence):
-        return trees.with_items(node, [_in_tasks(item) for item in node])
+        return model.with_items(node, [_in_tasks(item) for item in node])
     if not isinstance(node, Mapping):
-        return trees.with_names(node, _IN_TASKS)
+        return model.with_names(node, _IN_TASKS)
     is_task = "kind" in node
     for key, value in node.values.items():
         if is_task and key == "code":
             continue  # never a template
         if key == "policy" or (is_task and key in _AFTER_TASK):
-            node = trees.with_value(node, key, trees.with_names(value, _IN_POLICIES))
+            node = model.with_value(node, key, model.with_names(value, _IN_POLICIES))
         elif is_task and key != "spec":
-            node = trees.with_value(node, key, trees.with_names(value, _IN_TASKS))
+            node = model.with_value(node, key, model.with_names(value, _IN_TASKS))
         else:
-            node = trees.with_value(node, key, _in_tasks(value))
+            node = model.with_value(node, key, _in_tasks(value))
     return node
 
 
@@ -70,12 +70,12 @@ def with_task_writes(node: Mapping, key: str, writes: list[tuple[str, Node]]) ->
     at = node.values[key]
     listed = [_with_task_writes(rule, writes) for rule in rules] if isinstance(rules, Sequence) else [_fail_rule(at)]
     if not any(isinstance(rule, Mapping) and "else" in rule for rule in listed):
-        then = trees.made_mapping([("do", trees.made_text("continue", at)), *writes], at)
-        listed.append(trees.made_mapping([("when", trees.made_text(_ON_SUCCESS, at)), ("then", then)], at))
-    block = policy if isinstance(policy, Mapping) else trees.made_mapping((), at)
-    outer = spec if isinstance(spec, Mapping) else trees.made_mapping((), at)
-    changed = trees.with_value(block, "rules", trees.made_list(listed, at))
-    return trees.with_value(trees.without_keys(node, key), "spec", trees.with_value(outer, "policy", changed))
+        then = model.made_mapping([("do", model.made_text("continue", at)), *writes], at)
+        listed.append(model.made_mapping([("when", model.made_text(_ON_SUCCESS, at)), ("then", then)], at))
+    block = policy if isinstance(policy, Mapping) else model.made_mapping((), at)
+    outer = spec if isinstance(spec, Mapping) else model.made_mapping((), at)
+    changed = model.with_value(block, "rules", model.made_list(listed, at))
+    return model.with_value(model.without_keys(node, key), "spec", model.with_value(outer, "policy", changed))
 
 
 def _writes_of(node: Mapping, rewriting: Rewriting) -> list[tuple[str, Node]]:
@@ -83,7 +83,7 @@ def _writes_of(node: Mapping, rewriting: Rewriting) -> list[tuple[str, Node]]:
     written = node.get("set")
     if not isinstance(written, Mapping):
         return []
-    alone = with_writes(trees.made_mapping([("set", written)], written), written, rewriting)
+    alone = with_writes(model.made_mapping([("set", written)], written), written, rewriting)
     return list(alone.values.items())
 
 
@@ -93,14 +93,14 @@ def _with_task_writes(rule: Node, writes: list[tuple[str, Node]]) -> Node:
         return rule
     held = rule.get("else")
     if isinstance(held, Mapping) and "then" in held:
-        return trees.with_value(rule, "else", trees.with_value(held, "then", _merged(held.values["then"], writes)))
+        return model.with_value(rule, "else", model.with_value(held, "then", _merged(held.values["then"], writes)))
     if isinstance(held, Mapping):
-        return trees.with_value(rule, "else", _merged(held, writes))
+        return model.with_value(rule, "else", _merged(held, writes))
     when = rule.get("when")
     about_errors = isinstance(when, Scalar) and "error" in str(when.value)
     if about_errors or "then" not in rule:
         return rule
-    return trees.with_value(rule, "then", _merged(rule.values["then"], writes))
+    return model.with_value(rule, "then", _merged(rule.values["then"], writes))
 
 
 def _merged(then: Node, writes: list[tuple[str, Node]]) -> Node:
@@ -112,13 +112,13 @@ def _merged(then: Node, writes: list[tuple[str, Node]]) -> Node:
         if isinstance(own, Mapping) and isinstance(values, Mapping):
             keys, merged = {**values.keys, **own.keys}, {**values.values, **own.values}
             values = Mapping(keys, merged, own.span, own.path, made=True)
-        then = trees.with_value(then, target, values)
+        then = model.with_value(then, target, values)
     return then
 
 
 def _fail_rule(at: Node) -> Mapping:
-    then = trees.made_mapping([("do", trees.made_text("fail", at))], at)
-    return trees.made_mapping([("when", trees.made_text(_ON_ERROR, at)), ("then", then)], at)
+    then = model.made_mapping([("do", model.made_text("fail", at))], at)
+    return model.made_mapping([("when", model.made_text(_ON_ERROR, at)), ("then", then)], at)
 
 
 def _name_policy(node: Mapping, rewriting: Rewriting) -> Mapping:
@@ -128,9 +128,9 @@ def _name_policy(node: Mapping, rewriting: Rewriting) -> Mapping:
     spec = node.get("spec")
     if not isinstance(rules, Sequence) or (isinstance(spec, Mapping) and "policy" in spec):
         return node
-    block = written if isinstance(written, Mapping) else trees.made_mapping([("rules", rules)], rules)
-    outer = spec if isinstance(spec, Mapping) else trees.made_mapping((), rules)
-    return trees.with_value(trees.without_keys(node, "output"), "spec", trees.with_value(outer, "policy", block))
+    block = written if isinstance(written, Mapping) else model.made_mapping([("rules", rules)], rules)
+    outer = spec if isinstance(spec, Mapping) else model.made_mapping((), rules)
+    return model.with_value(model.without_keys(node, "output"), "spec", model.with_value(outer, "policy", block))
 
 
 # The example of a task that writes what it gave, as rules.
@@ -157,7 +157,7 @@ def _write_in_eval(node: Mapping, rewriting: Rewriting) -> Mapping:
     if "kind" not in node:
         inside = next(iter(node.values.values())) if len(node) == 1 else None
         if isinstance(inside, Mapping) and "kind" in inside:
-            return trees.with_value(node, next(iter(node.values)), _write_in_eval(inside, rewriting))
+            return model.with_value(node, next(iter(node.values)), _write_in_eval(inside, rewriting))
         return node
     written = [(key, value) for key in _KEYS if isinstance(value := node.get(key), Mapping)]
     entries = node.get("eval")
@@ -166,14 +166,14 @@ def _write_in_eval(node: Mapping, rewriting: Rewriting) -> Mapping:
     key, at = written[0]
     rewriting.note(node.keys[key], f'"{key}" of a task', "an entry for success in eval")
     listed: list[Node] = list(entries) if isinstance(entries, Sequence) else []
-    success = trees.made_text("{{ outcome.status == 'success' }}", at)
-    entry = trees.made_mapping([("expr", success), ("do", trees.made_text("continue", at)), *written], at)
+    success = model.made_text("{{ outcome.status == 'success' }}", at)
+    entry = model.made_mapping([("expr", success), ("do", model.made_text("continue", at)), *written], at)
     last = next((i for i, one in enumerate(listed) if _is_else(one)), len(listed))
     kept = [one for one in listed[:last] if not _is_success(one)]
     if len(kept) < last:
         return node  # rules of its own for a success: they decide, and a person says what belongs to which
     listed.insert(last, entry)
-    return trees.with_value(trees.without_keys(node, *_KEYS), "eval", trees.made_list(listed, at), node.keys[key])
+    return model.with_value(model.without_keys(node, *_KEYS), "eval", model.made_list(listed, at), node.keys[key])
 
 
 def _is_else(node: Node) -> bool:

@@ -12,9 +12,13 @@ from noetl.language.reading.spellings.model import (
     Rewriting,
     Spelling,
     Where,
+    made_mapping,
+    made_text,
+    moved_into,
     renames,
+    with_key,
+    with_value,
 )
-from noetl.language.reading.spellings.trees import made_mapping, made_text, moved_into, with_key, with_value
 
 _PARALLEL_WORDS = ("async", "concurrent", "asynchronous")
 _OPTIONS = {"mode": "mode", "max_in_flight": "max_in_flight", "batch_size": "max_in_flight", "policy": "policy"}

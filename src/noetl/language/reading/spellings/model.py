@@ -2,15 +2,100 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 
 import msgspec
 
 from noetl.base.diagnostics import Findings, PositionedDiagnostic
-from noetl.language.reading.nodes import Mapping
+from noetl.base.source import is_template
+from noetl.base.template_names import paths, renamed
+from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
 from noetl.language.reading.playbook import Dialect
-from noetl.language.reading.spellings.trees import with_key
+
+# Trees: documents changed in one place, the rest shared. What is new says so (`made`) and has the place of what it
+# stands for.
+
+
+def made_text(value: bool | int | float | str | None, at: PositionedDiagnostic) -> Scalar:
+    return Scalar(value, at.span, at.path, made=True)
+
+
+def made_mapping(entries: Iterable[tuple[str, Node]], at: PositionedDiagnostic) -> Mapping:
+    """A mapping with these keys, each at the place of its value."""
+    listed = list(entries)
+    keys = {name: made_text(name, value) for name, value in listed}
+    return Mapping(keys, dict(listed), at.span, at.path, made=True)
+
+
+def made_list(items: Iterable[Node], at: PositionedDiagnostic) -> Sequence:
+    return Sequence(tuple(items), at.span, at.path, made=True)
+
+
+def with_key(node: Mapping, old: str, new: str) -> Mapping:
+    """`node` with the key `old` called `new`, at its place in the order."""
+    key = node.keys[old]
+    keys = {
+        new if name == old else name: made_text(new, key) if name == old else one for name, one in node.keys.items()
+    }
+    values = {new if name == old else name: value for name, value in node.values.items()}
+    return Mapping(keys, values, node.span, node.path, made=True)
+
+
+def with_value(node: Mapping, key: str, value: Node, at: Scalar | None = None) -> Mapping:
+    """`node` with another value for `key`, or with one more key, written at the place of `at` or of the value."""
+    if node.get(key) is value:
+        return node
+    name = node.keys.get(key) or made_text(key, at or value)
+    return Mapping({**node.keys, key: name}, {**node.values, key: value}, node.span, node.path, made=True)
+
+
+def without_keys(node: Mapping, *gone: str) -> Mapping:
+    keys = {name: key for name, key in node.keys.items() if name not in gone}
+    return Mapping(keys, {name: node.values[name] for name in keys}, node.span, node.path, made=True)
+
+
+def with_items(node: Sequence, items: Iterable[Node]) -> Sequence:
+    """`node` itself when nothing changed."""
+    changed = tuple(items)
+    same = len(changed) == len(node) and all(new is old for new, old in zip(changed, node, strict=True))
+    return node if same else Sequence(changed, node.span, node.path, made=True)
+
+
+def moved_into(node: Mapping, inner: str, key: str, new: str) -> Mapping:
+    """`node` with its `key` under `inner` instead, called `new`; `inner` is added where it is missing."""
+    value, name = node.values[key], node.keys[key]
+    held = node.get(inner)
+    block = held if isinstance(held, Mapping) else made_mapping((), name)
+    named = Mapping(
+        {**block.keys, new: made_text(new, name)}, {**block.values, new: value}, block.span, block.path, made=True
+    )
+    if inner not in node:
+        return with_value(without_keys(node, key), inner, named, name)
+    return with_value(without_keys(node, key), inner, named)
+
+
+def with_names(node: Node, names: dict[str, str]) -> Node:
+    """`node` with names in its templates changed."""
+    match node:
+        case Scalar() if isinstance(node.value, str) and _reads(node.value, names):
+            text = renamed(node.value, names) or node.value
+            return node if text == node.value else made_text(text, node)
+        case Sequence():
+            items = tuple(with_names(item, names) for item in node)
+            same = all(new is old for new, old in zip(items, node, strict=True))
+            return node if same else Sequence(items, node.span, node.path, made=True)
+        case Mapping():
+            for key, value in node.values.items():
+                node = with_value(node, key, with_names(value, names))
+    return node
+
+
+def _reads(text: str, names: dict[str, str]) -> bool:
+    """Whether a template reads one of the names at all; a text that does not is never written anew."""
+    roots = {name.partition(".")[0] for name in names}
+    return is_template(text) and any(path[0] in roots for path in paths(text))
+
 
 V10, V10_IO, V2_EVAL, V2_CASE = Dialect.V10, Dialect.V10_IO, Dialect.V2_EVAL, Dialect.V2_CASE
 EVERYWHERE = (V10, V2_EVAL, V2_CASE)

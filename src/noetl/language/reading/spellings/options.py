@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 from noetl.language.reading.nodes import Mapping, Scalar
-from noetl.language.reading.spellings.model import EVERYWHERE, V10, Rewriting, Spelling, Where, renames
-from noetl.language.reading.spellings.trees import made_mapping, moved_into, with_key, with_value
+from noetl.language.reading.spellings.model import (
+    EVERYWHERE,
+    V10,
+    Rewriting,
+    Spelling,
+    Where,
+    made_mapping,
+    moved_into,
+    renames,
+    with_key,
+    with_value,
+)
 
 _POLICIES = ("admit", "lifecycle", "failure", "emit")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from noetl.base.source import is_template
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
-from noetl.language.reading.spellings import trees
+from noetl.language.reading.spellings import model
 from noetl.language.reading.spellings.model import EVERYWHERE, V10, Rewriting, Spelling, Where, renames
 
 _ON_ERROR = "{{ outcome.status == 'error' }}"
@@ -19,7 +19,7 @@ def _move_rules(node: Mapping, rewriting: Rewriting) -> Mapping:
     if not isinstance(spec.get("rules"), Sequence):
         return node
     rewriting.note(spec.keys["rules"], "spec.rules of a task", "spec.policy.rules")
-    return trees.with_value(node, "spec", trees.moved_into(spec, "policy", "rules", "rules"))
+    return model.with_value(node, "spec", model.moved_into(spec, "policy", "rules", "rules"))
 
 
 def _write_error_rule(node: Mapping, rewriting: Rewriting) -> Mapping:
@@ -33,17 +33,17 @@ def _write_error_rule(node: Mapping, rewriting: Rewriting) -> Mapping:
     if then is None or said is None or not (rules is None or isinstance(rules, Sequence)):
         return node
     rewriting.note(policy.keys["on_error"], "on_error of a policy", f"a rule {{when: {_ON_ERROR}, then: …}}")
-    rule = trees.made_mapping([("when", trees.made_text(_ON_ERROR, said)), ("then", then)], said)
+    rule = model.made_mapping([("when", model.made_text(_ON_ERROR, said)), ("then", then)], said)
     others = list(rules) if rules is not None else []
     last = len(others) - (bool(others) and isinstance(others[-1], Mapping) and "else" in others[-1])
-    listed = trees.made_list([*others[:last], rule, *others[last:]], policy)
-    policy = trees.with_value(trees.without_keys(policy, "on_error"), "rules", listed)
-    return trees.with_value(node, "spec", trees.with_value(spec, "policy", policy))
+    listed = model.made_list([*others[:last], rule, *others[last:]], policy)
+    policy = model.with_value(model.without_keys(policy, "on_error"), "rules", listed)
+    return model.with_value(node, "spec", model.with_value(spec, "policy", policy))
 
 
 def _error_directive(said: Node) -> Mapping | None:
     if isinstance(said, Scalar) and said.value in ("continue", "fail", "break"):
-        return trees.made_mapping([("do", said)], said)
+        return model.made_mapping([("do", said)], said)
     return said if isinstance(said, Mapping) and "do" in said else None
 
 
@@ -57,12 +57,12 @@ def _write_admission(node: Mapping, rewriting: Rewriting) -> Mapping:
     rules = _admission_rules(admit)
     if rules is not None:
         rewriting.note(policy.keys["admit"], "admit without rules", "admit: {rules: [{when: …, then: {allow: true}}]}")
-        admit = trees.made_mapping([("rules", rules)], admit)
+        admit = model.made_mapping([("rules", rules)], admit)
     listed = admit.get("rules") if isinstance(admit, Mapping) else None
     if isinstance(admit, Mapping) and isinstance(listed, Sequence):
-        answered = trees.with_items(listed, [_answered(rule, rewriting) for rule in listed])
-        admit = trees.with_value(admit, "rules", answered)
-    return trees.with_value(node, "spec", trees.with_value(spec, "policy", trees.with_value(policy, "admit", admit)))
+        answered = model.with_items(listed, [_answered(rule, rewriting) for rule in listed])
+        admit = model.with_value(admit, "rules", answered)
+    return model.with_value(node, "spec", model.with_value(spec, "policy", model.with_value(policy, "admit", admit)))
 
 
 def _admission_rules(admit: Node) -> Sequence | None:
@@ -73,10 +73,10 @@ def _admission_rules(admit: Node) -> Sequence | None:
     is_text = isinstance(when, Scalar) and isinstance(when.value, str) and is_template(when.value)
     if when is None or not (is_flag or is_text):
         return None
-    allowed, denied = (trees.made_mapping([("allow", trees.made_text(answer, when))], when) for answer in (True, False))
-    otherwise = trees.made_mapping([("then", denied)], when)
-    first = trees.made_mapping([("when", when), ("then", allowed)], when)
-    return trees.made_list([first, trees.made_mapping([("else", otherwise)], when)], when)
+    allowed, denied = (model.made_mapping([("allow", model.made_text(answer, when))], when) for answer in (True, False))
+    otherwise = model.made_mapping([("then", denied)], when)
+    first = model.made_mapping([("when", when), ("then", allowed)], when)
+    return model.made_list([first, model.made_mapping([("else", otherwise)], when)], when)
 
 
 def _answered(rule: Node, rewriting: Rewriting) -> Node:
@@ -85,12 +85,12 @@ def _answered(rule: Node, rewriting: Rewriting) -> Node:
         return rule
     held = rule.get("else")
     if isinstance(held, Mapping):
-        return trees.with_value(rule, "else", _answered(held, rewriting))
+        return model.with_value(rule, "else", _answered(held, rewriting))
     then = rule.get("then")
     if isinstance(then, Scalar) and isinstance(then.value, str | bool) and then.value in _ANSWERS:
         rewriting.note(then, f"then: {then.value}", "then: {allow: …}")
-        return trees.with_value(
-            rule, "then", trees.made_mapping([("allow", trees.made_text(_ANSWERS[then.value], then))], then)
+        return model.with_value(
+            rule, "then", model.made_mapping([("allow", model.made_text(_ANSWERS[then.value], then))], then)
         )
     return rule
 
@@ -102,8 +102,8 @@ def _write_else(node: Mapping, rewriting: Rewriting) -> Mapping:
     held = node.get("else")
     if isinstance(held, Scalar) and held.value is True and "then" in node and "when" not in node:
         rewriting.note(node.keys["then"], '"then" beside else', "else: {then: …}")
-        inner = trees.made_mapping([("then", node.values["then"])], node.values["then"])
-        return trees.with_value(trees.without_keys(node, "then"), "else", inner)
+        inner = model.made_mapping([("then", node.values["then"])], node.values["then"])
+        return model.with_value(model.without_keys(node, "then"), "else", inner)
     return node
 
 
@@ -114,7 +114,7 @@ def _move_limit(node: Mapping, rewriting: Rewriting) -> Mapping:
     if "step" not in node or not isinstance(limit, Scalar) or limit.value is None or taken:
         return node
     rewriting.note(node.keys["timeout"], '"timeout" of a step', "spec.timeout_s")
-    return trees.moved_into(node, "spec", "timeout", "timeout_s")
+    return model.moved_into(node, "spec", "timeout", "timeout_s")
 
 
 SPELLINGS = (

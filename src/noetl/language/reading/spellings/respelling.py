@@ -9,9 +9,8 @@ from collections.abc import Sequence as Rows
 from noetl.base.source import is_template
 from noetl.language.reading.constructs import SUGAR
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, scalars
-from noetl.language.reading.spellings.model import V2_CASE, V2_EVAL, Rewriting, Spelling, Where
+from noetl.language.reading.spellings.model import V2_CASE, V2_EVAL, Rewriting, Spelling, Where, with_items, with_value
 from noetl.language.reading.spellings.table import BY_PLACE
-from noetl.language.reading.spellings.trees import with_items, with_value
 
 _ITER_NAME = re.compile(r"\biter\.([A-Za-z_]\w*)")
 Visit = Callable[[Mapping], Mapping]

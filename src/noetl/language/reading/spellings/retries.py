@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from noetl.base.template_names import renamed
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, data
-from noetl.language.reading.spellings import trees
+from noetl.language.reading.spellings import model
 from noetl.language.reading.spellings.model import V2_CASE, V10, Rewriting, Spelling, Where
 
 _ON_ERROR = "{{ outcome.status == 'error' }}"
@@ -48,14 +48,14 @@ def rule_of(block: Mapping, *, listed: bool) -> Mapping | None:
     backoff = _backoff(flat, listed=listed)
     if attempts is None or backoff is None or any(key not in ("when", *_KEYS) for key in flat.values):
         return None
-    then: list[tuple[str, Node]] = [("do", trees.made_text("retry", block)), ("attempts", attempts)]
+    then: list[tuple[str, Node]] = [("do", model.made_text("retry", block)), ("attempts", attempts)]
     delay = flat.get("initial_delay") or flat.get("delay")
     if delay is not None:
         then += [("backoff", backoff), ("delay", delay)]
     then += [(key, flat.values[key]) for key in _SHARED if key in flat]
     when = flat.get("when")
-    condition = trees.made_text(_ON_ERROR, block) if when is None else _in_outcome_names(when)
-    return trees.made_mapping([("when", condition), ("then", trees.made_mapping(then, block))], block)
+    condition = model.made_text(_ON_ERROR, block) if when is None else _in_outcome_names(when)
+    return model.made_mapping([("when", condition), ("then", model.made_mapping(then, block))], block)
 
 
 def _flattened(block: Mapping) -> Mapping:
@@ -63,7 +63,7 @@ def _flattened(block: Mapping) -> Mapping:
     for inner in ("then", "spec"):
         held = block.get(inner)
         if isinstance(held, Mapping):
-            rest = trees.without_keys(block, inner)
+            rest = model.without_keys(block, inner)
             keys, values = {**rest.keys, **held.keys}, {**rest.values, **held.values}
             block = Mapping(keys, values, block.span, block.path, made=True)
     return block
@@ -74,22 +74,22 @@ def _backoff(flat: Mapping, *, listed: bool) -> Scalar | None:
     for key in _MODE_WORDS:
         word = flat.get(key)
         if isinstance(word, Scalar) and isinstance(word.value, str) and "backoff_multiplier" not in flat:
-            return trees.made_text(_BACKOFFS[word.value] or word.value, word) if word.value in _BACKOFFS else None
+            return model.made_text(_BACKOFFS[word.value] or word.value, word) if word.value in _BACKOFFS else None
         if word is not None:
             return None
     factor = flat.get("backoff_multiplier")
     if factor is None:
-        return trees.made_text("none" if listed else "exponential", flat)
+        return model.made_text("none" if listed else "exponential", flat)
     value = data(factor)
     found = _FACTORS.get(value) if isinstance(value, int | float) else None
-    return trees.made_text(found, factor) if found is not None else None
+    return model.made_text(found, factor) if found is not None else None
 
 
 def _in_outcome_names(node: Node) -> Node:
     if not isinstance(node, Scalar) or not isinstance(node.value, str):
         return node
     text = renamed(node.value, _NAMES) or node.value
-    return node if text == node.value else trees.made_text(text, node)
+    return node if text == node.value else model.made_text(text, node)
 
 
 def rules_of(retry: Node) -> list[Mapping] | None:
@@ -106,10 +106,10 @@ def _give_to_tasks(node: Mapping, rewriting: Rewriting) -> Mapping:
     if retry is None or rules_of(retry) is None:
         return node
     if isinstance(tool, Mapping) and "kind" in tool:
-        given: Node | None = tool if "retry" in tool else trees.with_value(tool, "retry", retry, node.keys["retry"])
+        given: Node | None = tool if "retry" in tool else model.with_value(tool, "retry", retry, node.keys["retry"])
     else:
         given = _given_items(tool, retry, node.keys["retry"])
-    return trees.with_value(trees.without_keys(node, "retry"), "tool", given) if given is not None else node
+    return model.with_value(model.without_keys(node, "retry"), "tool", given) if given is not None else node
 
 
 def _given_items(tool: Node | None, retry: Node, key: Scalar) -> Sequence | None:
@@ -118,11 +118,11 @@ def _given_items(tool: Node | None, retry: Node, key: Scalar) -> Sequence | None
         task = item if isinstance(item, Mapping) and "kind" in item else _labelled(item)
         if task is None:
             return None
-        changed = task if "retry" in task else trees.with_value(task, "retry", retry, key)
+        changed = task if "retry" in task else model.with_value(task, "retry", retry, key)
         if isinstance(item, Mapping) and task is not item:
-            changed = trees.with_value(item, next(iter(item.values)), changed)
+            changed = model.with_value(item, next(iter(item.values)), changed)
         items.append(changed)
-    return trees.made_list(items, tool) if isinstance(tool, Sequence) and items else None
+    return model.made_list(items, tool) if isinstance(tool, Sequence) and items else None
 
 
 def _labelled(item: Node) -> Mapping | None:
@@ -147,10 +147,10 @@ def _write_rules(node: Mapping, rewriting: Rewriting) -> Mapping:
     listed[end:end] = added
     if policy is None and any("when" in _flattened(one) for one in _policies(retry)):
         listed.append(_fail_rule(retry))
-    block = policy if isinstance(policy, Mapping) else trees.made_mapping((), retry)
-    changed = trees.with_value(block, "rules", trees.made_list(listed, retry))
-    outer = spec if isinstance(spec, Mapping) else trees.made_mapping((), retry)
-    return trees.with_value(trees.without_keys(node, "retry"), "spec", trees.with_value(outer, "policy", changed))
+    block = policy if isinstance(policy, Mapping) else model.made_mapping((), retry)
+    changed = model.with_value(block, "rules", model.made_list(listed, retry))
+    outer = spec if isinstance(spec, Mapping) else model.made_mapping((), retry)
+    return model.with_value(model.without_keys(node, "retry"), "spec", model.with_value(outer, "policy", changed))
 
 
 def _policies(retry: Node) -> list[Mapping]:
@@ -159,8 +159,8 @@ def _policies(retry: Node) -> list[Mapping]:
 
 
 def _fail_rule(at: Node) -> Mapping:
-    then = trees.made_mapping([("do", trees.made_text("fail", at))], at)
-    return trees.made_mapping([("when", trees.made_text(_ON_ERROR, at)), ("then", then)], at)
+    then = model.made_mapping([("do", model.made_text("fail", at))], at)
+    return model.made_mapping([("when", model.made_text(_ON_ERROR, at)), ("then", then)], at)
 
 
 def _name_mode(node: Mapping, rewriting: Rewriting) -> Mapping:
@@ -170,12 +170,12 @@ def _name_mode(node: Mapping, rewriting: Rewriting) -> Mapping:
         if key not in node or (isinstance(spec, Mapping) and name in spec):
             continue
         rewriting.note(node.keys[key], f'"{key}" of a retry', f"spec.{name}")
-        node = trees.moved_into(node, "spec", key, name)
+        node = model.moved_into(node, "spec", key, name)
     spec = node.get("spec")
     mode = spec.get("mode") if isinstance(spec, Mapping) else None
     if isinstance(spec, Mapping) and isinstance(mode, Scalar) and mode.value in ("none", "constant"):
         rewriting.note(mode, f"the mode {mode.value} of a retry", "fixed")
-        node = trees.with_value(node, "spec", trees.with_value(spec, "mode", trees.made_text("fixed", mode)))
+        node = model.with_value(node, "spec", model.with_value(spec, "mode", model.made_text("fixed", mode)))
     return node
 
 
@@ -185,7 +185,7 @@ _OPTIONS = ("jitter", "backoff_base", "on_exhausted")
 def _name_attempts(node: Mapping, rewriting: Rewriting) -> Mapping:
     if "attempts" in node and "max_attempts" not in node:
         rewriting.note(node.keys["attempts"], '"attempts" of a retry', '"max_attempts"')
-        node = trees.with_key(node, "attempts", "max_attempts")
+        node = model.with_key(node, "attempts", "max_attempts")
     return node
 
 
@@ -195,7 +195,7 @@ def _name_params(node: Mapping, rewriting: Rewriting) -> Mapping:
         inner = node.get("next_call")
         if key in node and not (isinstance(inner, Mapping) and key in inner):
             rewriting.note(node.keys[key], f'"{key}" of a retry', f"next_call.{key}")
-            node = trees.moved_into(node, "next_call", key, key)
+            node = model.moved_into(node, "next_call", key, key)
     return node
 
 

@@ -8,8 +8,19 @@ from __future__ import annotations
 from noetl.base.source import is_template
 from noetl.base.template_names import expression, paths, template
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, data
-from noetl.language.reading.spellings.model import V2_CASE, V10, Rewriting, Spelling, Where, renames
-from noetl.language.reading.spellings.trees import made_mapping, made_text, with_items, with_value, without_keys
+from noetl.language.reading.spellings.model import (
+    V2_CASE,
+    V10,
+    Rewriting,
+    Spelling,
+    Where,
+    made_mapping,
+    made_text,
+    renames,
+    with_items,
+    with_value,
+    without_keys,
+)
 
 _BLOCK_WORDS = dict.fromkeys(("retry_when", "retry_if", "cond", "condition", "if"), "when")
 _BOUND_WORDS = {

@@ -6,7 +6,7 @@ from noetl.base.diagnostics import Findings
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
 from noetl.language.reading.playbook import Dialect
 from noetl.language.reading.root import ABOUT
-from noetl.language.reading.spellings import trees
+from noetl.language.reading.spellings import model
 from noetl.language.reading.spellings.model import EVERYWHERE, Rewriting, Spelling, Where, renames
 
 
@@ -17,7 +17,7 @@ def _drop_auto(node: Mapping, rewriting: Rewriting) -> Mapping:
         if isinstance(value, Scalar) and value.value in ("auto", "default"):
             message = f"executor.{key}: {value.value} is what leaving it out means"
             rewriting.findings.add("I_ALIAS", value, message, f"leave {key} out")
-            node = trees.without_keys(node, key)
+            node = model.without_keys(node, key)
     return node
 
 
@@ -26,11 +26,11 @@ def _move_timeout(node: Mapping, rewriting: Rewriting) -> Mapping:
     for key in ("timeout_s", "timeout"):
         if key in node and not (isinstance(spec, Mapping) and "timeout" in spec):
             rewriting.note(node.keys[key], f"executor.{key}", "executor.spec.timeout")
-            node = trees.moved_into(node, "spec", key, "timeout")
+            node = model.moved_into(node, "spec", key, "timeout")
         spec = node.get("spec")
         if key == "timeout_s" and isinstance(spec, Mapping) and key in spec and "timeout" not in spec:
             rewriting.note(spec.keys[key], f"executor.spec.{key}", "executor.spec.timeout")
-            node = trees.with_value(node, "spec", trees.with_key(spec, key, "timeout"))
+            node = model.with_value(node, "spec", model.with_key(spec, key, "timeout"))
     return node
 
 
@@ -42,16 +42,16 @@ def _move_requires(node: Mapping, rewriting: Rewriting) -> Mapping:
     if not isinstance(holder, Mapping) or "requires" not in holder:
         return node
     key, value = holder.keys["requires"], holder.values["requires"]
-    outer = spec if isinstance(spec, Mapping) else trees.made_mapping((), key)
+    outer = spec if isinstance(spec, Mapping) else model.made_mapping((), key)
     policy = outer.get("policy")
-    block = policy if isinstance(policy, Mapping) else trees.made_mapping((), key)
+    block = policy if isinstance(policy, Mapping) else model.made_mapping((), key)
     if "placement" in block:
         return node
     rewriting.note(key, "executor.requires", "executor.spec.policy.placement.requires")
-    placement = trees.made_mapping([("requires", value)], value)
-    outer = trees.with_value(outer, "policy", trees.with_value(block, "placement", placement))
-    return trees.with_value(
-        trees.without_keys(node, "requires"), "spec", trees.without_keys(outer, "requires") if inside else outer
+    placement = model.made_mapping([("requires", value)], value)
+    outer = model.with_value(outer, "policy", model.with_value(block, "placement", placement))
+    return model.with_value(
+        model.without_keys(node, "requires"), "spec", model.without_keys(outer, "requires") if inside else outer
     )
 
 
@@ -61,8 +61,8 @@ def _list_keychain(node: Mapping, rewriting: Rewriting) -> Mapping:
     if not isinstance(block, Mapping) or not all(isinstance(entry, Mapping) for entry in block.values.values()):
         return node
     rewriting.note(node.keys["keychain"], "keychain as a mapping", "keychain: [{name: …, kind: …}]")
-    return trees.with_value(
-        node, "keychain", trees.made_list([_named_entry(block, name) for name in block.values], block)
+    return model.with_value(
+        node, "keychain", model.made_list([_named_entry(block, name) for name in block.values], block)
     )
 
 
@@ -85,7 +85,7 @@ def _name_sections(node: Mapping, rewriting: Rewriting) -> Mapping:
     kind = node.get("kind")
     if isinstance(kind, Scalar) and isinstance(kind.value, str) and kind.value in ("playbook", "PlayBook", "PLAYBOOK"):
         rewriting.note(kind, f"kind: {kind.value}", "kind: Playbook")
-        node = trees.with_value(node, "kind", trees.made_text("Playbook", kind))
+        node = model.with_value(node, "kind", model.made_text("Playbook", kind))
     names = {"steps": "workflow"}
     names |= {key: "workload" for key in ("inputs", "parameters") if isinstance(node.get(key), Mapping)}
     names |= {key: "keychain" for key in ("credentials", "secrets") if not isinstance(node.get(key), Scalar)}
@@ -106,17 +106,17 @@ def _list_steps(node: Mapping, rewriting: Rewriting) -> Mapping:
     steps = workflow.get("steps")
     if len(workflow) == 1 and isinstance(steps, Sequence):
         rewriting.note(workflow.keys["steps"], "workflow.steps", "workflow: [{step: …}]")
-        return trees.with_value(node, "workflow", steps)
+        return model.with_value(node, "workflow", steps)
     if not all(isinstance(one, Mapping) and "step" not in one for one in workflow.values.values()) or not len(workflow):
         return node
     rewriting.note(node.keys["workflow"], "workflow as a mapping", "workflow: [{step: …}]")
     listed = [_named("step", key, one) for _, key, one in workflow.items() if isinstance(one, Mapping)]
-    return trees.with_value(node, "workflow", trees.made_list(listed, workflow))
+    return model.with_value(node, "workflow", model.made_list(listed, workflow))
 
 
 def _named(word: str, key: Scalar, entry: Mapping) -> Mapping:
-    keys = {word: trees.made_text(word, key), **entry.keys}
-    values: dict[str, Node] = {word: trees.made_text(key.value, key), **entry.values}
+    keys = {word: model.made_text(word, key), **entry.keys}
+    values: dict[str, Node] = {word: model.made_text(key.value, key), **entry.values}
     return Mapping(keys, values, entry.span, entry.path, made=True)
 
 
@@ -126,7 +126,7 @@ def _move_about(node: Mapping, rewriting: Rewriting) -> Mapping:
     for key in ABOUT:
         if key in node and not (isinstance(metadata, Mapping) and key in metadata):
             rewriting.note(node.keys[key], f'"{key}" at the root', f"metadata.{key}")
-            node = trees.moved_into(node, "metadata", key, key)
+            node = model.moved_into(node, "metadata", key, key)
     return node
 
 
@@ -135,20 +135,20 @@ def _name_entries(node: Mapping, rewriting: Rewriting) -> Mapping:
     keychain = node.get("keychain")
     if not isinstance(keychain, Sequence):
         return node
-    return trees.with_value(node, "keychain", trees.with_items(keychain, [_entry(one, rewriting) for one in keychain]))
+    return model.with_value(node, "keychain", model.with_items(keychain, [_entry(one, rewriting) for one in keychain]))
 
 
 def _entry(node: Node, rewriting: Rewriting) -> Node:
     if isinstance(node, Scalar) and isinstance(node.value, str) and node.value:
         rewriting.note(node, "a keychain entry that is a name", "{name: …, kind: credential}")
-        return trees.made_mapping([("name", node), ("kind", trees.made_text("credential", node))], node)
+        return model.made_mapping([("name", node), ("kind", model.made_text("credential", node))], node)
     if not isinstance(node, Mapping) or "name" not in node or "kind" in node:
         return node
     if isinstance(node.get("type"), Scalar):
         return renames("a keychain entry", {"type": "kind"})(node, rewriting)
     if set(node.values) <= {"name", "desc", "description"}:
         rewriting.note(node.keys["name"], "a keychain entry without kind", "kind: credential")
-        return trees.with_value(node, "kind", trees.made_text("credential", node.keys["name"]))
+        return model.with_value(node, "kind", model.made_text("credential", node.keys["name"]))
     return node
 
 

@@ -4,7 +4,7 @@ arcs with `to` for `step`, `with` for `args`, `else`, or the event that an arc i
 from __future__ import annotations
 
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
-from noetl.language.reading.spellings import trees
+from noetl.language.reading.spellings import model
 from noetl.language.reading.spellings.model import (
     EVERYWHERE,
     V2_CASE,
@@ -30,24 +30,24 @@ def _read_router(node: Mapping, rewriting: Rewriting) -> Mapping:
     found = {Scalar: "next as a name", Sequence: "next as a list", Mapping: "next as one arc"}[type(written)]
     if rewriting.dialect.rules is V10:
         rewriting.note(node.keys["next"], found, "next: {arcs: [{step: …}]}")
-        return trees.with_value(node, "next", trees.made_mapping([("arcs", arcs)], written))
+        return model.with_value(node, "next", model.made_mapping([("arcs", arcs)], written))
     if arcs is written:
         return node
     rewriting.note(node.keys["next"], found, "next: [{step: …}]")
-    return trees.with_value(node, "next", arcs)
+    return model.with_value(node, "next", arcs)
 
 
 def _arcs_of(node: Node | None) -> Sequence | None:
     """The arcs of an older `next`; None when it is none, or when its meaning differs between dialects."""
     match node:
         case Scalar() if isinstance(node.value, str) and node.value.strip():
-            return trees.made_list([trees.made_mapping([("step", node)], node)], node)
+            return model.made_list([model.made_mapping([("step", node)], node)], node)
         case Mapping() if "step" in node and "arcs" not in node:
-            return trees.made_list([node], node)
+            return model.made_list([node], node)
         case Sequence() if (
             len(node) == 1 and isinstance(node.items[0], Scalar) and isinstance(node.items[0].value, str)
         ):
-            return trees.made_list([trees.made_mapping([("step", node.items[0])], node.items[0])], node)
+            return model.made_list([model.made_mapping([("step", node.items[0])], node.items[0])], node)
         case Sequence() if all(isinstance(item, Mapping) for item in node):
             return node
     return None
@@ -59,7 +59,7 @@ def _read_single_target(node: Mapping, rewriting: Rewriting) -> Mapping:
     if not isinstance(written, Mapping) or "step" not in written or "arcs" in written:
         return node
     rewriting.note(node.keys["next"], "next as one target", "next: [{step: …}]")
-    return trees.with_value(node, "next", trees.made_list([written], written))
+    return model.with_value(node, "next", model.made_list([written], written))
 
 
 def _move_mode(node: Mapping, rewriting: Rewriting) -> Mapping:
@@ -67,7 +67,7 @@ def _move_mode(node: Mapping, rewriting: Rewriting) -> Mapping:
     if "mode" not in node or (isinstance(spec, Mapping) and "mode" in spec):
         return node
     rewriting.note(node.keys["mode"], "next.mode", "next.spec.mode")
-    return trees.moved_into(node, "spec", "mode", "mode")
+    return model.moved_into(node, "spec", "mode", "mode")
 
 
 def _name_inclusive(node: Mapping, rewriting: Rewriting) -> Mapping:
@@ -85,7 +85,7 @@ def _inclusive_option(node: Mapping, key: str, shown: str, rewriting: Rewriting)
     if not isinstance(spec, Mapping) or not isinstance(mode, Scalar) or mode.value not in _INCLUSIVE_WORDS:
         return node
     rewriting.note(mode, f"{shown}: {mode.value}", "inclusive")
-    return trees.with_value(node, "spec", trees.with_value(spec, key, trees.made_text("inclusive", mode)))
+    return model.with_value(node, "spec", model.with_value(spec, key, model.made_text("inclusive", mode)))
 
 
 _WORDS = {
@@ -98,7 +98,7 @@ def _name_keys(node: Mapping, rewriting: Rewriting) -> Mapping:
     held = node.get("else")
     if len(node) == 1 and (isinstance(held, Scalar) or (isinstance(held, Mapping) and "step" in held)):
         rewriting.note(node.keys["else"], "an arc with else", "an arc without when")
-        return held if isinstance(held, Mapping) else trees.made_mapping([("step", held)], held)
+        return held if isinstance(held, Mapping) else model.made_mapping([("step", held)], held)
     words = {key: new for key, new in _WORDS.items() if new == "step" or isinstance(node.get(key), Mapping)}
     return renames("an arc", words)(node, rewriting)
 
@@ -108,17 +108,17 @@ def _list_arcs(node: Mapping, rewriting: Rewriting) -> Mapping:
     arcs = node.get("arcs")
     if isinstance(arcs, Mapping) and "step" in arcs:
         rewriting.note(node.keys["arcs"], "arcs as one arc", "a list of arcs")
-        return trees.with_value(node, "arcs", trees.made_list([arcs], arcs))
+        return model.with_value(node, "arcs", model.made_list([arcs], arcs))
     if not isinstance(arcs, Sequence):
         return node
-    return trees.with_value(node, "arcs", trees.with_items(arcs, [_named_arc(one, rewriting) for one in arcs]))
+    return model.with_value(node, "arcs", model.with_items(arcs, [_named_arc(one, rewriting) for one in arcs]))
 
 
 def _named_arc(node: Node, rewriting: Rewriting) -> Node:
     if not isinstance(node, Scalar) or not isinstance(node.value, str):
         return node
     rewriting.note(node, "an arc as a name", f"{{step: {node.value}}}")
-    return trees.made_mapping([("step", node)], node)
+    return model.made_mapping([("step", node)], node)
 
 
 def _gather_arcs(node: Mapping, rewriting: Rewriting) -> Mapping:
@@ -126,7 +126,7 @@ def _gather_arcs(node: Mapping, rewriting: Rewriting) -> Mapping:
     for key in ("arcs", "transitions"):
         if "next" not in node and isinstance(node.get(key), Sequence | Mapping):
             rewriting.note(node.keys[key], f'"{key}" of a step', "next")
-            node = trees.with_key(node, key, "next")
+            node = model.with_key(node, key, "next")
     told = [(key, target) for key in _EVENTS if _is_step(target := node.get(key), rewriting)]
     after = node.get("next")
     listed = list(after) if isinstance(after, Sequence) else [] if after is None else None
@@ -136,12 +136,12 @@ def _gather_arcs(node: Mapping, rewriting: Rewriting) -> Mapping:
     for key, target in told:
         rewriting.note(node.keys[key], f'"{key}" of a step', "an arc with when")
         event = "loop.done" if key == "on_success" and "loop" in node else _EVENTS[key]
-        when = trees.made_text(f"{{{{ event.name == '{event}' }}}}", node.keys[key])
+        when = model.made_text(f"{{{{ event.name == '{event}' }}}}", node.keys[key])
         if isinstance(target, Scalar):
-            arcs.append(trees.made_mapping([("step", target), ("when", when)], target))
+            arcs.append(model.made_mapping([("step", target), ("when", when)], target))
     at = node.keys[told[0][0]]
-    rest = trees.without_keys(node, *(key for key, _ in told))
-    return trees.with_value(rest, "next", trees.made_list([*arcs, *listed], at), at)
+    rest = model.without_keys(node, *(key for key, _ in told))
+    return model.with_value(rest, "next", model.made_list([*arcs, *listed], at), at)
 
 
 def _is_step(node: Node | None, rewriting: Rewriting) -> bool:
@@ -157,7 +157,7 @@ def _name_event(node: Mapping, rewriting: Rewriting) -> Mapping:
         return node
     rewriting.note(node.keys["on"], '"on" of an arc', "when: {{ event.name == … }}")
     text = f"event.name == '{words[0]}'" if len(words) == 1 else f"event.name in {words}"
-    return trees.with_value(trees.with_key(node, "on", "when"), "when", trees.made_text(f"{{{{ {text} }}}}", names[0]))
+    return model.with_value(model.with_key(node, "on", "when"), "when", model.made_text(f"{{{{ {text} }}}}", names[0]))
 
 
 _EVENTS = {"on_success": "step.done", "on_failure": "step.failed", "on_error": "step.failed"}
@@ -175,9 +175,9 @@ def _number_priority(node: Mapping, rewriting: Rewriting) -> Mapping:
         number = _PRIORITIES[word.value.lower()]
         rewriting.note(word, f"priority: {word.value}", f"priority: {number}")
         if isinstance(holder, Mapping) and isinstance(spec, Mapping):
-            changed = trees.with_value(holder, "priority", trees.made_text(number, word))
-            spec = changed if holder is spec else trees.with_value(spec, "policy", changed)
-    return trees.with_value(node, "spec", spec) if spec is not None else node
+            changed = model.with_value(holder, "priority", model.made_text(number, word))
+            spec = changed if holder is spec else model.with_value(spec, "policy", changed)
+    return model.with_value(node, "spec", spec) if spec is not None else node
 
 
 SPELLINGS = (

@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from noetl.language.grammar.policies import DIRECTIVE
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
-from noetl.language.reading.spellings.model import EVERYWHERE, V2_EVAL, V10, V10_IO, Rewriting, Spelling, Where, renames
+from noetl.language.reading.spellings.model import (
+    EVERYWHERE,
+    V2_EVAL,
+    V10,
+    V10_IO,
+    Rewriting,
+    Spelling,
+    Where,
+    made_mapping,
+    made_text,
+    renames,
+    with_key,
+    with_value,
+)
 from noetl.language.reading.spellings.routing import CONDITIONS
-from noetl.language.reading.spellings.trees import made_mapping, made_text, with_key, with_value
 
 DIRECTIVES = DIRECTIVE["do"].words
 WRITES = ("set", "set_ctx", "set_iter", "set_vars", "set_shared", "vars")

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
-from noetl.language.reading.spellings.model import EVERYWHERE, V2_EVAL, V10, Rewriting, Spelling, Where, renames
+from noetl.language.reading.spellings.model import (
+    EVERYWHERE,
+    V2_EVAL,
+    V10,
+    Rewriting,
+    Spelling,
+    Where,
+    made_text,
+    renames,
+    with_key,
+    with_names,
+    with_value,
+)
 from noetl.language.reading.spellings.routing import CONDITIONS
 from noetl.language.reading.spellings.rules import read_pairs
-from noetl.language.reading.spellings.trees import made_text, with_key, with_names, with_value
 
 _OLDER_STORE = "vars"
 _KIND_WORDS = {

@@ -12,9 +12,13 @@ from noetl.language.reading.spellings.model import (
     Rewriting,
     Spelling,
     Where,
+    made_list,
+    made_mapping,
     renames,
+    with_key,
+    with_value,
+    without_keys,
 )
-from noetl.language.reading.spellings.trees import made_list, made_mapping, with_key, with_value, without_keys
 
 # Inputs of tasks that no step has a key of the same name for.
 TASK_INPUTS = frozenset(

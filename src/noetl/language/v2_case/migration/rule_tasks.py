@@ -5,7 +5,7 @@ from __future__ import annotations
 from noetl.base.template_names import template
 from noetl.language.migrating.eval_vars import prefix
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
-from noetl.language.reading.spellings import trees
+from noetl.language.reading.spellings import model
 from noetl.language.reading.spellings.model import Rewriting
 from noetl.language.v2_case.migration.guards import DONE, read_guard
 
@@ -25,13 +25,13 @@ def with_tasks_of_rules(node: Mapping, rewriting: Rewriting) -> Mapping:
     rule = working[0]
     names = {"result": f"{last}.data", "response": f"{last}.result", "this": last, "vars": "ctx"}
     rewriting.note(rule.keys["then"], "tasks of a case rule", "the last tasks of tool")
-    tasks = [trees.with_names(task, names) for task in _tasks_of(rule)]
-    rest = trees.with_value(rule, "then", _without_tasks(rule.values["then"]))
+    tasks = [model.with_names(task, names) for task in _tasks_of(rule)]
+    rest = model.with_value(rule, "then", _without_tasks(rule.values["then"]))
     rules = [rest if item is rule else item for item in case if item is not rule or _leads(rest)]
-    node = trees.with_value(
-        node, "tool", trees.made_list([*tool, *tasks, _result_task(node, last, rule.keys["then"])], tool)
+    node = model.with_value(
+        node, "tool", model.made_list([*tool, *tasks, _result_task(node, last, rule.keys["then"])], tool)
     )
-    return trees.with_value(node, "case", trees.with_items(case, rules))
+    return model.with_value(node, "case", model.with_items(case, rules))
 
 
 def _result_task(step: Mapping, last: str, at: Scalar) -> Mapping:
@@ -39,7 +39,7 @@ def _result_task(step: Mapping, last: str, at: Scalar) -> Mapping:
     named = step.get("step")
     name = f"{prefix(str(named.value)) if isinstance(named, Scalar) else 'step'}_result"
     values = {"name": name, "kind": "noop", "args": template(f"{last}.data")}
-    return trees.made_mapping([(key, trees.made_text(value, at)) for key, value in values.items()], at)
+    return model.made_mapping([(key, model.made_text(value, at)) for key, value in values.items()], at)
 
 
 def _is_after_success(rule: Mapping) -> bool:
@@ -66,16 +66,16 @@ def _task(label: str, held: Mapping) -> Mapping:
     """`{tool: {kind, …}, args}` as one task with a name."""
     tool = held.values["tool"]
     assert isinstance(tool, Mapping)
-    keys = {"name": trees.made_text("name", held.keys["tool"]), **tool.keys}
-    values: dict[str, Node] = {"name": trees.made_text(label, held.keys["tool"]), **tool.values}
+    keys = {"name": model.made_text("name", held.keys["tool"]), **tool.keys}
+    values: dict[str, Node] = {"name": model.made_text(label, held.keys["tool"]), **tool.values}
     task = Mapping(keys, values, tool.span, tool.path, made=True)
-    return trees.with_value(task, "args", held.values["args"], held.keys["args"]) if "args" in held else task
+    return model.with_value(task, "args", held.values["args"], held.keys["args"]) if "args" in held else task
 
 
 def _without_tasks(then: Node) -> Node:
     """What is left of `then`: where it leads, and what it sets."""
     if isinstance(then, Mapping):
-        return trees.made_mapping([(key, value) for key, _, value in then.items() if key != "sink"], then)
+        return model.made_mapping([(key, value) for key, _, value in then.items() if key != "sink"], then)
     if not isinstance(then, Sequence):
         return then
     kept = [
@@ -85,7 +85,7 @@ def _without_tasks(then: Node) -> Node:
         for key, _, value in item.items()
         if not (isinstance(value, Mapping) and "tool" in value)
     ]
-    return trees.made_mapping(kept, then)
+    return model.made_mapping(kept, then)
 
 
 def _leads(rule: Mapping) -> bool:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
-from noetl.language.reading.spellings import trees
+from noetl.language.reading.spellings import model
 from noetl.language.reading.spellings.model import V2_CASE, Rewriting, Spelling, Where
 
 _ACTIONS = ("set", "retry", "next", "step", "log", "call", "collect", "sink", "fail")
@@ -25,10 +25,10 @@ def _name_actions(node: Mapping, rewriting: Rewriting) -> Mapping:
         held = node.get(holder)
         if isinstance(held, Mapping) and "fail" in held and "next" not in held and set(held.values) <= set(_ACTIONS):
             last = [key for key in held.values if key != "fail"] + ["fail"]  # what is set is set before
-            held = trees.made_list([_one(held, key) for key in last], held)
-            node = trees.with_value(node, holder, held)
+            held = model.made_list([_one(held, key) for key in last], held)
+            node = model.with_value(node, holder, held)
         if isinstance(held, Sequence):
-            node = trees.with_value(node, holder, _listed(held, rewriting))
+            node = model.with_value(node, holder, _listed(held, rewriting))
     return node
 
 
@@ -40,7 +40,7 @@ def _listed(items: Sequence, rewriting: Rewriting) -> Sequence:
             changed = _action(action, rewriting, logs) if isinstance(action, Mapping) and len(action) == 1 else action
             logs += isinstance(action, Mapping) and "log" in action
             found.append(changed)
-    return trees.with_items(items, found)
+    return model.with_items(items, found)
 
 
 def _split_actions(item: Node, rewriting: Rewriting) -> Iterator[Node]:
@@ -51,9 +51,9 @@ def _split_actions(item: Node, rewriting: Rewriting) -> Iterator[Node]:
     name = item.get("name")
     if isinstance(name, Scalar) and isinstance(name.value, str) and ("kind" in item or "tool" in item):
         rewriting.note(item.keys["name"], "a task with name in a then list", f"- {name.value}: {{tool: …}}")
-        inside = trees.without_keys(item, "name")
-        yield trees.made_mapping(
-            [(name.value, inside if "tool" in item else trees.made_mapping([("tool", inside)], item))], item
+        inside = model.without_keys(item, "name")
+        yield model.made_mapping(
+            [(name.value, inside if "tool" in item else model.made_mapping([("tool", inside)], item))], item
         )
     elif all(key in _ACTIONS for key in item.values):
         rewriting.note(item, "several actions in one entry", "one entry for each")
@@ -73,19 +73,19 @@ def _action(item: Mapping, rewriting: Rewriting, logs: int) -> Mapping:
             target = body.get("step") if isinstance(body, Mapping) and len(body) == 1 else body
             rewriting.note(key, '"step" in a then list', '"next"')
             listed = target if isinstance(target, Scalar) else made_sequence(body)
-            return trees.made_mapping([("next", listed)], item)
+            return model.made_mapping([("next", listed)], item)
         case "call", Mapping() if "kind" in body:
             rewriting.note(key, '"call" with kind', "call: {tool: {kind: …}}")
-            return trees.with_value(item, "call", trees.made_mapping([("tool", body)], body))
+            return model.with_value(item, "call", model.made_mapping([("tool", body)], body))
         case "log", _ if not (isinstance(body, Mapping) and "tool" in body):
             rewriting.note(key, '"log" in a then list', "log: {tool: {kind: log, message: …}}")
             return _log_task(body, key, logs)
         case "fail", _ if (message := _message(body, key)) is not None:
             rewriting.note(key, '"fail" in then', "a task that fails: {kind: python, code: raise …}")
-            return trees.made_mapping([("fail", _failing_task(message, key))], item)
+            return model.made_mapping([("fail", _failing_task(message, key))], item)
         case "collect", Mapping() if (written := _collected(body)) is not None:
             rewriting.note(key, '"collect" in a then list', '"set"')
-            return trees.made_mapping([("set", trees.made_mapping([written], body))], item)
+            return model.made_mapping([("set", model.made_mapping([written], body))], item)
     return item
 
 
@@ -96,26 +96,26 @@ def made_sequence(body: Node) -> Sequence:
 def _message(body: Node, key: Scalar) -> Node | None:
     """What `fail` says: a text, `{message}` or `{reason}`, or nothing of its own."""
     if isinstance(body, Scalar):
-        return body if isinstance(body.value, str) else trees.made_text("the rule says fail", key)
+        return body if isinstance(body.value, str) else model.made_text("the rule says fail", key)
     if isinstance(body, Mapping) and len(body) == 1:
         return next((value for name, value in body.values.items() if name in ("message", "reason", "error")), None)
     return None
 
 
 def _failing_task(message: Node, key: Scalar) -> Mapping:
-    args = trees.made_mapping([("message", message)], key)
-    entries: list[tuple[str, Node]] = [("kind", trees.made_text("python", key)), ("args", args)]
-    tool = trees.made_mapping([*entries, ("code", trees.made_text(_RAISE, key))], key)
-    return trees.made_mapping([("tool", tool)], key)
+    args = model.made_mapping([("message", message)], key)
+    entries: list[tuple[str, Node]] = [("kind", model.made_text("python", key)), ("args", args)]
+    tool = model.made_mapping([*entries, ("code", model.made_text(_RAISE, key))], key)
+    return model.made_mapping([("tool", tool)], key)
 
 
 def _log_task(body: Node, key: Scalar, logs: int) -> Mapping:
     given: list[tuple[str, Node]] = [("message", body)]
     if isinstance(body, Mapping):
         given = [(name, value) for name, value in body.values.items() if name != "kind"]
-    tool = trees.made_mapping([("kind", trees.made_text("log", key)), *given], body)
-    return trees.made_mapping(
-        [(f"log_{logs + 1}" if logs else "log", trees.made_mapping([("tool", tool)], body))], body
+    tool = model.made_mapping([("kind", model.made_text("log", key)), *given], body)
+    return model.made_mapping(
+        [(f"log_{logs + 1}" if logs else "log", model.made_mapping([("tool", tool)], body))], body
     )
 
 
@@ -126,7 +126,7 @@ def _collected(body: Mapping) -> tuple[str, Node] | None:
     if not (isinstance(path, Scalar) and isinstance(into, Scalar) and isinstance(word, str) and word in _FOLDS):
         return None
     text = _FOLDS[word].format(into=into.value, found=f"response.{path.value}")
-    return str(into.value), trees.made_text(f"{{{{ {text} }}}}", path)
+    return str(into.value), model.made_text(f"{{{{ {text} }}}}", path)
 
 
 # Tasks of v2-case after a loop: a rule on `loop.done` is judged once by the server, which runs no tasks, so that they
@@ -145,7 +145,7 @@ def _move_tasks(node: Mapping, rewriting: Rewriting) -> Mapping:
     for step in workflow:
         changed, added = _without_tasks(step, taken, rewriting) if isinstance(step, Mapping) else (step, [])
         steps += [changed, *added]
-    return trees.with_value(node, "workflow", trees.with_items(workflow, steps))
+    return model.with_value(node, "workflow", model.with_items(workflow, steps))
 
 
 def _names(step: Mapping) -> list[Scalar]:
@@ -167,9 +167,9 @@ def _without_tasks(step: Mapping, taken: set[str], rewriting: Rewriting) -> tupl
         name = _free_name(f"{names[0].value}_after_loop", taken)
         rewriting.note(rule.keys["then"], "tasks after a loop", f'a step "{name}"')
         added.append(_following(step, rule, name))
-        target = trees.made_mapping([("next", trees.made_text(name, rule.keys["then"]))], rule.keys["then"])
-        rules.append(trees.with_value(rule, "then", target))
-    return trees.with_value(step, "case", trees.with_items(case, rules)), added
+        target = model.made_mapping([("next", model.made_text(name, rule.keys["then"]))], rule.keys["then"])
+        rules.append(model.with_value(rule, "then", target))
+    return model.with_value(step, "case", model.with_items(case, rules)), added
 
 
 def _works_after_loop(rule: Mapping) -> bool:
@@ -191,12 +191,12 @@ def _following(step: Mapping, rule: Mapping, name: str) -> Mapping:
     before = str(_names(step)[0].value)
     names = {"result": f"{before}.data", "response": f"{before}.result", "this": before}
     names |= {"loop.results": f"{before}.data", "event.result": f"{before}.data"}
-    at, then = rule.keys["then"], trees.with_names(rule.values["then"], names)
-    entered = trees.made_mapping([("when", trees.made_text(_ENTERED, at)), ("then", then)], rule)
-    entries: list[tuple[str, Node]] = [("step", trees.made_text(name, at)), ("case", trees.made_list([entered], rule))]
+    at, then = rule.keys["then"], model.with_names(rule.values["then"], names)
+    entered = model.made_mapping([("when", model.made_text(_ENTERED, at)), ("then", then)], rule)
+    entries: list[tuple[str, Node]] = [("step", model.made_text(name, at)), ("case", model.made_list([entered], rule))]
     if "next" in step and not _leads(then):
         entries.append(("next", step.values["next"]))
-    return trees.made_mapping(entries, rule)
+    return model.made_mapping(entries, rule)
 
 
 def _leads(then: Node) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
-from noetl.language.reading.spellings import trees
+from noetl.language.reading.spellings import model
 from noetl.language.reading.spellings.model import V2_CASE, Rewriting, Spelling, Where, renames
 
 _ACTIONS = ("sink", "set", "retry", "next", "goto", "set_ctx", "set_vars", "vars", "step")
@@ -19,7 +19,7 @@ def _list_rules(node: Mapping, rewriting: Rewriting) -> Mapping:
     case = node.get("case")
     if isinstance(case, Mapping) and ("when" in case or "then" in case or "else" in case):
         rewriting.note(node.keys["case"], "case as one rule", "a list of rules")
-        node = trees.with_value(node, "case", trees.made_list([case], case))
+        node = model.with_value(node, "case", model.made_list([case], case))
     return _nest_sink(node, rewriting)
 
 
@@ -27,11 +27,11 @@ def _name_error(node: Mapping, rewriting: Rewriting) -> Mapping:
     """`error` and `status_code` of a call, in the rules of its step; unless a step is called so."""
     names = {name: new for name, new in _ERROR_NAMES.items() if name not in rewriting.step_names}
     case = node.get("case")
-    changed = trees.with_names(case, names) if isinstance(case, Sequence) else case
+    changed = model.with_names(case, names) if isinstance(case, Sequence) else case
     if case is None or changed is None or changed is case:
         return node
     rewriting.note(node.keys["case"], "error and status_code in a rule", "response.error and response.status_code")
-    return trees.with_value(node, "case", changed)
+    return model.with_value(node, "case", changed)
 
 
 def _write_rule(node: Mapping, rewriting: Rewriting) -> Mapping:
@@ -49,12 +49,12 @@ def _write_rule(node: Mapping, rewriting: Rewriting) -> Mapping:
             node.path,
             True,
         )
-        node = trees.with_value(trees.without_keys(node, *beside), "then", then, node.keys[beside[0]])
+        node = model.with_value(model.without_keys(node, *beside), "then", then, node.keys[beside[0]])
     for key in ("then", "else"):
         target = node.get(key)
         if isinstance(target, Scalar) and isinstance(target.value, str):
             rewriting.note(node.keys[key], f"{key} as a name", f"{key}: {{next: …}}")
-            node = trees.with_value(node, key, trees.made_mapping([("next", target)], target))
+            node = model.with_value(node, key, model.made_mapping([("next", target)], target))
     return node
 
 
@@ -63,10 +63,10 @@ def _unwrapped_else(node: Mapping, rewriting: Rewriting) -> Mapping:
     held, then = node.get("else"), node.get("then")
     if isinstance(held, Mapping) and len(held) == 1 and "then" in held:
         rewriting.note(held.keys["then"], '"then" within else', "else: {…}")
-        return trees.with_value(node, "else", held.values["then"])
+        return model.with_value(node, "else", held.values["then"])
     if isinstance(held, Scalar) and held.value in (True, None) and then is not None and "when" not in node:
         rewriting.note(node.keys["then"], '"then" beside else', "else: {…}")
-        return trees.with_value(trees.without_keys(node, "then"), "else", then)
+        return model.with_value(model.without_keys(node, "then"), "else", then)
     return node
 
 
@@ -80,11 +80,11 @@ def _name_actions(node: Mapping, rewriting: Rewriting) -> Mapping:
         inner = written.get(scope) if isinstance(written, Mapping) else None
         if isinstance(written, Mapping) and isinstance(inner, Mapping):
             rewriting.note(written.keys[scope], f'"{scope}" within set', "the names themselves")
-            rest = trees.without_keys(written, scope)
+            rest = model.without_keys(written, scope)
             written = Mapping(
                 {**rest.keys, **inner.keys}, {**rest.values, **inner.values}, written.span, written.path, True
             )
-            node = trees.with_value(node, "set", written)
+            node = model.with_value(node, "set", written)
     return _nest_sink(node, rewriting)
 
 
@@ -96,13 +96,13 @@ def _nest_sink(node: Mapping, rewriting: Rewriting) -> Mapping:
     if "kind" in sink and "tool" not in sink:
         rewriting.note(sink.keys["kind"], "a sink with the keys of its tool", "sink: {tool: {kind: …}, args: …}")
         outside = [key for key in sink.values if key in ("args", "desc")]
-        inside = trees.without_keys(sink, *outside)
+        inside = model.without_keys(sink, *outside)
         entries: list[tuple[str, Node]] = [("tool", inside), *((key, sink.values[key]) for key in outside)]
-        return trees.with_value(node, "sink", trees.made_mapping(entries, sink))
+        return model.with_value(node, "sink", model.made_mapping(entries, sink))
     for key in ("data", "payload", "with"):
         if key in sink and "args" not in sink and isinstance(sink.get("tool"), Mapping):
             rewriting.note(sink.keys[key], f'"{key}" of a sink', '"args"')
-            return trees.with_value(node, "sink", trees.with_key(sink, key, "args"))
+            return model.with_value(node, "sink", model.with_key(sink, key, "args"))
     return node
 
 
@@ -163,10 +163,10 @@ def _move_retry(node: Mapping, rewriting: Rewriting) -> Mapping:
         return node
     rewriting.note(case.items[0], "a rule that only retries", "retry of the step")
     if rest and isinstance(when, Scalar):
-        retry = trees.with_value(retry, "when", trees.made_text(f"{{{{ {rest} }}}}", when))
+        retry = model.with_value(retry, "when", model.made_text(f"{{{{ {rest} }}}}", when))
     if len(case) == 1:
-        return trees.with_value(trees.with_key(node, "case", "retry"), "retry", retry)
-    return trees.with_value(trees.with_value(node, "case", trees.with_items(case, case.items[1:])), "retry", retry)
+        return model.with_value(model.with_key(node, "case", "retry"), "retry", retry)
+    return model.with_value(model.with_value(node, "case", model.with_items(case, case.items[1:])), "retry", retry)
 
 
 def _only_retry(then: Node | None) -> Mapping | None:

@@ -10,7 +10,7 @@ import pytest
 
 from bench import hostile_templates
 from bench.hostile_templates import KINDS, Report
-from noetl.templates import methods, prices
+from noetl.templates import budget, methods
 from tests.volume import IS_DEEP
 
 # A step may cost that many times what it costs in an ordinary template. Real defects cost thousands; a shared processor
@@ -63,13 +63,13 @@ def test_a_reverse_search_refuses_what_it_does_not_find() -> None:
 
 
 def test_searching_costs_the_product_where_every_place_is_tried_and_the_sum_elsewhere() -> None:
-    tried, linear = prices.searching("a" * 2_000, "a" * 1_000), prices.searching("a" * 200_000, "a" * 1_000)
+    tried, linear = budget.searching("a" * 2_000, "a" * 1_000), budget.searching("a" * 200_000, "a" * 1_000)
 
     assert tried > 1_000_000 // 512
     assert linear < 200_000 // 16
-    assert prices.searching("a", "a" * 1_000_000) == 1
+    assert budget.searching("a", "a" * 1_000_000) == 1
 
 
 def test_texts_of_different_lengths_cost_nothing_to_compare() -> None:
-    assert prices.comparing("a" * 100_000, "a" * 100_001) == 0
-    assert prices.comparing("a" * 100_000, "a" * 100_000) > 100
+    assert budget.comparing("a" * 100_000, "a" * 100_001) == 0
+    assert budget.comparing("a" * 100_000, "a" * 100_000) > 100

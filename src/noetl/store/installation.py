@@ -1,0 +1,298 @@
+"""Small things by kind and name that belong to the installation, not to an execution: tokens, pools, workers,
+schedules, webhooks, answers under an idempotency key. A thing is replaced only by whoever has seen what it replaces.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from noetl.base.errors import RefusedError
+from noetl.engine.pipeline.result_schemas import refusal
+from noetl.events.secret_materials import SealedCredential
+from noetl.net.net import Net, content_hash, to_json
+
+
+class KeyValue(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry of the table."""
+
+    kind: str
+    name: str
+    # Counts from one. A change names the version it has seen, which makes every change a compare and set.
+    version: int
+    # JSON; each kind has a struct of its own where it is used.
+    body: bytes
+    updated_at: float
+
+
+class KeyValues(Protocol):
+    async def get(self, kind: str, name: str) -> KeyValue | None: ...
+
+    async def list(
+        self, kind: str, *, prefix: str = "", limit: int = 1000, beyond: str | None = None
+    ) -> list[KeyValue]:
+        """By name. `beyond` is the last name of the page before."""
+
+    async def put(self, kind: str, name: str, body: bytes, *, over: int, at: float) -> KeyValue | None:
+        """Store it, durably, in place of version `over` (0: of none); None when that is not what is there."""
+
+    async def delete(self, kind: str, name: str, *, version: int | None = None) -> bool:
+        """False when there was none, or not of this version."""
+
+    async def sweep(self, kind: str, *, before: float) -> int:
+        """Remove those not touched since; gives how many."""
+
+
+class MemoryKeyValues:
+    """For tests, and for stores that need not outlive their process."""
+
+    def __init__(self) -> None:
+        self._things: dict[tuple[str, str], KeyValue] = {}
+
+    async def get(self, kind: str, name: str) -> KeyValue | None:
+        return self._things.get((kind, name))
+
+    async def list(
+        self, kind: str, *, prefix: str = "", limit: int = 1000, beyond: str | None = None
+    ) -> list[KeyValue]:
+        names = sorted(name for of, name in self._things if of == kind and name.startswith(prefix))
+        return [self._things[kind, name] for name in names if beyond is None or name > beyond][:limit]
+
+    async def put(self, kind: str, name: str, body: bytes, *, over: int, at: float) -> KeyValue | None:
+        there = self._things.get((kind, name))
+        if (there.version if there else 0) != over:
+            return None
+        thing = KeyValue(kind=kind, name=name, version=over + 1, body=body, updated_at=at)
+        self._things[kind, name] = thing
+        return thing
+
+    async def delete(self, kind: str, name: str, *, version: int | None = None) -> bool:
+        there = self._things.get((kind, name))
+        if there is None or version not in (None, there.version):
+            return False
+        del self._things[kind, name]
+        return True
+
+    async def sweep(self, kind: str, *, before: float) -> int:
+        old = [key for key, thing in self._things.items() if key[0] == kind and thing.updated_at < before]
+        for key in old:
+            del self._things[key]
+        return len(old)
+
+
+# Credentials: sealed rows by name. The store sees no value and has no key (reliability.md §2.6).
+
+
+class CredentialRows(Protocol):
+    """One row per name; a row is replaced only by whoever has seen what it replaces."""
+
+    async def get(self, name: str) -> SealedCredential | None: ...
+
+    async def list(self) -> list[SealedCredential]:
+        """All of them, by name."""
+
+    async def put(self, row: SealedCredential, *, over: SealedCredential | None) -> bool:
+        """Store a row in place of `over` (None: of none), durably. False when it was no longer what is there."""
+
+    async def delete(self, name: str) -> bool:
+        """False when there was none."""
+
+
+class MemoryCredentials:
+    """For tests, and for stores that need not outlive their process."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, SealedCredential] = {}
+
+    async def get(self, name: str) -> SealedCredential | None:
+        return self._rows.get(name)
+
+    async def list(self) -> list[SealedCredential]:
+        return [self._rows[name] for name in sorted(self._rows)]
+
+    async def put(self, row: SealedCredential, *, over: SealedCredential | None) -> bool:
+        if _state(self._rows.get(row.name)) != _state(over):
+            return False
+        self._rows[row.name] = row
+        return True
+
+    async def delete(self, name: str) -> bool:
+        return self._rows.pop(name, None) is not None
+
+
+def _state(row: SealedCredential | None) -> tuple[int, str] | None:
+    return (row.version, row.key_id) if row is not None else None
+
+
+# Schemas of results by name and version, kept on the key-value table (RES-07). What is registered stays as it was.
+
+KIND = "result_schema"
+_NAME = re.compile(r"[A-Za-z_][\w.-]{0,99}")
+_NAMED = re.compile(r"([A-Za-z_][\w.-]{0,99})(?:@(\d{1,6}))?")
+
+
+class ResultSchema(msgspec.Struct, frozen=True, kw_only=True):
+    """`version` counts from one for each name."""
+
+    name: str
+    version: int
+    schema: Any
+    registered_at: float
+
+
+async def register_schema(key_values: KeyValues, name: str, schema: Any, *, at: float) -> ResultSchema:
+    """A new version, durably, unless the newest one says the same: then that one. RefusedError for what is none."""
+    if not _NAME.fullmatch(name):
+        raise RefusedError(f'"{name}" is no name of a schema: letters, digits, ".", "_" and "-" are allowed')
+    if problem := refusal(schema):
+        raise RefusedError(problem)
+    body = msgspec.json.encode(schema)
+    while True:
+        newest = await find_schema(key_values, name)
+        if newest is not None and newest.schema == schema:
+            return newest
+        version = newest.version + 1 if newest is not None else 1
+        if thing := await key_values.put(KIND, _key(name, version), body, over=0, at=at):
+            return _read(thing)  # else somebody else was quicker, and this is the one after
+
+
+async def find_schema(key_values: KeyValues, named: str) -> ResultSchema | None:
+    """The newest of a name, or that of a version: `orders`, `orders@2`."""
+    found = _NAMED.fullmatch(named)
+    if found is None:
+        return None
+    if found[2] is not None:
+        thing = await key_values.get(KIND, _key(found[1], int(found[2])))
+        return _read(thing) if thing is not None else None
+    things = await key_values.list(KIND, prefix=f"{found[1]}@")
+    return _read(things[-1]) if things else None
+
+
+async def newest_schemas(key_values: KeyValues) -> list[ResultSchema]:
+    """The newest version of each, by name."""
+    rows = {one.name: one for one in map(_read, await key_values.list(KIND))}
+    return list(rows.values())
+
+
+def _key(name: str, version: int) -> str:
+    return f"{name}@{version:06}"
+
+
+def _read(thing: KeyValue) -> ResultSchema:
+    name, _, version = thing.name.partition("@")
+    schema = msgspec.json.decode(thing.body)
+    return ResultSchema(name=name, version=int(version), schema=schema, registered_at=thing.updated_at)
+
+
+# Catalog: playbooks by path, in versions. What is registered stays as it was (SRV-10).
+
+NEWEST = "latest"  # a version that people write for the newest one, as for none
+
+
+class CatalogRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One version of a playbook. `version` counts from one for each path; `label` is the author's own name for it.
+    `origin` is the file it was read from, where there was one: others beside it are found by it."""
+
+    path: str
+    version: int
+    net_hash: str
+    label: str | None = None
+    source: str | None = None
+    origin: str | None = None
+    registered_at: float
+
+
+class Registration(msgspec.Struct, frozen=True, kw_only=True):
+    """A playbook to be registered: its net as JSON, the text it was compiled from, and the file that was in. Nested
+    playbooks are looked for beside that file."""
+
+    path: str
+    net_hash: str
+    net: bytes
+    label: str | None = None
+    source: str | None = None
+    origin: str | None = None
+    at: float
+
+    @classmethod
+    def of(cls, net: Net, *, at: float, source: str | None = None, origin: Path | None = None) -> Registration:
+        return cls(
+            path=net.path,
+            net_hash=content_hash(net),
+            net=to_json(net),
+            label=net.version,
+            source=source,
+            origin=str(origin.absolute()) if origin is not None else None,
+            at=at,
+        )
+
+
+class Catalog(Protocol):
+    async def register(self, playbook: Registration) -> CatalogRow:
+        """A new version, durably, unless the newest one has the same content: then that one."""
+
+    async def find(self, path: str, version: str | None = None) -> CatalogRow | None:
+        """The newest of a path, or that of a version: its number, else the newest of that label."""
+
+    async def versions(self, path: str) -> list[CatalogRow]:
+        """All versions of a path, the newest first."""
+
+    async def paths(self, *, limit: int = 100) -> list[CatalogRow]:
+        """The newest version of each path, by path."""
+
+    async def origin(self, net_hash: str) -> str | None:
+        """The file that a net was last registered from."""
+
+
+class MemoryCatalog:
+    """For tests, and for stores that need not outlive their process. `nets` is where nets are kept."""
+
+    def __init__(self, nets: dict[str, bytes]) -> None:
+        self._nets = nets
+        self._rows: dict[str, list[CatalogRow]] = {}
+
+    async def register(self, playbook: Registration) -> CatalogRow:
+        rows = self._rows.setdefault(playbook.path, [])
+        self._nets[playbook.net_hash] = playbook.net
+        if rows and rows[-1].net_hash == playbook.net_hash:
+            rows[-1] = msgspec.structs.replace(rows[-1], origin=playbook.origin or rows[-1].origin)
+            return rows[-1]
+        rows.append(row_of(playbook, len(rows) + 1))
+        return rows[-1]
+
+    async def find(self, path: str, version: str | None = None) -> CatalogRow | None:
+        return chosen(await self.versions(path), version)
+
+    async def versions(self, path: str) -> list[CatalogRow]:
+        return self._rows.get(path, [])[::-1]
+
+    async def paths(self, *, limit: int = 100) -> list[CatalogRow]:
+        return [self._rows[path][-1] for path in sorted(self._rows)][:limit]
+
+    async def origin(self, net_hash: str) -> str | None:
+        rows = [row for rows in self._rows.values() for row in rows if row.net_hash == net_hash and row.origin]
+        return max(rows, key=lambda row: row.registered_at).origin if rows else None
+
+
+def row_of(playbook: Registration, version: int) -> CatalogRow:
+    return CatalogRow(
+        path=playbook.path,
+        version=version,
+        net_hash=playbook.net_hash,
+        label=playbook.label,
+        source=playbook.source,
+        origin=playbook.origin,
+        registered_at=playbook.at,
+    )
+
+
+def chosen(newest_first: list[CatalogRow], version: str | None) -> CatalogRow | None:
+    """The version that is asked for; without one, the newest."""
+    if version is None:
+        return newest_first[0] if newest_first else None
+    numbered = (row for row in newest_first if str(row.version) == version)
+    labelled = (row for row in newest_first if row.label == version)
+    return next(numbered, None) or next(labelled, None)
