@@ -23,7 +23,7 @@ MODULES = {
         "bases": "snapshots", "values": "result_cache", "carriage": "result_transfer", "expected":
         "waiting_for_results",
         "at_hand": "local_worker", "suspects": "poison_orders", "survey": "recovery", "standing": "token_views",
-        "clockwork": "background_jobs", "sweeping": "garbage_collection", "mailroom": "messages",
+        "clockwork": "background_jobs", "sweeping": "lost_work", "mailroom": "messages",
         "audience": "subscriptions", "deliveries": "delivery", "telling": "requests", "verdicts": "report_results",
     },
     "engine": {

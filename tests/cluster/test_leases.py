@@ -43,7 +43,7 @@ workflow:
 
 
 async def swept(control_plane: ControlPlane) -> None:
-    await control_plane.background_jobs.sweeper.sweep()
+    await control_plane.background_jobs.lost_work.sweep()
 
 
 @pytest.mark.req("WRK-03")
@@ -261,7 +261,7 @@ async def test_a_child_that_is_waited_for_here_is_cancelled_when_another_server_
     waiting = asyncio.create_task(first.for_workers.call(call))
     while not (children := await store.children("x1")):
         await asyncio.sleep(0)
-    sweep = first.background_jobs.sweeper
+    sweep = first.background_jobs.lost_work
     await sweep.sweep()
     assert not waiting.done()
 

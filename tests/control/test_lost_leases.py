@@ -126,7 +126,7 @@ def test_a_lease_that_was_taken_meanwhile_is_not_lost() -> None:
 @pytest.mark.req("WRK-03", "O-06")
 async def test_a_lease_that_runs_out_is_given_to_another_worker_and_the_fifth_loss_ends_the_step() -> None:
     control_plane = ControlPlane(shared=True)
-    sweep = control_plane.background_jobs.sweeper.sweep
+    sweep = control_plane.background_jobs.lost_work.sweep
     await control_plane.start()
     epochs: list[int] = []
     for _ in range(MOST_LEASES):
@@ -167,6 +167,6 @@ async def test_orders_of_a_cancelled_execution_are_never_given_out_again() -> No
     await control_plane.executions.cancel("x1", "enough")
     control_plane.clock.advance(31)
 
-    await control_plane.background_jobs.sweeper.sweep()
+    await control_plane.background_jobs.lost_work.sweep()
 
     assert (await control_plane.turn(worker_id="w2")).orders == ()

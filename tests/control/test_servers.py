@@ -24,7 +24,7 @@ backends = pytest.mark.parametrize("backend", BACKENDS)
 
 
 async def sweep(control_plane: ControlPlane) -> None:
-    await control_plane.background_jobs.sweeper.sweep()
+    await control_plane.background_jobs.lost_work.sweep()
 
 
 @backends

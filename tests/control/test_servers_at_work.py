@@ -11,7 +11,7 @@ import pytest
 
 from noetl.base.clock import ManualClock
 from noetl.control.assembly import assemble
-from noetl.control.background import garbage_collection
+from noetl.control.background import lost_work
 from noetl.control.commit.effects import Listeners
 from noetl.control.commit.sharing import SharedExecutions
 from noetl.events.orders import LeaseTerms
@@ -59,7 +59,7 @@ class Counting:
 
 
 class Server:
-    """A control plane, its worker and its sweeper, until it is stopped where it stands."""
+    """A control plane, its worker and its lost_work, until it is stopped where it stands."""
 
     def __init__(self, name: str, store: Store, results: ResultStore, clock: ManualClock, tool: Counting) -> None:
         wakeups = MemoryWakeups()
@@ -69,7 +69,7 @@ class Server:
             store, results, wakeups, clock, sharing=SharedExecutions(), listeners=Listeners(stop=handle.stop)
         )
         worker = Worker(for_workers, wakeups, Registry({"python": tool}), handle, clock=clock, slots=3)
-        serving = (worker.serve(), background_jobs.sweeper.serve())
+        serving = (worker.serve(), background_jobs.lost_work.serve())
         self._tasks = [asyncio.create_task(one) for one in serving]
 
     async def stop(self) -> None:
@@ -81,7 +81,7 @@ class Server:
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(garbage_collection, "EVERY_S", 0.02)
+    monkeypatch.setattr(lost_work, "EVERY_S", 0.02)
 
 
 async def over(store: Store, clock: ManualClock) -> list[str]:

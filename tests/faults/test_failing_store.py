@@ -79,7 +79,7 @@ class Server:
         self.store = store
         assembly = assemble(store, MemoryResults(), MemoryWakeups(), clock, sharing=SharedExecutions())
         self.executions, self.for_workers, self.pools = assembly.executions, assembly.for_workers, assembly.pools
-        self.sweeper, self.timer_queue = assembly.background_jobs.sweeper, assembly.background_jobs.timer_queue
+        self.lost_work, self.timer_queue = assembly.background_jobs.lost_work, assembly.background_jobs.timer_queue
 
 
 class Yard:
@@ -117,7 +117,7 @@ class Yard:
         except NoetlError:
             return
         finally:
-            await server.sweeper.sweep()
+            await server.lost_work.sweep()
 
     async def _take_turn(self, for_workers: LocalControlPlane) -> None:
         reports = tuple(self._reports)

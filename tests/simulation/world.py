@@ -1,8 +1,8 @@
 """A simulated installation: servers, workers, one store, one network and one clock in one process, from one seed.
 
-Servers and workers are the real ones (control plane, sweeper, long polls, worker, remote office, line). Simulated
-are what
-lies between and beneath them: time, the wire, the calls of the store, the tools, and the death of processes.
+Servers and workers are the real ones (control plane, background jobs, long polls, worker, remote office, line).
+Simulated are what lies between and beneath them: time, the wire, the calls of the store, the tools, and the death of
+processes.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class SimulatedServer:
             listeners=Listeners(stop=self._handle.stop),
         )
         self.executions, self.for_workers = control.executions, control.for_workers
-        world.run(self.node, control.background_jobs.sweeper.serve())
+        world.run(self.node, control.background_jobs.lost_work.serve())
         if works:
             self._work(name)
         address.node, address.handle = self.node, self.handle

@@ -87,7 +87,7 @@ async def _served(db: str, clock: ManualClock) -> AsyncIterator[tuple[Store, Any
     store, _ = await open_store(db)
     wakeups = MemoryWakeups()
     control = assemble(store, MemoryResults(), wakeups, clock, sharing=SharedExecutions())
-    timer_queue, sweeps = control.background_jobs.timer_queue, control.background_jobs.sweeper
+    timer_queue, sweeps = control.background_jobs.timer_queue, control.background_jobs.lost_work
     handle = WorkerHandle("today:1:1", wakeups.notify_workers, HeldLeases(clock))
     worker = Worker(control.for_workers, wakeups, Registry(), handle, clock=clock)
     serving = asyncio.create_task(worker.serve())

@@ -16,7 +16,7 @@ import msgspec
 
 from noetl.base.clock import Clock
 from noetl.control.background.background_jobs import BackgroundJobs
-from noetl.control.background.garbage_collection import Followed, NestedExecutionSweep, OrderSweep, Sweeper
+from noetl.control.background.lost_work import Followed, LostOrders, LostWork, OrphanedCalls
 from noetl.control.background.recovery import Recovery
 from noetl.control.claiming.claims import Claims, WaitingForResults
 from noetl.control.claiming.leases import OrderLeases
@@ -151,10 +151,10 @@ def assemble(
         live_output=live_output,
     )
 
-    chores = (OrderSweep(recovery), Followed(executions), NestedExecutionSweep(calls))
-    sweeper = Sweeper(chores, decisions.quarantine, store.key_values, clock)
+    chores = (LostOrders(recovery), Followed(executions), OrphanedCalls(calls))
+    lost_work = LostWork(chores, decisions.quarantine, store.key_values, clock)
     deliveries = MessageDelivery(executions, store, clock, reaches=reaches)
-    background_jobs = _background(ground, heard, executions, gate, deliveries, sweeper, sleep)
+    background_jobs = _background(ground, heard, executions, gate, deliveries, lost_work, sleep)
     return Assembly(
         executions, for_workers, background_jobs, decisions, commit, calls, claiming.pools, claiming.expected
     )
@@ -204,7 +204,7 @@ def _background(
     executions: Executions,
     gate: PlaybookConcurrency,
     deliveries: MessageDelivery,
-    sweeper: Sweeper,
+    lost_work: LostWork,
     sleep: Sleep,
 ) -> BackgroundJobs:
     store, clock = ground.store, ground.clock
@@ -217,5 +217,5 @@ def _background(
         timer_queue=TimerQueue(executions, heard.timers, store, clock, sleep=sleep),
         message_queue=MessageQueue(deliveries, heard.waits, store, clock),
         gate=gate,
-        sweeper=sweeper,
+        lost_work=lost_work,
     )

@@ -144,7 +144,7 @@ def to_undo(execution: Execution, draft: Draft) -> tuple[str, ...]:
     return tuple(reversed(known))
 
 
-def request(draft: Draft, execution: Execution, cause: str, **about: Any) -> bool:
+def request_compensation(draft: Draft, execution: Execution, cause: str, **about: Any) -> bool:
     """Ask that everything registered is undone. Whether there is something to wait for."""
     todo = to_undo(execution, draft)
     if todo:
@@ -181,7 +181,9 @@ def before_the_end(plan: Plan, execution: Execution, at: float) -> Decision | No
         return None
     # None where nothing is registered: then the execution ends in the same decision.
     draft = Draft(execution, at, derived("auto", execution.execution_id, execution.seq))
-    return draft.decision() if request(draft, execution, "auto", parent_id=execution.last_event_id) else None
+    return (
+        draft.decision() if request_compensation(draft, execution, "auto", parent_id=execution.last_event_id) else None
+    )
 
 
 # Jobs left behind: what steps have submitted elsewhere ends with an execution that is cancelled (SRV-11).

@@ -8,7 +8,7 @@ from typing import Any
 from noetl.base.errors import TemplateError, ToolError
 from noetl.base.ids import derived
 from noetl.engine.commands import CancelExecution, PauseExecution, ResumeExecution, StartExecution
-from noetl.engine.compensation import request
+from noetl.engine.compensation import request_compensation
 from noetl.engine.decision import (
     CancelCalled,
     CancelChildren,
@@ -123,7 +123,7 @@ def _undoing(draft: Draft, execution: Execution, command: StartExecution) -> Dec
             "event_id": registration.registration_id,
         }
         draft.add(registration, **about)
-    request(draft, execution, "parent")
+    request_compensation(draft, execution, "parent")
     if command.paused:
         draft.add(PlaybookPaused(reason="its parent is paused"))
     return draft.decision()
@@ -160,7 +160,7 @@ def _cancel(draft: Draft, execution: Execution, command: CancelExecution) -> Non
     withdraw(draft, execution, all_but(execution))
     if command.compensate:
         stop_side_runs(draft, execution, (SideRunKind.ASYNC, SideRunKind.HANDLER), command.reason)
-        request(draft, execution, "cancel", parent_id=execution.last_event_id)
+        request_compensation(draft, execution, "cancel", parent_id=execution.last_event_id)
         if execution.lifecycle.paused:  # else nothing would be undone, and the execution would not end, before a resume
             draft.add(PlaybookResumed(reason=command.reason), parent_id=execution.last_event_id)
     else:

@@ -11,7 +11,7 @@ import msgspec
 
 from noetl.base.durations import seconds
 from noetl.base.errors import TemplateError, ToolError
-from noetl.engine.compensation import register, request
+from noetl.engine.compensation import register, request_compensation
 from noetl.engine.decision import Decision, Draft, patch_ctx
 from noetl.engine.execution import Boundary, Execution, StepRun
 from noetl.engine.pipeline.patches import written
@@ -147,7 +147,7 @@ def _follow(plan: Plan, draft: Draft, execution: Execution, run: StepRun, fired:
         return
     if cancelled:  # those that were there before: a new token may go to the very step that was cleared
         withdraw(draft, execution, others_at(execution, cancelled, run.token_id))
-    if [one for one in fired if one.compensates] and not request(draft, execution, "arc", run=run):
+    if [one for one in fired if one.compensates] and not request_compensation(draft, execution, "arc", run=run):
         fired = tuple(msgspec.structs.replace(one, compensates=False) for one in fired)  # there is nothing to wait for
     send(plan, draft, execution, run, fired, at)
 

@@ -1,7 +1,7 @@
 """Events of side runs: pipelines that run beside the tokens under orders of their own.
 
 Handlers of events that come while a step is active (ADV-01), and tasks that their pipeline did not wait for (TOOL-12).
-Compensations are side runs too, with events of their own (`records.compensation`).
+Compensations are side runs too, with events of their own: what undoes a step, and what became of it.
 """
 
 from __future__ import annotations

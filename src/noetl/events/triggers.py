@@ -1,4 +1,4 @@
-"""Triggers: where new things are looked for that start a playbook, and how far that has gone.
+"""Triggers and schedules: what starts a playbook by itself, something new or the clock, and how far that has gone.
 
 They are kept beside the log. What people say of a trigger (`SourceTrigger`) and what the server remembers of it
 (`TriggerProgress`) are two records, so that pausing one never loses a cursor.

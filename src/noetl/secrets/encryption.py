@@ -1,4 +1,5 @@
-"""One value under a data key of its own, that key under a master key (reliability.md §2.6).
+"""One value under a data key of its own, that key under a master key (reliability.md §2.6). Also digests of secrets,
+which are compared and never opened.
 
 AES-256-GCM with random nonces. What a sealed text belongs to (name, type, version, key) is bound to it, so that a row
 put in another's place does not open.

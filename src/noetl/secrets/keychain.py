@@ -1,4 +1,5 @@
-"""The keychain of a server: names to materials, for requests being evaluated and for workers that hold an order.
+"""The keychain of a server: names to materials, for requests being evaluated and for workers that hold an order. Also
+opening one for a program on somebody's own machine.
 
 Nothing stored is kept after it was handed out. A token that was fetched (one with `refresh_after`) is kept in memory
 until it is due, since every fetch costs its endpoint a call.

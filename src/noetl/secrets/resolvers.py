@@ -1,6 +1,7 @@
-"""Kinds that make what a request carries: `bearer`, `basic` and `oauth2` (design.md §5).
+"""Kinds of keychain entries: those that make what a request carries (`bearer`, `basic`, `oauth2`, design.md §5), those
+that read a value where it lies, and those that read the vault (KEY-07).
 
-Their parts (`token`, `username`, `password`, `client_id`, …) are written as text, or as where to find them:
+The parts of the first (`token`, `username`, `password`, `client_id`, …) are written as text, or as where to find them:
 `{env: VAR}`, `{file: PATH}`, `{credential: NAME, field: FIELD}`. What is left out comes from `auth` (or `credential`),
 from `env` or from `file`, and else from the stored credential of the entry's own name.
 """

@@ -1,8 +1,8 @@
 """Quotas: how much of the servers one subject may use at a time, so that nobody takes them from everybody else. Also
-what the servers on one store have claimed of them.
+what the servers on one store have reserved of them.
 
-Executions, starts and stored bytes are counted over all servers of a store: each claims a part of what is left, uses
-it up and claims more (`SharedUsage`). Streams are counted by each server for itself. A subject is whom a token was
+Executions, starts and stored bytes are counted over all servers of a store: each reserves a part of what is left, uses
+it up and reserves more (`SharedUsage`). Streams are counted by each server for itself. A subject is whom a token was
 made for, however many tokens that are. What workers do counts for nobody: it is the work of those who started it.
 """
 
@@ -38,22 +38,22 @@ _MINUTE_S = 60.0
 _DAY_S = 86_400.0
 _LOOK_EVERY_S = 5.0
 _SHARE_EVERY_S = 2.0
-_PART = 10  # of what is left of a quota, a server claims so small a part at a time
+_PART = 10  # of what is left of a quota, a server reserves so small a part at a time
 _ASKED_AT_ONCE = 1_000  # executions
 KIND = "usage"
 FRESH_S = 60.0  # a server writes its row at least three times as often
 
 
 class SubjectUsage(msgspec.Struct):
-    """Of one subject at this server. What is claimed may be used without asking the store."""
+    """Of one subject at this server. What is reserved may be used without asking the store."""
 
     open: int = 0
-    open_claimed: int = 0
+    open_reserved: int = 0
     starts: int = 0
-    starts_claimed: int = 0
+    starts_reserved: int = 0
     stored: int = 0
     stored_elsewhere: int = 0  # as of the last look
-    is_busy: bool = False  # something was started since its claims were last looked at
+    is_busy: bool = False  # something was started since its reservations were last looked at
 
 
 class Usage:
@@ -72,8 +72,8 @@ class Usage:
         self.subjects: dict[str, SubjectUsage] = {}
         self.streams: Counter[str] = Counter()
         self._minute, self._day = self._periods()
-        # One claim at a time: requests that find their share used up would else each claim a new one.
-        self._claiming = asyncio.Lock()
+        # One reservation at a time: requests that find their share used up would else each make a new one.
+        self._reserving = asyncio.Lock()
         self._looked_at = float("-inf")
         self._free: int | None = None
 
@@ -84,11 +84,11 @@ class Usage:
         self._turn_periods()
         usage = self.subjects.setdefault(subject, SubjectUsage())
         usage.is_busy = True
-        # The common case takes no lock and asks no store: a claim covers many starts.
-        if not self._is_claimed(usage):
-            async with self._claiming:
-                while not self._is_claimed(usage):
-                    await self._claim(subject, usage)
+        # The common case takes no lock and asks no store: a reservation covers many starts.
+        if not self._is_reserved(usage):
+            async with self._reserving:
+                while not self._is_reserved(usage):
+                    await self._reserve(subject, usage)
         usage.open += 1
         usage.starts += 1
 
@@ -132,11 +132,11 @@ class Usage:
         return count
 
     async def share(self, store: Store) -> None:
-        """Tell the other servers what is used here, and give back what was claimed in vain."""
+        """Tell the other servers what is used here, and give back what was reserved in vain."""
         others = await self._shared.others()
         if others:  # they may have ended what was started here
             await self._close_ended(store)
-        async with self._claiming:
+        async with self._reserving:
             self._turn_periods()
             for subject, usage in list(self.subjects.items()):
                 usage.stored_elsewhere = self._used_elsewhere(subject, others).stored
@@ -162,43 +162,43 @@ class Usage:
         """Remove the rows of servers that are gone."""
         return await self._shared.sweep()
 
-    def _is_claimed(self, usage: SubjectUsage) -> bool:
-        has_room = usage.open < usage.open_claimed and usage.starts < usage.starts_claimed
+    def _is_reserved(self, usage: SubjectUsage) -> bool:
+        has_room = usage.open < usage.open_reserved and usage.starts < usage.starts_reserved
         return has_room and usage.stored + usage.stored_elsewhere < self._quotas.stored_bytes
 
-    async def _claim(self, subject: str, usage: SubjectUsage) -> None:
-        """Claim a part of what is left, at least one place; Problem 429 where nothing is. Nothing of it is used before
-        the claim is stored and the claims of others were read after that."""
+    async def _reserve(self, subject: str, usage: SubjectUsage) -> None:
+        """Reserve a part of what is left, at least one place; Problem 429 where nothing is. Nothing of it is used
+        before the reservation is stored and those of others were read after that."""
         quotas, minute = self._quotas, self._minute
         before = self._used_elsewhere(subject, await self._shared.others())
         self._check_left(usage, before)
         most_open = usage.open + _part(quotas.open_executions - before.open - usage.open)
         most_starts = usage.starts + _part(quotas.starts_per_minute - before.starts - usage.starts)
         row = self._row()
-        row.subjects[subject] = Claimed(open=most_open, starts=most_starts, stored=usage.stored)
-        # Write first, then read what others claim: of two servers that claim at the same moment, at least one sees the
+        row.subjects[subject] = ReservedUsage(open=most_open, starts=most_starts, stored=usage.stored)
+        # Write first, then read what others reserve: of two servers that do at the same moment, at least one sees the
         # other, so that together they never exceed the quota.
         await self._shared.write(row)
         after = self._used_elsewhere(subject, await self._shared.others())
         self._turn_periods()
-        # A claim that was made for the minute before covers nothing now.
+        # A reservation that was made for the minute before covers nothing now.
         if minute == self._minute:
-            usage.open_claimed = max(usage.open, min(most_open, quotas.open_executions - after.open))
-            usage.starts_claimed = max(usage.starts, min(most_starts, quotas.starts_per_minute - after.starts))
+            usage.open_reserved = max(usage.open, min(most_open, quotas.open_executions - after.open))
+            usage.starts_reserved = max(usage.starts, min(most_starts, quotas.starts_per_minute - after.starts))
         usage.stored_elsewhere = after.stored
-        if (usage.open_claimed, usage.starts_claimed) != (most_open, most_starts):
-            await self._shared.write(self._row())  # another server has claimed at the same moment
+        if (usage.open_reserved, usage.starts_reserved) != (most_open, most_starts):
+            await self._shared.write(self._row())  # another server has reserved at the same moment
             self._check_left(usage, after)
 
     def _give_back(self, usage: SubjectUsage) -> None:
-        """Keep claims only where they are being used up, and a part of the quota at most."""
-        # A spare claim saves the next start a round trip to the store, but what is claimed here is missing elsewhere.
+        """Keep reservations only where they are being used up, and a part of the quota at most."""
+        # A spare reservation saves the next start a round trip to the store, but it is missing elsewhere.
         spare_open = self._quotas.open_executions // _PART if usage.is_busy else 0
         spare_starts = self._quotas.starts_per_minute // _PART if usage.is_busy else 0
-        usage.open_claimed = min(usage.open_claimed, usage.open + spare_open)
-        usage.starts_claimed = min(usage.starts_claimed, usage.starts + spare_starts)
+        usage.open_reserved = min(usage.open_reserved, usage.open + spare_open)
+        usage.starts_reserved = min(usage.starts_reserved, usage.starts + spare_starts)
 
-    def _check_left(self, usage: SubjectUsage, elsewhere: Claimed) -> None:
+    def _check_left(self, usage: SubjectUsage, elsewhere: ReservedUsage) -> None:
         quotas = self._quotas
         if usage.open + elsewhere.open >= quotas.open_executions:
             raise _used_up(f"{quotas.open_executions} of your executions are open", 30)
@@ -208,18 +208,18 @@ class Usage:
             wait_s = _MINUTE_S - self._clock.now() % _MINUTE_S
             raise _used_up(f"you have started {quotas.starts_per_minute} executions within this minute", wait_s)
 
-    def _used_elsewhere(self, subject: str, others: Iterable[ServerUsage]) -> Claimed:
-        used = Claimed()
+    def _used_elsewhere(self, subject: str, others: Iterable[ServerUsage]) -> ReservedUsage:
+        used = ReservedUsage()
         for other in others:
-            if (claimed := other.subjects.get(subject)) is not None:
-                used.open += claimed.open
-                used.starts += claimed.starts if other.minute == self._minute else 0
-                used.stored += claimed.stored if other.day == self._day else 0
+            if (reserved := other.subjects.get(subject)) is not None:
+                used.open += reserved.open
+                used.starts += reserved.starts if other.minute == self._minute else 0
+                used.stored += reserved.stored if other.day == self._day else 0
         return used
 
     def _row(self) -> ServerUsage:
         subjects = {
-            subject: Claimed(open=one.open_claimed, starts=one.starts_claimed, stored=one.stored)
+            subject: ReservedUsage(open=one.open_reserved, starts=one.starts_reserved, stored=one.stored)
             for subject, one in self.subjects.items()
         }
         return ServerUsage(minute=self._minute, day=self._day, subjects=subjects)
@@ -247,7 +247,7 @@ class Usage:
         if minute != self._minute:
             self._minute = minute
             for usage in self.subjects.values():
-                usage.starts = usage.starts_claimed = 0
+                usage.starts = usage.starts_reserved = 0
         if day != self._day:
             self._day = day
             for usage in self.subjects.values():
@@ -287,14 +287,14 @@ def free_bytes_of(db: str | None, results: ResultStore) -> int | None:
     return min(found, default=None)
 
 
-# Shared usage: what the servers on one store have claimed of each subject's quotas.
+# Shared usage: what the servers on one store have reserved of each subject's quotas.
 #
-# A server writes what it claims into a row of its own and then reads the rows of the others. Whoever writes before
-# reading cannot miss a claim that was made earlier, so no two servers use the same last place of a quota, and no lock
-# is needed. The row of a server that has written nothing for a while counts no longer.
+# A server writes what it reserves into a row of its own and then reads the rows of the others. Whoever writes before
+# reading cannot miss a reservation that was made earlier, so no two servers use the same last place of a quota, and no
+# lock is needed. The row of a server that has written nothing for a while counts no longer.
 
 
-class Claimed(msgspec.Struct, kw_only=True, omit_defaults=True):
+class ReservedUsage(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What a server has of one subject's quotas: executions that are or may become open, starts within the minute,
     bytes stored within the day."""
 
@@ -308,7 +308,7 @@ class ServerUsage(msgspec.Struct, kw_only=True):
 
     minute: int
     day: int
-    subjects: dict[str, Claimed] = {}
+    subjects: dict[str, ReservedUsage] = {}
 
 
 class SharedUsage:

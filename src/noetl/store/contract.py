@@ -57,7 +57,7 @@ class OrderRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     lease_owner: str | None = None
     # Counts its leases, and fences late reports. Of a ready order it is 0.
     lease_epoch: int = 0
-    # In no log: a renewed lease changes this column alone, without an event (see rebuild.py).
+    # In no log: a renewed lease changes this column alone, without an event (see inspection.py).
     lease_until: float | None = None
 
 

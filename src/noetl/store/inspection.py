@@ -1,5 +1,5 @@
 """Inspection: whether a store holds what it should. Streams have no gaps, nothing is open that belongs to nobody, and
-the rows beside the log are those that the log tells (EVT-01, EVT-02).
+the rows beside the log are those that the log tells (EVT-01, EVT-02). Also telling those rows anew.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
-"""Small things by kind and name that belong to the installation, not to an execution: tokens, pools, workers,
-schedules, webhooks, answers under an idempotency key. A thing is replaced only by whoever has seen what it replaces.
+"""What belongs to the installation and not to an execution: small things by kind and name, sealed credentials, schemas
+of results, and the catalogue of playbooks. The backends keep each in a table of its own.
+
+Small things are tokens, pools, workers, schedules, webhooks, answers under an idempotency key. A thing is replaced only
+by whoever has seen what it replaces.
 """
 
 from __future__ import annotations

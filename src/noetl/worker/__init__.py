@@ -6,7 +6,7 @@ or over HTTP. `WorkerHandle` (slots.py) is what it shares with a control plane i
 the orders it runs. `ReportQueue` sends reports durably and in order.
 Refuses to know: the store. A worker has no database connection and no inbound port.
 
-`v2_case_run.py` runs steps of the v2-case dialect. `heartbeat.py` and `leases.py` keep what is held; `order_context.py`
+`v2_case_run.py` runs steps of the v2-case dialect. `leases.py` keeps what is held and beats for it; `order_context.py`
 asks whether it is still held before a task begins.
 
 Read first: `worker.py`, `pipeline_run.py`, `control_plane.py`.

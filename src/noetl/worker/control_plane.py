@@ -1,4 +1,7 @@
-"""All that a worker knows of the server (WRK-01, WRK-06). It claims from it and reports to it, nothing else."""
+"""All that a worker knows of the server (WRK-01, WRK-06). It claims from it and reports to it, nothing else.
+
+`RetryingControlPlane` is one in the same process, which is asked again while its store is away.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leases that a worker holds, as both its event loop and its heartbeat see them."""
+"""Leases that a worker holds, as its event loop and its heartbeat see them, and the heartbeat, which prolongs them."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ class Worker:
             async with asyncio.TaskGroup() as group:
                 self._at_work = Slots(group, self._slot, self._dispatch.notify_workers, self._handle.idle)
                 # In the same event loop only for a worker beside its server: what blocks this loop blocks the server as
-                # well. A remote worker beats from a thread (heartbeat.py).
+                # well. A remote worker beats from a thread (leases.py).
                 beating = group.create_task(self._heartbeat()) if self._beats_itself else None
                 self._at_work.open(self._slots)
                 if self._is_draining:

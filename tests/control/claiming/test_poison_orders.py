@@ -43,7 +43,7 @@ class Yard:
         self.given.append([one.execution_id for one in self.held])
         self.held, self.deaths = [], self.deaths + 1
         self.control_plane.clock.advance(TTL_S)
-        await self.control_plane.background_jobs.sweeper.sweep()
+        await self.control_plane.background_jobs.lost_work.sweep()
 
     async def status(self, execution_id: str) -> str:
         row = await self.control_plane.store.execution(execution_id)
@@ -100,7 +100,7 @@ async def test_where_every_worker_is_busy_one_of_them_is_emptied_for_a_suspect()
         await yard.control_plane.start(ONE, execution_id=one)
     busy = await yard.turn(slots=2)
     assert len((await yard.control_plane.turn(worker_id="another", capacity=2)).orders) == 2
-    await yard.control_plane.background_jobs.sweeper.sweep()
+    await yard.control_plane.background_jobs.lost_work.sweep()
     for one in ("e", "f", "g"):
         await yard.control_plane.start(ONE, execution_id=one)
 
@@ -126,7 +126,7 @@ async def test_a_worker_that_was_to_be_emptied_and_says_nothing_more_is_not_wait
             [row] = await control_plane.store.held_by(worker_id)
             await control_plane.for_workers.renew(worker_id, {row.order_id: 1})
         control_plane.clock.advance(2)
-    await control_plane.background_jobs.sweeper.sweep()
+    await control_plane.background_jobs.lost_work.sweep()
     for one in ("c", "d"):
         await control_plane.start(ONE, execution_id=one)
 
@@ -147,7 +147,7 @@ async def test_a_worker_that_dropped_its_suspect_without_a_word_is_given_orders_
         [order] = (await control_plane.turn()).orders
         assert order.execution_id == "suspect"
         control_plane.clock.advance(TTL_S)
-        await control_plane.background_jobs.sweeper.sweep()
+        await control_plane.background_jobs.lost_work.sweep()
     await control_plane.start(ONE, execution_id="other")
 
     given: list[str] = []

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from noetl.base.clock import Clock
-from noetl.control.background.garbage_collection import Sweeper
+from noetl.control.background.lost_work import LostWork
 from noetl.control.background.presence import be_present
 from noetl.control.executions import Executions
 from noetl.control.limits.playbook_concurrency import PlaybookConcurrency
@@ -32,7 +32,7 @@ class BackgroundJobs(msgspec.Struct, frozen=True, kw_only=True):
     timer_queue: TimerQueue
     message_queue: MessageQueue
     gate: PlaybookConcurrency  # resumes executions that found no room
-    sweeper: Sweeper  # finds what crashed processes left; for a server
+    lost_work: LostWork  # finds what crashed processes left; for a server
 
     def own(self, *, shared_as: str | None) -> list[Coroutine[Any, Any, None]]:
         """What runs beside an embedded run. `shared_as`: others may work on the same store, and know it by this
@@ -53,7 +53,7 @@ class BackgroundJobs(msgspec.Struct, frozen=True, kw_only=True):
             self.message_queue.serve(),
             self.message_queue.serve_all(),
             self.gate.serve_all(),
-            self.sweeper.serve(),
+            self.lost_work.serve(),
             Schedules(self.store, self.executions, self.clock).serve(),
             attend(self.executions, self.store.requests, self.clock, reaches=lambda _: True),
             be_present(self.store.key_values, shared_as, self.clock),

@@ -2,7 +2,7 @@
 Orders that wait for a large value are offered again when it is here.
 
 Orders that this process does not know, since another server made them or this one was restarted, are found in the
-store: by the sweeper, and when a worker asks and memory has none.
+store: by the search for lost work, and when a worker asks and memory has none.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Needs of orders and abilities of workers: which tool kinds an order wants, and who may take it (SRV-08, WRK-05)."""
+"""Needs of orders and abilities of workers: which tool kinds an order wants, and who may take it (SRV-08, WRK-05). Also
+whether a whole playbook can be run by the tools at hand.
+"""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class Effects:
         fresh = self._ready.take_fresh()
         if fresh:
             crash_point("ring.before")
-        self.notify_workers(fresh)  # what nobody took is rung for again by the sweeper
+        self.notify_workers(fresh)  # what nobody took is rung for again by the search for lost work
         if fresh:
             crash_point("ring.after")
 

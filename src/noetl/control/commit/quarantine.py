@@ -35,11 +35,11 @@ class Quarantine:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         # Failures by record. A record is any name: an execution id, `order@epoch` (claims.py), a job's record
-        # (garbage_collection.py).
+        # (lost_work.py).
         self._noted: dict[str, Incident] = {}
         # Separate from the failures, since a record may have to wait without having failed.
         self._until: dict[str, float] = {}
-        # Incidents that the sweeper has not put on the key-value table yet, where operators see them.
+        # Incidents that the lost_work has not put on the key-value table yet, where operators see them.
         self._unsaid: list[Incident] = []
 
     def holds(self, record: str) -> bool:

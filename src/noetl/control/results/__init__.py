@@ -1,2 +1,2 @@
 """Large results while deciding: cached, fetched before they are needed, waited for. Read first: `result_cache.py`,
-`step_reads.py` (which results an order brings along)."""
+`order_reads.py` (which results an order brings along)."""

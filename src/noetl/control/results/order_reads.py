@@ -1,4 +1,5 @@
-"""Step reads: whose results an order has to bring with it (WRK-04, performance.md §2).
+"""What an order has to bring with it: results of other steps (WRK-04, performance.md §2), and `ctx` as it was when the
+order was claimed.
 
 A name is looked up only where a text says it: in a template, or in code that stands in the playbook. So the words of a
 step's texts hold every step it can read, and often others, which does no harm. Where names are looked up that no text

@@ -27,14 +27,14 @@ _SIGNATURE = re.compile(r"v1=([0-9a-f]{64})", re.ASCII)
 
 
 class Signed(msgspec.Struct, frozen=True):
-    """What a delivery claims: not yet checked."""
+    """The signature that a delivery carries: not yet checked."""
 
     timestamp: str
     signature: str
 
 
-def claimed(timestamp: str | None, signature: str | None, *, now: float) -> Signed | None:
-    """The claim, if it is one: in the right shape, and of the last or next five minutes."""
+def given_signature(timestamp: str | None, signature: str | None, *, now: float) -> Signed | None:
+    """The signature, if it is one: in the right shape, and of the last or next five minutes."""
     time = _TIMESTAMP.fullmatch(timestamp or "")
     mark = _SIGNATURE.fullmatch(signature or "")
     if time is None or mark is None or abs(now - int(time[0])) > TOLERANCE_S:

@@ -11,7 +11,7 @@ from fastapi import Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from noetl.base.clock import rfc3339
-from noetl.control.background.garbage_collection import INCIDENT
+from noetl.control.background.lost_work import INCIDENT
 from noetl.control.commit.quarantine import Incident
 from noetl.server.guarded_router import GuardedRouter, Json, shows
 from noetl.server.problem_details import ProblemDetails

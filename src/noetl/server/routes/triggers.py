@@ -27,7 +27,7 @@ from noetl.operations.webhooks import Webhook, made_webhook, webhook_view
 from noetl.server.access.access import Access, access_of
 from noetl.server.access.audit_writer import ACTOR, address_of
 from noetl.server.access.hosts import network_of
-from noetl.server.access.webhook_deliveries import Signed, claimed, is_signed
+from noetl.server.access.webhook_deliveries import Signed, given_signature, is_signed
 from noetl.server.bodies import JSON, body_of, read, require, strict_json
 from noetl.server.guarded_router import GuardedRouter, Json, shows
 from noetl.server.problem_details import ProblemDetails, too_busy, unknown
@@ -217,11 +217,11 @@ async def deliver(request: Request, hook_id: str) -> Json:
 
 
 async def _verified(request: Request, access: Access, hook_id: str, body: bytes) -> tuple[Webhook, Signed]:
-    """The webhook and the claim that was made good. The same steps and the same answer for every failure."""
+    """The webhook and the signature that fits. The same steps and the same answer for every failure."""
     headers = request.headers
-    signed = claimed(headers.get(TIMESTAMP), headers.get(SIGNATURE), now=access.clock.now())
+    signed = given_signature(headers.get(TIMESTAMP), headers.get(SIGNATURE), now=access.clock.now())
     hook, key = await access.webhooks.find(hook_id)
-    # Checked also for a claim that is none, so that the time of the answer does not tell what was wrong.
+    # Checked also for a signature that is none, so that the time of the answer does not tell what was wrong.
     is_right = is_signed(signed or Signed("0", "0" * 64), key, body)
     if hook is not None and signed is not None and is_right:
         return hook, signed

@@ -1,4 +1,4 @@
-"""The SQLite file of a store: its statements, and its write transaction."""
+"""The SQLite file of a store: its statements, its write transaction, and its migrations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The doorbell that wakes workers. It may be lost, doubled or late; it never carries state.
+"""The doorbell that wakes workers, and the one within one process. It may be lost, doubled or late; it never carries
+state.
 
 Whoever waits also looks now and then by itself, and whoever rings does it again while there is work, so that a bell
 that is broken for a while costs a moment and nothing else (reliability.md §3.2).

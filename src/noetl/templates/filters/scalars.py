@@ -1,4 +1,4 @@
-"""Filters on text. What is not text is written as text first, as in Jinja2."""
+"""Filters on text and numbers. What is not text is written as text first, as in Jinja2."""
 
 from __future__ import annotations
 

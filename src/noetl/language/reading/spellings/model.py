@@ -1,4 +1,4 @@
-"""Model: one accepted spelling, and what a rewriting carries along."""
+"""Model: one accepted spelling, what a rewriting carries along, and the changes it makes to trees."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sweeper: each record for itself; what breaks is quarantined, and everything else goes on (reliability.md
+"""The lost_work: each record for itself; what breaks is quarantined, and everything else goes on (reliability.md
 §2.7)."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import pytest
 
 from noetl.base.clock import ManualClock
 from noetl.base.errors import BackendError, UnreadableError
-from noetl.control.background.garbage_collection import EVERY_S, INCIDENT, Sweeper
+from noetl.control.background.lost_work import EVERY_S, INCIDENT, LostWork
 from noetl.control.commit.quarantine import FAILURES, Incident, Quarantine
 from noetl.events.envelope import Event
 from noetl.events.orders import ReportResult
@@ -52,7 +52,7 @@ class Away:
 async def test_a_record_that_breaks_does_not_stop_the_others_and_becomes_an_incident() -> None:
     clock, store, numbers = ManualClock(), MemoryStore(), Numbers(poison=2)
     quarantine = Quarantine(clock)
-    sweep = Sweeper([Away(), numbers], quarantine, store.key_values, clock)
+    sweep = LostWork([Away(), numbers], quarantine, store.key_values, clock)
     for _ in range(60):
         await sweep.sweep()
         clock.advance(1)
@@ -68,7 +68,7 @@ async def test_a_record_that_breaks_does_not_stop_the_others_and_becomes_an_inci
 async def test_a_record_that_works_again_is_forgotten() -> None:
     clock, numbers = ManualClock(), Numbers(poison=2)
     quarantine = Quarantine(clock)
-    sweep = Sweeper([numbers], quarantine, MemoryStore().key_values, clock)
+    sweep = LostWork([numbers], quarantine, MemoryStore().key_values, clock)
     await sweep.sweep()
     numbers.poison = None
     await sweep.sweep()
@@ -89,7 +89,7 @@ async def test_it_serves_until_it_is_cancelled() -> None:
             raise asyncio.CancelledError
         await asyncio.sleep(0)
 
-    serving = Sweeper(
+    serving = LostWork(
         [numbers], Quarantine(ManualClock()), MemoryStore().key_values, ManualClock(), sleep=sleep
     ).serve()
     with pytest.raises(asyncio.CancelledError):
@@ -125,7 +125,7 @@ async def test_a_worker_gets_orders_though_an_execution_before_them_cannot_be_re
 
 
 async def test_an_execution_that_cannot_be_read_is_an_incident_after_a_while(poisoned: ControlPlane) -> None:
-    sweep = poisoned.background_jobs.sweeper.sweep
+    sweep = poisoned.background_jobs.lost_work.sweep
     for _ in range(40):
         await sweep()
         await poisoned.turn(capacity=1, worker_id="w2")

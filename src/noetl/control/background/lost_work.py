@@ -44,7 +44,7 @@ class BackgroundJob(Protocol):
     async def do(self, record: Any) -> None: ...
 
 
-class OrderSweep:
+class LostOrders:
     """Orders of the store that this server does not know, and those that nobody may take any more."""
 
     def __init__(self, recovery: Recovery) -> None:
@@ -77,7 +77,7 @@ class Followed:
     async def do(self, record: None) -> None: ...
 
 
-class NestedExecutionSweep:
+class OrphanedCalls:
     """Nested executions that are waited for here, by step runs that other servers have ended."""
 
     def __init__(self, calls: NestedCalls) -> None:
@@ -93,8 +93,8 @@ class NestedExecutionSweep:
         await self._calls.give_up(record, LEFT)
 
 
-class Sweeper:
-    """`Sweeper.serve` goes on until it is cancelled."""
+class LostWork:
+    """The search for it, every second. `LostWork.serve` goes on until it is cancelled."""
 
     def __init__(
         self,
