@@ -8,9 +8,8 @@ import pytest
 
 from noetl.base.errors import ToolError
 from noetl.tools.http.calls import HttpRequest, call_of, key_line
-from noetl.tools.http.credentials import Attached, attached, fields_of
 from noetl.tools.http.message import value_of
-from noetl.tools.http.request_options import Wrong, knobs_of
+from noetl.tools.http.request_options import Attached, Wrong, attached, fields_of, knobs_of
 from tests.servers.http import HttpServer, reply
 from tests.tools.http_requesting import context, failing, get, http_tool
 

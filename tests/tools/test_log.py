@@ -9,7 +9,7 @@ import pytest
 from noetl.events.envelope import Event
 from noetl.events.tasks import TaskProcessed
 from noetl.operations.embedded import RunResult, run_net
-from noetl.tools.log import log_line
+from noetl.tools.internal import log_line
 from tests.engine_script import net_of
 
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from noetl.base.errors import ToolError
-from noetl.tools.noop import NoopTool
+from noetl.tools.internal import NoopTool
 from noetl.tools.registry import Registry
 from tests.playbook_runs import Scripted
 

@@ -15,8 +15,7 @@ import msgspec
 from noetl.base.errors import ToolError
 from noetl.engine.pipeline.result_schemas import misfit
 from noetl.tools.contract import ToolContext, ToolResult
-from noetl.tools.http.credentials import fields_of
-from noetl.tools.http.request_options import Wrong
+from noetl.tools.http.request_options import Wrong, fields_of
 
 # Questions to the model in one task, when it keeps calling tools; each costs money.
 ROUNDS = 8

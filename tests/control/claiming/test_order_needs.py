@@ -9,7 +9,7 @@ import pytest
 from noetl.base.errors import RefusedError
 from noetl.control.claiming.order_needs import check_runnable, not_runnable
 from noetl.tools import registry
-from noetl.tools.noop import NoopTool
+from noetl.tools.internal import NoopTool
 from noetl.tools.registry import Registry
 from tests.engine_script import net_of
 

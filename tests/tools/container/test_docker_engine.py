@@ -15,9 +15,9 @@ from noetl.base.addresses.guard import AddressGuard
 from noetl.base.addresses.policy import CLOSED, AddressPolicy
 from noetl.base.errors import RefusedError
 from noetl.events.outcomes import Outcome
+from noetl.operations.credentials import checked
 from noetl.tools.container.container_task import container_name
 from noetl.tools.container.tool import ContainerTool
-from noetl.tools.credential_check import checked
 from noetl.tools.permissions import Permissions
 from noetl.tools.registry import Registry
 from tests.servers.podman import IMAGE, Podman, podman

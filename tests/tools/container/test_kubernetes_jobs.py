@@ -17,9 +17,9 @@ import pytest
 
 from noetl.base.errors import RefusedError
 from noetl.events.outcomes import Outcome
+from noetl.operations.credentials import checked
 from noetl.tools.container.container_task import container_name
 from noetl.tools.container.tool import ContainerTool
-from noetl.tools.credential_check import checked
 from noetl.tools.permissions import Permissions
 from noetl.tools.registry import Registry
 from tests.servers.kubernetes import KubernetesStandIn

@@ -12,7 +12,7 @@ import pytest
 
 from noetl.base.errors import RefusedError
 from noetl.events.outcomes import Outcome
-from noetl.tools.credential_check import checked
+from noetl.operations.credentials import checked
 from noetl.tools.dbt.tool import DbtTool
 from noetl.tools.interpreters import named_interpreter
 from noetl.tools.registry import Registry, is_installed

@@ -11,7 +11,7 @@ import pytest
 
 from noetl.base.errors import RefusedError
 from noetl.events.outcomes import Outcome
-from noetl.tools.credential_check import checked
+from noetl.operations.credentials import checked
 from noetl.tools.dlt.tool import DltTool
 from noetl.tools.registry import Registry
 from tests.servers.data_frameworks import frameworks_python

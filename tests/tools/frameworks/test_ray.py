@@ -13,8 +13,8 @@ from noetl.base.addresses.guard import AddressGuard
 from noetl.base.addresses.policy import CLOSED
 from noetl.base.errors import RefusedError
 from noetl.events.outcomes import Outcome
+from noetl.operations.credentials import checked
 from noetl.tools.clusters.tool import RayTool
-from noetl.tools.credential_check import checked
 from noetl.tools.registry import Registry
 from tests.servers.data_frameworks import ray_cluster, ray_python
 from tests.servers.ports import free_port

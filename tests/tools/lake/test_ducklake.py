@@ -23,7 +23,7 @@ from noetl.base.addresses.policy import CLOSED
 from noetl.base.errors import ToolError
 from noetl.events.outcomes import Outcome
 from noetl.templates.sql.binding import bind
-from noetl.tools.lake.ducklake import DucklakeTool
+from noetl.tools.lake.tool import DucklakeTool
 from tests.process_liveness import is_alive
 from tests.servers.lakes import lake_interpreters
 from tests.servers.postgres import pg_auth, server

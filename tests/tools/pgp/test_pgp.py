@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from noetl.base.errors import RefusedError
 from noetl.events.outcomes import Outcome
-from noetl.tools.credential_check import checked
+from noetl.operations.credentials import checked
 from noetl.tools.pgp.tool import PgpTool
 from noetl.tools.registry import Registry
 from tests.tools.sql_tasks import outcome_of

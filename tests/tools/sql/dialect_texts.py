@@ -7,8 +7,7 @@ from typing import Any
 
 from noetl.tools.sql.child import insertions
 from noetl.tools.sql.dialects import DIALECTS, Connection
-from noetl.tools.sql.engines import engine_of
-from noetl.tools.sql.rendering import rendered
+from noetl.tools.sql.engines import engine_of, rendered
 
 _PARTS: list[Any] = [
     "SELECT '100%' AS a, ",

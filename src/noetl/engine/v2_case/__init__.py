@@ -7,7 +7,7 @@ is needed or the step run is over. Where it stands is recorded with every task. 
 here: the worker runs what a walk asks for (`worker/v2_case_run.py`), and only the server makes tokens of the transition
 it reports.
 
-The engine calls `port.py` about steps, and about executions `evolution.py` (state), `recording.py` (reports),
-`routing.py` (tokens) and `listeners.py` (steps that wait for events); nothing else here is imported from outside.
+The engine calls `port.py` about steps, and about executions `evolution.py` (state), `routing.py` (tokens)
+and `listeners.py` (reports, and steps that wait for events); nothing else here is imported from outside.
 Read first: `walk.py`, `rules.py`, `routing.py`.
 """

@@ -1,4 +1,5 @@
 """Listening: step runs in `on_event` mode that wait for events, as state of the server, with no worker held (V2C-13).
+Also what a worker tells of case runs, as events.
 
 Their rules are evaluated here. What they then run goes to a worker under a new order; a transition is taken at once. In
 an execution of which nothing else is live only somebody outside can speak; who listens to the execution itself goes on

@@ -19,7 +19,7 @@ from noetl.language.compiling.inputs import check_input_shapes, check_inputs
 from noetl.language.compiling.lowering.nets import lower_playbook
 from noetl.language.compiling.passes import Compilation, Pass
 from noetl.language.compiling.python_code import check_python_code
-from noetl.language.compiling.sql_text import check_sql_fragments, has_sql
+from noetl.language.compiling.sql_fragments import check_sql_fragments, has_sql
 from noetl.language.compiling.step_names import check_step_names, check_targets
 from noetl.language.compiling.task_names import (
     check_jumps,

@@ -13,7 +13,7 @@ from noetl.base.errors import ToolError
 from noetl.base.source import is_template
 from noetl.templates.expression import parse
 from noetl.templates.render import ScopeLike
-from noetl.templates.sql.lexer import HOLE, Hole, has_blocks, tokens
+from noetl.templates.sql.lexer import HOLE, tokens
 from noetl.templates.sql.lists import ListPlace, add_list
 from noetl.templates.sql.placeholders import column, is_piece, is_plain, names_in
 from noetl.templates.sql.plan import (
@@ -31,6 +31,7 @@ from noetl.templates.sql.plan import (
     split,
 )
 from noetl.templates.sql.positions import SqlPosition
+from noetl.templates.sql.segments import Hole, has_blocks
 from noetl.templates.sql.statements import Bound, Parameter, Part, Statement, as_text, constant, quoted, unquoted
 from noetl.templates.values import SqlFragment, SqlIdentifier
 

@@ -22,7 +22,8 @@ from noetl.templates.output import leave, written
 from noetl.templates.program import expression, label
 from noetl.templates.render import ScopeLike
 from noetl.templates.sql.idiom_trees import joining
-from noetl.templates.sql.lexer import HOLE, Hole
+from noetl.templates.sql.lexer import HOLE
+from noetl.templates.sql.segments import Hole
 from noetl.templates.syntax import children, read_tree
 from noetl.templates.values import Missing
 

@@ -12,9 +12,10 @@ import msgspec
 
 from noetl.base.errors import ToolError
 from noetl.templates.sql.blocks import as_value, unescaped
-from noetl.templates.sql.lexer import HOLE, Hole, Kind, SqlToken, cut, has_blocks, is_joined, tokens
+from noetl.templates.sql.lexer import HOLE, Kind, SqlToken, tokens
 from noetl.templates.sql.lists import ListPlace, PlacedList, list_place
 from noetl.templates.sql.positions import SqlPosition, SqlScanner, words
+from noetl.templates.sql.segments import Hole, cut, has_blocks, is_joined
 
 # Statements that take parameters. In all others (CREATE, SET, COPY, …) values are written as constants.
 _TAKE_PARAMETERS = frozenset(

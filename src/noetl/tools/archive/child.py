@@ -1,16 +1,154 @@
-"""The child process of the `archive` tool. It has little memory: the headers of an archive can ask for much."""
+"""The child process of the `archive` tool: it packs and unpacks. It has little memory: the headers of an archive can
+ask for much.
+"""
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import hashlib
+import lzma
+import os
 import resource
-from typing import Any
+import shutil
+import tarfile
+import zipfile
+from pathlib import Path
+from typing import IO, Any
 
 import msgspec
 
 from noetl.base.errors import ToolError
-from noetl.tools.archive.packing import listed, packed, unpacked
-from noetl.tools.archive.request import ArchiveAnswer, ArchiveRequest
+from noetl.tools.archive.reading import UNSAFE, ArchiveMember, opened
+from noetl.tools.archive.request import ArchiveAnswer, ArchiveRequest, PackedFile, PackedMember
 from noetl.tools.child_pipes import serve_calls
+from noetl.tools.file_ends import checksum_of
+
+# Packing: files into a new archive, in the order of their names; and unpacking into a new folder.
+
+# Unpacking: members into a new folder, which becomes the target when all of them are there.
+_CHUNK = 1 << 20
+# A zip file can hold no earlier time.
+_OLDEST_OF_ZIP = (1980, 1, 1, 0, 0, 0)
+
+
+def packed(request: ArchiveRequest) -> ArchiveAnswer:
+    """The archive's size and checksum, and what is in it."""
+    match request.format:
+        case "zip":
+            members = _zip(request)
+        case "gz":
+            members = _gz(request)
+        case _:
+            members = _tar(request)
+    size, checksum = checksum_of(Path(request.archive))
+    return ArchiveAnswer(members=members, size=size, checksum=checksum)
+
+
+def _zip(request: ArchiveRequest) -> list[PackedMember]:
+    members = []
+    with zipfile.ZipFile(request.archive, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in request.files:
+            info = zipfile.ZipInfo.from_file(file.path, file.name, strict_timestamps=False)
+            info.compress_type, info.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
+            info.date_time = max(info.date_time, _OLDEST_OF_ZIP)
+            with open(file.path, "rb") as source, archive.open(info, "w", force_zip64=True) as out:
+                shutil.copyfileobj(source, out, _CHUNK)
+            members.append(PackedMember(name=file.name, size=info.file_size))
+    return members
+
+
+def _tar(request: ArchiveRequest) -> list[PackedMember]:
+    members = []
+    with _compressing(request) as stream, tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT) as archive:
+        for file in request.files:
+            with open(file.path, "rb") as source:
+                info = archive.gettarinfo(arcname=file.name, fileobj=source)
+                # who owns a file here is nobody's business elsewhere
+                info.uid = info.gid = 0
+                info.uname = info.gname = ""
+                info.mode = 0o644
+                info.type = tarfile.REGTYPE  # also a file with two names is packed as itself
+                archive.addfile(info, source)
+            members.append(PackedMember(name=file.name, size=info.size))
+    return members
+
+
+def _gz(request: ArchiveRequest) -> list[PackedMember]:
+    if len(request.files) != 1:
+        raise ToolError("archive.input", f"gz holds one file, not {len(request.files)}: write tar.gz or zip")
+    file: PackedFile = request.files[0]
+    with open(file.path, "rb") as source, gzip.open(request.archive, "wb") as out:
+        shutil.copyfileobj(source, out, _CHUNK)
+        size = source.tell()
+    return [PackedMember(name=file.name, size=size)]
+
+
+def _compressing(request: ArchiveRequest) -> Any:
+    opened: dict[str, Any] = {"tar": open, "tar.gz": gzip.open, "tar.bz2": bz2.open, "tar.xz": lzma.open}
+    stream: IO[bytes] = opened[request.format](request.archive, "wb")
+    return stream
+
+
+def unpacked(request: ArchiveRequest) -> ArchiveAnswer:
+    """The files that are in the folder now."""
+    root = Path(request.folder)
+    root.mkdir()
+    members = []
+    with opened(request) as found:
+        for member in found:
+            place = root / member.name
+            if member.content is None:
+                if not request.members:
+                    _folder(place, member, request)
+                continue
+            _folder(place.parent, member, request)
+            members.append(_written(member, place, request))
+    return ArchiveAnswer(members=members)
+
+
+def listed(request: ArchiveRequest) -> ArchiveAnswer:
+    """The files of an archive. A gz does not say how large its file is: it is read for that."""
+    members = []
+    with opened(request) as found:
+        for member in found:
+            size = member.size
+            if size < 0 and member.content is not None:
+                size = _length(member.content)
+            if member.content is not None or request.format == "zip":
+                members.append(PackedMember(name=member.name, size=size))
+    return ArchiveAnswer(members=members)
+
+
+def _length(content: IO[bytes]) -> int:
+    size = 0
+    while chunk := content.read(_CHUNK):
+        size += len(chunk)
+    return size
+
+
+def _folder(place: Path, member: ArchiveMember, request: ArchiveRequest) -> None:
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise ToolError(UNSAFE, f'"{member.name}" of {request.name} is a file and a folder at once') from None
+
+
+def _written(member: ArchiveMember, place: Path, request: ArchiveRequest) -> PackedMember:
+    assert member.content is not None
+    digest, size = hashlib.sha256(), 0
+    try:
+        # Never over something that is there: a second member of the same name could replace what was checked.
+        handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
+    except (FileExistsError, IsADirectoryError):
+        raise ToolError(UNSAFE, f'{request.name} has "{member.name}" twice') from None
+    with os.fdopen(handle, "wb") as out:
+        while chunk := member.content.read(_CHUNK):
+            digest.update(chunk)
+            size += len(chunk)
+            out.write(chunk)
+    return PackedMember(name=member.name, size=size, checksum=f"sha256:{digest.hexdigest()}")
+
 
 _MEMORY_BYTES = 1 << 30
 _OPERATIONS = {"pack": packed, "unpack": unpacked, "list": listed}

@@ -11,10 +11,9 @@ from urllib.parse import quote, unquote, urlencode
 import httpx2
 import msgspec
 
-from noetl.tools.http.credentials import Attached, basic
 from noetl.tools.http.message import Line, has, lines_of, value_of
 from noetl.tools.http.problems import clipped, public_url
-from noetl.tools.http.request_options import Wrong
+from noetl.tools.http.request_options import Attached, Wrong, basic
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
 SCHEMES = ("http", "https")

@@ -23,11 +23,10 @@ from noetl.base.errors import ToolError
 from noetl.base.redaction import MASK
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.http.calls import HttpRequest, call_of, checked
-from noetl.tools.http.credentials import attached, fields_of
 from noetl.tools.http.message import content_of, read
 from noetl.tools.http.pools import HttpPools
 from noetl.tools.http.problems import clipped, error_outcome, is_retryable, named
-from noetl.tools.http.request_options import Knobs, Wrong, knobs_of
+from noetl.tools.http.request_options import Knobs, Wrong, attached, fields_of, knobs_of
 
 # A response's body, in pieces and within bounds (reliability.md §2.5, response bombs).
 #

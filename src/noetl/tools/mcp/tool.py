@@ -17,8 +17,7 @@ from noetl.base.durations import seconds
 from noetl.base.errors import ToolError
 from noetl.tools.child_process import ChildPool, Program
 from noetl.tools.contract import ToolContext, ToolResult
-from noetl.tools.http.credentials import attached, fields_of
-from noetl.tools.http.request_options import Wrong
+from noetl.tools.http.request_options import Wrong, attached, fields_of
 from noetl.tools.mcp.requests import METHODS, McpRequest
 
 if find_spec("mcp") is None:  # the child imports it; say so before there is one

@@ -20,8 +20,7 @@ from noetl.tools.child_pipes import serve_calls
 from noetl.tools.guarded_sockets import GuardedSockets
 from noetl.tools.sql.answers import Allowance, SqlAnswer, check_rows, plain
 from noetl.tools.sql.dialects import Connection, dialect_named
-from noetl.tools.sql.engines import engine_of
-from noetl.tools.sql.rendering import placeholder, rendered, row_arguments
+from noetl.tools.sql.engines import engine_of, placeholder, rendered, row_arguments
 from noetl.tools.sql.row_file import RowFile
 
 BATCH_ROWS = 500
