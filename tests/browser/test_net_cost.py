@@ -67,7 +67,7 @@ def test_the_critical_path_is_on_the_net_of_a_draft_and_in_a_table(
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_of_a_playbook_shows_what_its_net_costs(
-    scheme: str, open_at: Callable[[str], Page], costly: str, picture: Picture
+    scheme: str, open_at: Callable[[str], Page], here: Site, costly: str, picture: Picture
 ) -> None:
     page = open_at(f"/catalog/playbook/{costly}")
     page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
@@ -76,6 +76,12 @@ def test_the_page_of_a_playbook_shows_what_its_net_costs(
     expect(page.locator(".step.critical")).to_have_count(4)
     picture(page, f"playbook-cost-{scheme}")
     assert findings(page) == []
+    runs = (
+        page.get_by_role("table", name="Cost of each step").get_by_role("row", name="load").get_by_role("cell").nth(3)
+    )
+    before = int(runs.inner_text())
+    assert here.ended(here.start(costly)) == "completed"
+    expect(runs).to_have_text(str(before + 1))  # with the end of an execution the figures are others
 
     page.set_viewport_size({"width": 390, "height": 844})
     page.get_by_role("heading", name="Cost of the net").scroll_into_view_if_needed()
