@@ -9,7 +9,11 @@ const SMALL = 15; // boxes, which take some milliseconds; 25 took 40 the first t
 export class Arrangement {
   private answer = $state.raw<Laid | null>(null); // of the worker
   private atOnce = $derived.by(() => (this.isSmall() ? laidOut(this.drawing(), this.width()) : null));
-  readonly shown = $derived(this.atOnce ?? this.answer);
+  private last: Laid | null = null; // that was shown, by the worker or at once
+  readonly shown = $derived.by(() => {
+    const isAnswered = this.answer && (!this.last || this.answer.drawing === this.drawing());
+    return (this.last = this.atOnce ?? (isAnswered ? this.answer : this.last));
+  });
   readonly isCurrent = $derived.by(() => this.shown?.drawing === this.drawing()); // and not the one before
 
   private worker: Worker | null = null;

@@ -43,6 +43,14 @@ describe("groups of steps", () => {
     expect(groupsOf(["load_a", "load_b", "start", "end"]).size).toBe(0); // two are no group
   });
 
+  it("are stretches of numbers in a large net whose steps are but numbered", () => {
+    const names = ["start", ...Array.from({ length: 64 }, (_, n) => `step_${64 - n}`), "end"];
+    const found = groupsOf(names);
+    expect([...found.keys()]).toEqual(["step_1–20", "step_21–40", "step_41–60", "step_61–64"]);
+    expect(found.get("step_61–64")).toEqual(["step_61", "step_62", "step_63", "step_64"]);
+    expect(groupsOf(Array.from({ length: 1000 }, (_, n) => `s${n}`)).size).toBe(25);
+  });
+
   it("are folded into one box each, with the arcs of their steps", () => {
     const { drawing, boxOf } = folded(DRAWING, groupsOf(NAMES), new Set(["load", "check"]));
     expect(drawing.boxes.map((box) => box.name)).toEqual(["start", "load*", "check*", "end"]);

@@ -28,10 +28,40 @@ export function groupsOf(names: readonly string[]): Groups {
       found.get(key)!.push(name);
     }
     if (!found.size) break;
-    const isOne = [...found.values()].some((members) => members.length >= names.length - 1);
+    // Beside nearly all of them there may be a start, an end and some more.
+    const others = Math.max(1, Math.floor(names.length / 8));
+    const isOne = [...found.values()].some((members) => members.length >= names.length - others);
     if (!isOne) return new Map([...found].filter(([, members]) => members.length >= FEWEST));
   }
-  return new Map();
+  return numberedGroups(names);
+}
+
+const MOST_GROUPS = 25;
+const FEWEST_NUMBERED = 20; // steps; less would hide little
+
+/** Of a large net whose steps are but numbered (`step_1`, `step_2` …), so many that follow each other are a group. */
+function numberedGroups(names: readonly string[]): Groups {
+  const alike = new Map<string, { name: string; number: number }[]>();
+  for (const name of names.length > MANY ? names : []) {
+    const [, base, number] = /^(.*?)(\d+)$/.exec(name) ?? [];
+    if (number === undefined) continue;
+    if (!alike.has(base!)) alike.set(base!, []);
+    alike.get(base!)!.push({ name, number: Number(number) });
+  }
+  const found: Groups = new Map();
+  const size = Math.max(FEWEST_NUMBERED, Math.ceil(names.length / MOST_GROUPS));
+  for (const [base, members] of alike) {
+    members.sort((one, other) => one.number - other.number);
+    for (let at = 0; at < members.length; at += size) {
+      const part = members.slice(at, at + size);
+      if (part.length >= FEWEST)
+        found.set(
+          `${base}${part[0]!.number}–${part.at(-1)!.number}`,
+          part.map((one) => one.name),
+        );
+    }
+  }
+  return found;
 }
 
 const SIGN = "*"; // no name of a step holds it
