@@ -24,14 +24,19 @@ OF_SOME_TOOLS = {
 # Decided where steps without tools are; `log` writes whatever it is given, by name.
 READ_ELSEWHERE = {"noop": {"args", "place"}, "log": {"args", "level"}}
 
+TOOLS = {written.partition(":")[2] for written in BUILT_IN.values()}
+
 
 @cache
-def words_and_imports(module: str) -> tuple[frozenset[str], frozenset[str]]:
-    """The names and texts in a module, and the modules of tools that it imports."""
+def words_and_imports(module: str, tool: str = "") -> tuple[frozenset[str], frozenset[str]]:
+    """The names and texts in a module, and the modules of tools that it imports. Where a tool is named, what the other
+    tools of its module read does not count."""
     file = SRC / module.replace(".", "/")
     path = file.with_suffix(".py") if file.with_suffix(".py").is_file() else file / "__init__.py"
     words, imports = set(), set()
-    for node in ast.walk(ast.parse(path.read_text())) if path.is_file() else ():
+    tree = ast.parse(path.read_text()) if path.is_file() else ast.Module(body=[], type_ignores=[])
+    tree.body = [node for node in tree.body if not tool or getattr(node, "name", tool) not in TOOLS - {tool}]
+    for node in ast.walk(tree):
         match node:
             case ast.Constant(value=str(text)):
                 words.add(text)
@@ -48,12 +53,13 @@ def words_and_imports(module: str) -> tuple[frozenset[str], frozenset[str]]:
 def words_of_tool(kind: str) -> set[str]:
     found: set[str] = set()
     seen: set[str] = set()
-    left = [BUILT_IN[kind].partition(":")[0]]
+    first, _, tool = BUILT_IN[kind].partition(":")
+    left = [first]
     while left:
         module = left.pop()
         if module not in seen:
             seen.add(module)
-            words, imports = words_and_imports(module)
+            words, imports = words_and_imports(module, tool if module == first else "")
             found |= words
             left += imports
     return found
