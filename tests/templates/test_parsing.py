@@ -12,7 +12,7 @@ import pytest
 
 from noetl.base.errors import TemplateError
 from noetl.templates.expression import Comparison, GuardReference, parse
-from noetl.templates.filters.table import FILTERS
+from noetl.templates.filters import FILTERS
 from noetl.templates.logic import And, Compare, Const, Not, Opaque, Or
 from tests import quick_yaml
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from noetl.base.errors import TemplateError, ToolError
-from noetl.templates.shell.commands import command
+from noetl.templates.shell_commands import command
 
 NASTY = 'a b\'; touch PWNED; $(touch PWNED) `touch PWNED` "x" \\ * ~ ${HOME} # &\n|| touch PWNED\n'
 SHELLS = [shell for shell in ("sh", "dash", "bash") if shutil.which(shell)]

@@ -18,8 +18,8 @@ class Clock(Protocol):
 
 
 def uptime_s() -> float:
-    """Seconds on a clock that nobody can set. Where the system has one that also counts while the machine sleeps, it is
-    that one: a lease runs out meanwhile."""
+    """Seconds on a monotonic clock. If the system has one that also counts while the machine sleeps, that one is
+    used, because leases expire during the sleep."""
     return time.clock_gettime(_NEVER_STOPS)
 
 

@@ -2,6 +2,9 @@
 
 A code is written once, in `CODES`; its letter gives the severity. Rooms below the command line only collect
 diagnostics; how they are printed is the business of `cli/report.py`.
+
+Places in a source text count lines and columns from one, as editors show them; offsets count characters from zero, as
+slices do.
 """
 
 from __future__ import annotations
@@ -12,7 +15,51 @@ from typing import Protocol
 
 import msgspec
 
-from noetl.base.source import NOWHERE, Span
+
+class Span(msgspec.Struct, frozen=True, gc=False):
+    """A stretch of source text; `end_column` is the column just past its last character."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    start: int = 0
+    end: int = 0
+
+
+NOWHERE = Span(1, 1, 1, 1)
+TEST_SUFFIX = ".test.yaml"  # of a file of tests, which lies beside its playbook and is none
+
+
+class Source(msgspec.Struct, frozen=True):
+    """One text under the name people know it by, usually its file name."""
+
+    name: str
+    text: str
+
+    def line(self, number: int) -> str:
+        """The text of line `number` without its line break, or nothing past the end."""
+        lines = self.text.split("\n", number)
+        return lines[number - 1].rstrip("\r") if 0 < number <= len(lines) else ""
+
+    def cut(self, span: Span) -> str:
+        """The text that `span` covers."""
+        return self.text[span.start : span.end]
+
+
+def is_template(text: str) -> bool:
+    """Whether text holds a template delimiter."""
+    return "{{" in text or "{%" in text or "{#" in text
+
+
+def is_unicode(text: str) -> bool:
+    """Whether it can be written as UTF-8. Half of a surrogate pair cannot: an escape may have made it, and bytes on a
+    command line that are no text become some."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 class Severity(StrEnum):
@@ -149,7 +196,7 @@ CODES: dict[str, str] = {
     "E_INPUT_SHAPE": "An input is written in a shape that its tool does not read.",
     "E_TASK_DUP": "Two tasks of one step share a name.",
     "E_RESERVED_NAME": "A name that templates reserve for themselves.",
-    "E_TOOL_KIND": "A tool kind nobody provides.",
+    "E_TOOL_KIND": "A tool kind that neither NoETL nor a plug-in provides.",
     "E_LOOP_KIND": "kind: loop; a loop is a step modifier.",
     "E_WORKBOOK_REF": "A workbook task that does not exist, or references that go in a circle.",
     # errors: routing and loops
@@ -191,7 +238,7 @@ CODES: dict[str, str] = {
     "W_SQL": "SQL that no database takes: a misspelt first word, an open quote or bracket, a missing end.",
     "W_PYTHON": "Python code that does not parse, or that has a template in it, which is never rendered.",
     # warnings: proofs
-    "W_DEADLOCK": "Tokens can wait for each other for ever.",
+    "W_DEADLOCK": "Tokens can wait for each other forever.",
     "W_JOIN_UNFILLED": "A join that can get fewer tokens than it waits for.",
     "W_TOKEN_LEFT": "A token can end outside the join its siblings wait at.",
     "W_NO_END": "A step from which no end can be reached.",

@@ -10,6 +10,20 @@ class NoetlError(Exception):
     """Base of everything this package raises on purpose."""
 
 
+def first_error(several: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The one error of a task group that says most: one of ours if there is any; the others are what it broke."""
+    # Breadth first: what ended the group stands at the top, and groups nest by task group.
+    pending: list[BaseException] = [several]
+    leaves: list[BaseException] = []
+    while pending:
+        error = pending.pop(0)
+        if isinstance(error, BaseExceptionGroup):
+            pending += error.exceptions
+        else:
+            leaves.append(error)
+    return next((error for error in leaves if isinstance(error, NoetlError)), leaves[0])
+
+
 class PlaybookError(NoetlError):
     """The playbook cannot be run as written; its diagnostics say why."""
 
@@ -77,7 +91,7 @@ class BackendError(NoetlError):
 
 
 class StoreOutageError(BackendError):
-    """The store cannot do its work, whoever asks. Its connections have written that to the log already."""
+    """The store cannot serve any request. Its connections have already written that to the log."""
 
 
 class StoreUnreachableError(StoreOutageError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # an extra, which whoever has a client has installed
+if TYPE_CHECKING:  # an optional extra; a caller that has a client has installed it
     from nats.aio.client import Client
 
 
@@ -14,6 +14,6 @@ async def leave(client: Client) -> None:
     transport = getattr(client, "_transport", None)
     if transport is not None:
         transport.close()
-    # Broad: whatever the driver says of a connection that is gone anyway, nobody needs it.
+    # Broad: the connection is gone anyway, so no error of the driver matters.
     with suppress(Exception):
         await client.close()

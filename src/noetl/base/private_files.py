@@ -1,6 +1,6 @@
-"""Private files: made so that nobody but their user can read them, whatever the umask of the process is.
+"""Private files: only their owner can read them, whatever the umask of the process is.
 
-What is there already keeps the rights that somebody gave it.
+An existing file keeps its permissions.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Settings: where things are kept, and what an operator may choose (DEPENDENCIES §6).
+"""Settings: where things are kept, and what an operator may choose.
 
 A flag comes before a `NOETL_*` variable, that before `.env` of the working folder, that before `noetl.toml` or
 `[tool.noetl]` of a `pyproject.toml` in it or above, that before the user's own `config.toml`, that before the default.
-A key that nobody knows is an error. `NOETL_HOME` overrides the user's folders.
+An unknown key is an error. `NOETL_HOME` overrides the user's folders.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from noetl.base.errors import RefusedError
 
 PREFIX = "NOETL_"
 SECRETS = frozenset({"token", "proxy"})  # settings whose value is never shown
-# Variables of ours that are no settings: whoever sets one has made no slip, and need not wait for a comparison.
+# Variables of ours that are not settings: they are not typos, so they are not compared with the names of settings.
 _OTHER_VARIABLES = frozenset({"NOETL_HOME", "NOETL_MASTER_KEY", "NOETL_MASTER_KEY_FILE"})
 _FLAG, _DEFAULT = "flag", "default"
 
@@ -174,24 +174,23 @@ def load_settings(
     *,
     environment: Mapping[str, str] | None = None,
     folder: Path | None = None,
-    user_file: Path | None = None,
 ) -> Loaded:
     """All layers laid over each other; a flag that is None was not given. RefusedError names what is wrong where."""
     environment = os.environ if environment is None else environment
     folder = Path.cwd() if folder is None else folder
     chosen: dict[str, Any] = {}
     origins = dict.fromkeys(_TYPES, _DEFAULT)
-    for origin, values in _layers(flags or {}, environment, folder, user_file or config_folder() / "config.toml"):
+    for origin, values in _layers(flags or {}, environment, folder):
         chosen |= values
         origins |= dict.fromkeys(values, origin)
     return Loaded(Settings(**chosen), origins)
 
 
 def _layers(
-    flags: Mapping[str, Any], environment: Mapping[str, str], folder: Path, user_file: Path
+    flags: Mapping[str, Any], environment: Mapping[str, str], folder: Path
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """From the weakest to the strongest."""
-    for file in (user_file, _project_file(folder)):
+    for file in (config_folder() / "config.toml", _project_file(folder)):
         if file is not None and file.is_file():
             yield str(file), _checked(_table(file), str(file))
     dotenv = folder / ".env"
@@ -233,8 +232,8 @@ def _table(file: Path) -> dict[str, Any]:
 
 @lru_cache(maxsize=4)
 def _parsed(content: bytes) -> dict[str, Any]:
-    """Kept, because whoever finds the nearest file parses it, too, and a worker asks for settings more than once: the
-    ten milliseconds that a long pyproject.toml takes are spent once. Nobody changes what is given here."""
+    """Cached: the search for the nearest file parses it too, and a worker reads settings more than once. Parsing a
+    long pyproject.toml takes ten milliseconds. Callers must not change the returned dict."""
     import tomllib
 
     return tomllib.loads(content.decode("utf-8"))

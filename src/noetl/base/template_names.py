@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from noetl.base.source import is_template
+from noetl.base.diagnostics import is_template
 
 if TYPE_CHECKING:
     from jinja2 import Environment

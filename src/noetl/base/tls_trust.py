@@ -15,7 +15,7 @@ def trusting(ca: str | Path | None, url: str = "") -> ssl.SSLContext | bool:
     machine. RefusedError when it cannot be read."""
     if ca is None:
         # httpx reads the authorities of the machine for every client, which takes longer than most commands. Plain HTTP
-        # needs none; should a secure server be asked all the same, a context that trusts nobody refuses it.
+        # needs none; if a secure server is called anyway, a context without authorities refuses it.
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if url.startswith("http:") else True
     place = Path(ca).expanduser()
     try:
@@ -27,7 +27,7 @@ def trusting(ca: str | Path | None, url: str = "") -> ssl.SSLContext | bool:
 
 
 def is_distrust(problem: BaseException | None) -> bool:
-    """Whether this is so because of a certificate that nobody vouches for."""
+    """Whether the cause is a certificate that no trusted authority has signed."""
     while problem is not None:
         if isinstance(problem, ssl.SSLCertVerificationError):
             return True

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from noetl.base.source import Span
+from noetl.base.diagnostics import Span
 
 
 class Origin(msgspec.Struct, frozen=True):

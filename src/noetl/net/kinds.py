@@ -72,7 +72,7 @@ class ToolKind(msgspec.Struct, frozen=True, kw_only=True):
     unwraps: bool = False
     defaults: dict[str, Any] = {}
     open_inputs: bool = False
-    error_kinds: tuple[str, ...] = ()  # of the errors it ends with, besides COMMON_ERRORS; none: nobody knows
+    error_kinds: tuple[str, ...] = ()  # of the errors it ends with, besides COMMON_ERRORS; empty: unknown
     credential_types: tuple[str, ...] = ()  # of stored credentials that its tool can try (`check`)
     error_aliases: tuple[str, ...] = ()  # what policies may call some of them besides
     policy_doc: str = ""  # executor.spec.policy.NAME holds hints for all its tasks: what they are

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from noetl.base.source import is_template
+from noetl.base.diagnostics import is_template
 from noetl.net.net import Net, Transition, tasks_of
 from noetl.net.routing import Arc
 from noetl.net.task import Task

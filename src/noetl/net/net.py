@@ -14,9 +14,8 @@ from typing import Any
 
 import msgspec
 
-from noetl.net.routing import Admission, Join, Router
+from noetl.net.routing import Admission, Case, Join, Router
 from noetl.net.task import Task, _Data
-from noetl.net.v2_case_rules import Case
 from noetl.net.waits import Compensation, Handlers, HumanTask, Message, Signal, Timeout, Timer
 from noetl.templates.values import Authored
 
@@ -185,8 +184,8 @@ class Destination(_Data, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Notification(_Data, frozen=True, kw_only=True, omit_defaults=True):
-    """One event and where it is told. `after_s`: the expected duration of `late`. With `throttle_s`, repeats within
-    that time become one notice with their count."""
+    """One event and where its notice is sent. `after_s`: the expected duration of `late`. With `throttle_s`, repeats
+    within that time become one notice with their count."""
 
     event: str
     notify: tuple[Destination, ...] = ()

@@ -1,11 +1,11 @@
-"""Routers, arcs, joins and admission: how tokens move between transitions."""
+"""Routers, arcs, joins, admission and the case rules of v2-case: how tokens move between transitions."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from typing import Any
 
-from noetl.net.task import _Data
+from noetl.net.task import Repeat, Task, _Data
 from noetl.templates.values import Authored
 
 
@@ -69,3 +69,34 @@ class Join(_Data, frozen=True, kw_only=True, omit_defaults=True):
     mode: JoinMode = JoinMode.ALL
     count: int | None = None
     rest: str = "ignore"  # ignore | block | cancel
+
+
+# The case rules of v2-case: what happens on the events of the step itself (V2C-06 to V2C-15).
+
+
+class Action(_Data, frozen=True, kw_only=True, omit_defaults=True):
+    """Exactly one of the three is given: a task to run, variables to set, or a transition to take."""
+
+    task: Task | None = None
+    sink: bool = False  # the task is the `sink` of a mapping (C-07)
+    set_ctx: Authored | None = None
+    transition: tuple[Arc, ...] = ()
+    delay: Authored | None = None
+    guard: Authored | None = None
+    trigger_compensation: bool = False
+
+
+class CaseRule(_Data, frozen=True, kw_only=True, omit_defaults=True):
+    """`when` None for else."""
+
+    when: Authored | None = None
+    actions: tuple[Action, ...] = ()
+    strict: bool = False
+    cache: bool = False
+    repeat: tuple[Repeat, ...] = ()
+
+
+class Case(_Data, frozen=True, kw_only=True, omit_defaults=True):
+    rules: tuple[CaseRule, ...] = ()
+    inclusive: bool = False
+    on_event: bool = False

@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
+from noetl.base.diagnostics import is_template
 from noetl.base.errors import TemplateError
-from noetl.base.source import is_template
 from noetl.net.net import Net, Transition, tasks_of
 from noetl.net.task import Task
 from noetl.templates.expression import parse

@@ -44,9 +44,12 @@ def _minus(run: Evaluation, left: Any, right: Any) -> Any:
 def _times(run: Evaluation, left: Any, right: Any) -> Any:
     if is_number(left) and is_number(right):
         if isinstance(left, int) and isinstance(right, int):
+            # The product has at most as many bits as both together, so it need not be made to know that it is too
+            # large.
             _bits(left.bit_length() + right.bit_length())
             run.spend(budget.multiplying(left, right))
         return left * right
+    # `3 * "ab"` as well as `"ab" * 3`: from here on the text or list stands on the left.
     if isinstance(left, int) and not is_number(right):
         left, right = right, left
     if isinstance(left, timedelta) and is_number(right):
@@ -116,6 +119,7 @@ def operator(name: str) -> Operator:
     def apply(run: Evaluation, left: Any, right: Any) -> Any:
         left, right = settled(left), settled(right)
         for operand in (left, right):
+            # Arithmetic with undefined is an error, unlike a comparison: no number could stand for it (TPL-03).
             if isinstance(operand, Missing):
                 raise undefined_error(operand)
         try:

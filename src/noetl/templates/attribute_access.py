@@ -1,4 +1,4 @@
-"""What `a.b`, `a['b']`, `a[0]` and `a[1:3]` read.
+"""What `a.b`, `a['b']`, `a[0]` and `a[1:3]` read, and what `for` and the list filters walk over.
 
 Only data can be read: keys of mappings, elements of lists, fields of views and a few parts of times. No attribute of a
 Python object is ever looked up by a template's word, so there is nothing to escape through (TPL-11). A key that is not
@@ -7,12 +7,13 @@ there, and anything read through undefined or null, is missing (TPL-03).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 from noetl.base.errors import TemplateError
 from noetl.templates.budget import Evaluation
-from noetl.templates.values import Missing, described, dunder_error, is_number, settled, undefined_error
+from noetl.templates.values import Missing, described, dunder_error, is_number, settled, undefined_error, walked
 
 ABSENT: Any = object()
 
@@ -31,6 +32,7 @@ class AttributeGroup(tuple[Any, Any]):
 
 def member(value: Any, key: Any) -> Any:
     """The value of `key` in `value`, or ABSENT. The key has been checked."""
+    # By exact class: this runs for every dot of every template, and subclasses (groups, headers) are handled below.
     kind = type(value)
     if kind is dict:
         return value.get(key, ABSENT)
@@ -96,6 +98,7 @@ def attribute_path(attribute: Any) -> tuple[str | int, ...]:
     for part in parts:
         if part.startswith("__"):
             raise dunder_error(part)
+    # No list has an index of ten digits, and `int` of a long text costs the square of its length.
     return tuple(int(part) if part.isdecimal() and len(part) < 10 else part for part in parts)
 
 
@@ -119,6 +122,7 @@ def sliced(run: Evaluation, value: Any, start: Any, stop: Any, step: Any) -> Any
     if part.step == 0:
         raise TemplateError("the step of a slice cannot be zero")
     if isinstance(value, str):
+        # How long the slice will be, without making it.
         run.fits(len(range(*part.indices(len(value)))))
         return run.text(value[part])
     run.reserve(len(range(*part.indices(len(value)))))
@@ -132,3 +136,66 @@ def _bound(bound: Any) -> int | None:
     if isinstance(bound, Missing):
         raise undefined_error(bound)
     raise TemplateError(f"the bounds of a slice are whole numbers, not {described(bound)}")
+
+
+# Walking. Every walk is counted before it starts, so a loop over a large range ends as an error and not as a long wait.
+
+
+def elements(run: Evaluation, value: Any) -> Sequence[Any]:
+    """What iterating over `value` gives: elements, keys of a mapping, characters; nothing for undefined."""
+    value = walked(value)
+    if isinstance(value, Missing):
+        return ()
+    if isinstance(value, list | tuple | range):
+        run.spend(1 + len(value))
+        return value
+    if isinstance(value, dict | str):
+        run.spend(len(value))
+        run.reserve(len(value))
+        return list(value)
+    raise TemplateError(f"{described(value)} cannot be walked through: only lists, mappings and text can")
+
+
+class LoopVariable:
+    """`loop` inside a `for` body."""
+
+    __slots__ = ("_index", "_items")
+
+    def __init__(self, items: Sequence[Any]) -> None:
+        self._items = items
+        self._index = 0
+
+    def move(self, index: int) -> None:
+        self._index = index
+
+    def cycle(self, *choices: Any) -> Any:
+        if not choices:
+            raise TemplateError("loop.cycle() needs values to go round, e.g. loop.cycle('odd', 'even')")
+        return choices[self._index % len(choices)]
+
+    def lookup(self, name: str | int) -> Any:
+        index, total = self._index, len(self._items)
+        match name:
+            case "index":
+                return index + 1
+            case "index0":
+                return index
+            case "revindex":
+                return total - index
+            case "revindex0":
+                return total - index - 1
+            case "first":
+                return index == 0
+            case "last":
+                return index == total - 1
+            case "length":
+                return total
+            case "previtem" if index > 0:
+                return self._items[index - 1]
+            case "nextitem" if index + 1 < total:
+                return self._items[index + 1]
+        raise KeyError(name)
+
+    def value(self) -> Any:
+        names = ("index", "index0", "first", "last", "length")
+        return {name: self.lookup(name) for name in names}

@@ -43,7 +43,9 @@ class Evaluation:
         self.lookup = lookup
         self.now = now
         self.strict = strict
+        # names that the template itself binds: `for`, `set`, `with`
         self.locals: dict[str, Any] = {}
+        # what the statements of a template with blocks have written so far
         self.out: list[str] = []
         self.record: Callable[[Evaluation, Any, Any], str] | None = None
         self._max_steps = self._steps = max_steps
@@ -81,17 +83,18 @@ class Evaluation:
 
     def hold(self, text: str) -> None:
         """Account for the memory of a copy of `text`, in one piece or in many."""
+        # CPython keeps one byte for each ASCII character, and up to four for each of any other text.
         self._charge(64 + (len(text) if text.isascii() else len(text) * 4))
 
     def text(self, made: str) -> str:
-        """Account for a text the template made; gives it back."""
+        """Account for a text the template made; returns it."""
         self.fits(len(made))
         self.hold(made)
         self.spend(reading(made))
         return made
 
     def own(self, made: Any) -> Any:
-        """Remember a container the template made (reserved before); gives it back."""
+        """Remember a container the template made (reserved before); returns it."""
         self._made[id(made)] = made
         return made
 

@@ -48,6 +48,7 @@ def _equal_items(run: Evaluation, pairs: Any, depth: int) -> Any:
     if depth > MAX_VALUE_DEPTH:
         raise TemplateError(f"values nested more than {MAX_VALUE_DEPTH} deep cannot be compared")
     for left, right in pairs:
+        # Five: a call of `equal` for each pair of elements.
         run.spend(5)
         yield equal(run, left, right, depth + 1)
 
@@ -91,6 +92,7 @@ def contains(run: Evaluation, item: Any, box: Any) -> bool:
         return _within_text(run, item, box)
     if isinstance(box, dict):
         run.spend(1 + budget.key(item))
+        # What cannot be hashed is no key; Python would raise.
         return not isinstance(item, dict | list | tuple | range) and item in box
     if isinstance(box, SEQUENCES):
         return _within_list(run, item, box)
@@ -107,6 +109,7 @@ def _within_text(run: Evaluation, item: Any, box: str) -> bool:
 
 
 def _within_list(run: Evaluation, item: Any, box: Any) -> bool:
+    # One by one, as shared parts must be counted each time; Python's own `in` would compare them uncounted.
     if isinstance(item, dict | list | tuple | range):
         return any(equal(run, item, other) for other in box)
     run.spend(1 + (len(box) >> 2))

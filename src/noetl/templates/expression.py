@@ -1,7 +1,7 @@
-"""Expressions: template text, parsed and checked once, evaluated often. The door of this room.
+"""Expressions: template text, parsed and checked once, evaluated often. The entry point of this package.
 
 `parse` reads and checks without building anything that runs; the program is built on the first evaluation. No type of
-the parser shows here, so that another one can take its place (DEPENDENCIES 2.4).
+the parser is part of this interface, so that the parser can be replaced.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Protocol
 
+from noetl.base.diagnostics import is_template
 from noetl.base.errors import TemplateError
-from noetl.base.source import is_template
 from noetl.templates import paths
 from noetl.templates.budget import MAX_TEXT, Evaluation
 from noetl.templates.logic import Compare, Comparison, Const, GuardReference, Opaque, Shape, truth
@@ -94,7 +94,7 @@ class Template:
             return leave(run, self._code(run), marks=marks)
         except RecursionError:
             raise TemplateError("a value is nested too deeply for a template") from None
-        # Whatever Python says of the values is told by its class alone: its words may hold a secret.
+        # The message names only the class of the exception: its text may hold a secret.
         except (ArithmeticError, TypeError, ValueError, AttributeError, LookupError) as wrong:
             raise TemplateError(f"the template failed on its values ({type(wrong).__name__})") from None
 
@@ -123,7 +123,7 @@ class Template:
         """The equality and membership tests of references against constants, found anywhere."""
         if self._tree is None:
             return ()
-        from noetl.templates.guards import comparisons
+        from noetl.templates.analysis import comparisons
 
         roots = {read.root for read in self.references}
         return tuple(found for found in comparisons(self._tree) if found.root in roots)
@@ -137,7 +137,7 @@ class Template:
             return Compare(self.references[0].root, self.references[0].path, "truthy")
         if self._tree is None or not self.single:
             return Opaque(self.text)
-        from noetl.templates.guards import shape
+        from noetl.templates.analysis import shape
 
         return shape(self._tree.body[0].nodes[0])
 
@@ -148,7 +148,7 @@ class Template:
             return (self.constant,)
         if self._tree is None or not self.single:
             return ()
-        from noetl.templates.guards import choices
+        from noetl.templates.analysis import choices
 
         return choices(self._tree.body[0].nodes[0])
 
@@ -173,12 +173,13 @@ def parse(text: str) -> Template:
 
 
 def _parse_fully(text: str, body: str) -> Template:
+    from noetl.templates.analysis import references
     from noetl.templates.forbidden_syntax import refuse
-    from noetl.templates.references import references
     from noetl.templates.syntax import read_tree
 
     tree = read_tree(body)
     single = _is_single(tree)
+    # It is text after all, and then its last line break is part of it.
     if not single and body != text:
         tree = read_tree(text)
     refuse(tree, text)
@@ -187,8 +188,8 @@ def _parse_fully(text: str, body: str) -> Template:
 
 def template_of(text: str, tree: Any) -> Template:
     """The template of a tree that was made from the allowed one of `text` by leaving out or replacing parts of it."""
+    from noetl.templates.analysis import references
     from noetl.templates.forbidden_syntax import refuse
-    from noetl.templates.references import references
 
     refuse(tree, text)
     return Template(text, single=_is_single(tree), references=references(tree), tree=tree)

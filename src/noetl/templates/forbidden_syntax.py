@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 from noetl.base.errors import TemplateError
-from noetl.templates.filters.table import FILTERS
+from noetl.templates.filters import FILTERS
 from noetl.templates.functions import FUNCTIONS, PREDICATES
 from noetl.templates.syntax import CHILDREN, Tree, children, place_of
 from noetl.templates.values import dunder_error, unknown
@@ -58,6 +58,7 @@ class _Inspection:
         check = _CHECKS.get(kind)
         if check is not None:
             check(self, node)
+        # Node types that the tables do not list are refused: a later Jinja2 may bring new ones.
         elif kind not in CHILDREN:
             raise self._at(node, _STATEMENTS.get(kind, kind.lower()), f'"{_STATEMENTS.get(kind, kind)}" is not allowed')
         if kind == "For":
@@ -86,6 +87,7 @@ class _Inspection:
     def call(self, node: Any) -> None:
         self._no_spread(node)
         kind = type(node.node).__name__
+        # A method; whether the value has it is known only when it is called.
         if kind == "Getattr":
             if node.kwargs:
                 raise self._at(node, node.kwargs[0].key, f'"{node.node.attr}" takes no named values')

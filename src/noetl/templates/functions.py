@@ -27,6 +27,7 @@ def _range(run: Evaluation, *bounds: int) -> range:
     if any(bound.bit_length() > _BOUND_BITS for bound in bounds):
         raise TemplateError(f"range() takes whole numbers of at most {_BOUND_BITS} bits")
     made = range(*bounds)
+    # Not `len(made)`: that fails for ranges longer than a machine word.
     if abs(made.stop - made.start) > abs(made.step) * MAX_RANGE:
         raise TemplateError(f"range() gives at most {MAX_RANGE:,} numbers")
     return made
@@ -38,14 +39,6 @@ def _dict(run: Evaluation, *pairs: Any, **entries: Any) -> Any:
         raise TemplateError("dict() takes one mapping, named values, or both")
     run.reserve(8 * (len(given) + len(entries)))
     return run.own({**given, **entries})
-
-
-def _now(run: Evaluation) -> Any:
-    return moment(run.now)
-
-
-def _duration(run: Evaluation, text: Any) -> Any:
-    return length(text)
 
 
 # Times and lengths of time in templates, and their plain forms (TPL-10).
@@ -66,7 +59,12 @@ def length(value: object) -> timedelta:
         raise TemplateError(str(wrong)) from None
 
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {"now": _now, "duration": _duration, "range": _range, "dict": _dict}
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "now": lambda run: moment(run.now),
+    "duration": lambda run, text: length(text),
+    "range": _range,
+    "dict": _dict,
+}
 
 
 def moment_text(value: datetime) -> str:
@@ -91,10 +89,6 @@ def predicate(name: str) -> Predicate:
     return found
 
 
-def _is_integer(run: Evaluation, value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
 def _divisible(run: Evaluation, value: Any, by: int) -> bool:
     if by == 0:
         raise TemplateError("division by zero")
@@ -110,11 +104,6 @@ def _checked_integer(value: Any) -> Any:
     return value
 
 
-def _same(run: Evaluation, value: Any, other: Any) -> bool:
-    """The same value of the same kind: `1 is sameas true` is false."""
-    return type(value) is type(other) and equal(run, value, other)
-
-
 PREDICATES: dict[str, Predicate] = {
     "defined": lambda run, value: not isinstance(value, Missing),
     "undefined": lambda run, value: isinstance(value, Missing),
@@ -122,7 +111,7 @@ PREDICATES: dict[str, Predicate] = {
     "true": lambda run, value: value is True,
     "false": lambda run, value: value is False,
     "boolean": lambda run, value: isinstance(value, bool),
-    "integer": _is_integer,
+    "integer": lambda run, value: isinstance(value, int) and not isinstance(value, bool),
     "float": lambda run, value: isinstance(value, float),
     "number": lambda run, value: is_number(value),
     "string": lambda run, value: isinstance(value, str),
@@ -134,7 +123,8 @@ PREDICATES: dict[str, Predicate] = {
     "divisibleby": _divisible,
     "lower": lambda run, value: isinstance(value, str) and run.read(value).islower(),
     "upper": lambda run, value: isinstance(value, str) and run.read(value).isupper(),
-    "sameas": _same,
+    # The same value of the same kind: `1 is sameas true` is false.
+    "sameas": lambda run, value, other: type(value) is type(other) and equal(run, value, other),
     "in": contains,
     **dict.fromkeys(("eq", "equalto", "=="), equal),
     **dict.fromkeys(("ne", "!="), lambda run, value, other: not equal(run, value, other)),

@@ -13,10 +13,10 @@ from typing import Any
 
 from noetl.base.errors import TemplateError
 from noetl.templates import budget
+from noetl.templates.attribute_access import LoopVariable, elements
 from noetl.templates.budget import MAX_TEXT, Evaluation
 from noetl.templates.comparisons import equal
 from noetl.templates.functions import moment_text
-from noetl.templates.iteration import LoopVariable, elements
 from noetl.templates.output import written
 from noetl.templates.values import Missing, clipped, described, settled, undefined_error
 
@@ -44,6 +44,7 @@ def call_method(run: Evaluation, value: Any, name: str, args: list[Any]) -> Any:
         value_methods = methods_of(value)
     if isinstance(value, Missing):
         raise undefined_error(value)
+    # A key of that name is data, and data cannot be called.
     if name not in value_methods or (isinstance(value, dict) and name in value):
         raise TemplateError(_no_method(value, name, value_methods))
     try:
@@ -140,6 +141,7 @@ def _pads(method: Callable[..., str]) -> Method:
 
 def _cuts(method: Callable[[str, str | None, int], list[str]]) -> Method:
     def cut(run: Evaluation, text: str, separator: str | None = None, most: int = -1) -> Any:
+        # Cut at the bound by Python itself: one piece too many shows that there were more, without making them all.
         limit = most if 0 <= most <= _MAX_PIECES else _MAX_PIECES
         run.spend(budget.searching(text, separator or " "))
         run.hold(text)
@@ -200,6 +202,7 @@ def join(run: Evaluation, separator: str, value: Any) -> str:
     for item in items:
         parts.append(written(run, item))
         total += len(parts[-1]) + len(separator)
+        # As it grows, not at the end: by then the parts would have taken the memory.
         if total > MAX_TEXT:
             run.fits(total - len(separator))
     return run.text(separator.join(parts))

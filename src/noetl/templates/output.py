@@ -24,6 +24,7 @@ _JSON = frozenset({str, int, float, bool, type(None), dict, list})
 def leave(run: Evaluation, value: Any, *, marks: bool = False) -> Any:
     """`value` as plain JSON data. `marks` keeps SQL marks (`| identifier`, `| sql`) on text."""
     value = settled(value)
+    # Data of the scope is plain already: walking a result of megabytes for `{{ step }}` is saved.
     if isinstance(value, dict | list) and not run.owns(value):
         return of_scope(value)
     if isinstance(value, dict | list | tuple | range):
@@ -33,6 +34,7 @@ def leave(run: Evaluation, value: Any, *, marks: bool = False) -> Any:
 
 def of_scope(value: Any) -> Any:
     """Data of the scope, as it is. A namespace such as `event` may hold views one level down: they are asked."""
+    # Namespaces have a dozen names; what is larger is data, and data holds no views.
     if type(value) is not dict or len(value) > _LARGEST_NAMESPACE:
         return value
     if all(type(item) in _JSON for item in value.values()):
@@ -50,6 +52,7 @@ def _scalar(value: Any, marks: bool) -> Any:
             return moment_text(value)
         case timedelta():
             return length_seconds(value)
+        # A subclass carries a mark for SQL; outside of SQL it is plain text, and encoders want the exact class.
         case str() if not marks and type(value) is not str:
             return str.__str__(value)
         case _:
@@ -99,6 +102,7 @@ class _Walk:
         if id(value) in self._seen:
             self._weigh(extent(self._run, value, self._extents).characters)
         self._seen.add(id(value))
+        # `of_scope` looks at no more entries than that.
         self._run.spend(min(len(value), _LARGEST_NAMESPACE) >> 2)
         return of_scope(value)
 
@@ -231,6 +235,7 @@ def percent_format(run: Evaluation, form: str, given: Any) -> str:
     longest = max([_LONGEST_NUMBER, *(len(item) for item in items if isinstance(item, str))])
     widest = max([0, *(int(field["width"] or 0) for field in fields)])
     plain = sum(len(field.group()) for field in fields if field["kind"] == "%")
+    # An upper bound: every field as wide as the widest, and every value as long as the longest.
     run.fits(len(form) + plain + (widest + (longest if items else 0)) * len(fields))
     try:
         return run.text(form % values)

@@ -22,6 +22,7 @@ _TEXT = r"'[^'\\{}\n]*'|\"[^\"\\{}\n]*\""
 _STEP = rf"\.{_NAME}|\[(?:\d{{1,9}}|{_TEXT})\]"
 _PATH = re.compile(rf"({_NAME})((?:{_STEP})*)")
 _NUMBER = r"(?:0|[1-9]\d{0,14})(?:\.\d{1,9})?"
+# Braces, backslashes and line breaks in quotes are left to the full parser, which may read them another way.
 _SIMPLE = re.compile(rf"\{{\{{(?![-+])[ ]*(?:({_NAME}(?:{_STEP})*)|({_TEXT})|(-?{_NUMBER}))[ ]*\}}\}}")
 _STEPS = re.compile(_STEP)
 # As many as the full parser takes nodes, so that both refuse the same templates.
@@ -54,6 +55,7 @@ class Path:
             value = ABSENT
         else:
             for key in self.keys:
+                # Written out for mappings: most steps of most paths are one, and a call costs as much as the lookup.
                 value = value.get(key, ABSENT) if type(value) is dict else member(value, key)
                 if value is ABSENT:
                     break
@@ -97,6 +99,7 @@ def recognise(text: str) -> tuple[Part, ...] | None:
         end = found.end()
     if end < len(text):
         parts.append(text[end:])
+    # Something opens that this recogniser does not know: the full parser says what it is.
     if any("{{" in part for part in parts if isinstance(part, str)):
         return None
     return tuple(parts)

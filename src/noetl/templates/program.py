@@ -12,15 +12,15 @@ from typing import Any
 
 from noetl.base.errors import TemplateError
 from noetl.templates import budget
+from noetl.templates.analysis import chain
 from noetl.templates.arithmetic import affirmed, negated, operator
 from noetl.templates.attribute_access import ABSENT, checked_key, member, sliced
 from noetl.templates.budget import Evaluation
 from noetl.templates.comparisons import contains, equal, ordered
-from noetl.templates.filters.table import LIST_FILTERS, find
+from noetl.templates.filters import LIST_FILTERS, find
 from noetl.templates.functions import FUNCTIONS, predicate
 from noetl.templates.methods import call_method
 from noetl.templates.output import written
-from noetl.templates.references import chain
 from noetl.templates.values import Missing, UndefinedNameError, settled, walked
 
 Code = Callable[[Evaluation], Any]
@@ -64,10 +64,6 @@ def _name(node: Any, lenient: bool) -> Code:
             return Missing(name) if lenient else run.missing(name)
 
     return read
-
-
-def _attribute(node: Any, lenient: bool) -> Code:
-    return _lookup(node, node.attr, lenient)
 
 
 def _subscript(node: Any, lenient: bool) -> Code:
@@ -286,7 +282,11 @@ def _call(node: Any) -> Code:
     return call
 
 
-_LOOKUPS: dict[str, Callable[[Any, bool], Code]] = {"Name": _name, "Getattr": _attribute, "Getitem": _subscript}
+_LOOKUPS: dict[str, Callable[[Any, bool], Code]] = {
+    "Name": _name,
+    "Getattr": lambda node, lenient: _lookup(node, node.attr, lenient),
+    "Getitem": _subscript,
+}
 _EXPRESSIONS: dict[str, Callable[[Any], Code]] = {
     "Const": _constant,
     "TemplateData": _constant,

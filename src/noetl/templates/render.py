@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from noetl.base.diagnostics import is_template
 from noetl.base.errors import TemplateError
-from noetl.base.source import is_template
 from noetl.templates.budget import Evaluation
 from noetl.templates.expression import Template, TemplateNames, parse
 from noetl.templates.logic import truth
@@ -84,6 +84,7 @@ class _SharedBudget(_Rendering):
     def _text(self, text: str) -> Any:
         lookup = self._scope.__getitem__ if isinstance(self._scope, Mapping) else self._scope.lookup
         run = Evaluation(lookup, now=self._now, max_steps=self._left)
+        # Parsing is paid for too: the texts come from a caller, and each may be new to the cache.
         run.spend(_PARSING_STEPS + len(text))
         try:
             return parse(text).evaluate_in(run) if is_template(text) else text

@@ -1,8 +1,7 @@
-"""Scope: what a name means at one place of one execution (TPL-06). Also the table of which reserved names can be read
-at which place.
+"""Scope: what a name means at one place of one execution (TPL-06), and which reserved names can be read at which place.
 
-It looks up and does not decide what is visible: the caller gives the namespaces that `visible` lists for the
-place. Values are plain data or views; nothing is copied and nothing can be changed through it.
+It looks up and does not decide what is visible: the caller gives the namespaces that `visible` lists for the place.
+Values are plain data or views; nothing is copied and nothing can be changed through it.
 """
 
 from __future__ import annotations
@@ -59,6 +58,7 @@ class Scope:
         """The value of a bare name. KeyError when nothing gives it one, UndefinedNameError when nothing ever can."""
         if name in self._namespaces:
             return self._namespaces[name]
+        # Before the layers: a key of `ctx` or `workload` that is called `event` must not pass for the event (C-26).
         if is_reserved(name):
             return self._step_called(name)
         if name == "loop_index" and "iter" in self._namespaces:

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from noetl.base.errors import TemplateError
+from noetl.templates.attribute_access import LoopVariable, elements
 from noetl.templates.budget import Evaluation
-from noetl.templates.filters.table import find
-from noetl.templates.iteration import LoopVariable, elements
+from noetl.templates.filters import find
 from noetl.templates.output import written
 from noetl.templates.program import Code, expression, guarded
 from noetl.templates.syntax import children
@@ -38,6 +38,7 @@ def document(body: list[Any]) -> Code:
 
 
 def _captured(run: Evaluation, execute: Code) -> str:
+    # The text of the block goes apart, and the outer one goes on where it was.
     outer, run.out = run.out, []
     execute(run)
     inner, run.out = run.out, outer
@@ -88,6 +89,7 @@ def _for(node: Any) -> Code:
         for index, item in enumerate(items):
             run.spend(weight + names)
             state.move(index)
+            # A copy for each round: what a round sets is gone with it, as in Jinja2.
             run.locals = {**outer, "loop": state}
             bind(run, item)
             body(run)
@@ -144,6 +146,7 @@ def _with(node: Any) -> Code:
     def execute(run: Evaluation) -> None:
         outer = run.locals
         run.spend(1 + (len(outer) >> 3))
+        # All values before any name is bound: `{% with a = b, b = a %}` reads the names outside.
         values = [value(run) for _, value in bindings]
         run.locals = dict(outer)
         for (bind, _), value in zip(bindings, values, strict=True):

@@ -136,7 +136,7 @@ def _offset_of_failure(text: str) -> int | None:
         def _tokenize(
             self, source: str, name: str | None, filename: str | None = None, state: str | None = None
         ) -> TokenStream:
-            # The parser's errors know only the line. Which token it stopped at is told by how many it took.
+            # The parser's errors know only the line. The number of tokens it took shows at which one it stopped.
             raw = self.lexer.tokeniter(source, name, filename, state)
             return TokenStream(counted(self.lexer.wrap(raw, name, filename)), name, filename)
 

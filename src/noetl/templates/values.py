@@ -1,7 +1,8 @@
-"""Values a template works with, and what they are called in messages. Also text of an author that may be a template,
-and text that SQL tools may use as it is. Also what a template gets for something that is not there.
+"""Values a template works with, and what they are called in messages.
 
-Plain JSON values, times and lengths of time, ranges, tuples, views of the scope and Missing; nothing else can occur.
+Plain JSON values, times and lengths of time, ranges, tuples, views of the scope and `Missing`, which stands for what
+is not there; nothing else can occur. Also marked texts: those of an author that may be templates (`Authored`), and
+those that SQL tools may use as they are.
 """
 
 from __future__ import annotations
@@ -41,20 +42,22 @@ _PLAIN = frozenset({str, int, float, bool, type(None), list, dict, tuple, range,
 
 def settled(value: Any) -> Any:
     """The value itself: a view is asked for its data, since an operator or filter is about to use all of it."""
+    # The class first: it answers for nearly every value, and costs less than looking for an attribute.
     if type(value) in _PLAIN or not hasattr(value, "lookup"):
         return value
     return value.value()
 
 
 def walked(value: Any) -> Any:
-    """The value that a loop or a list filter walks through: of a view, the list that its payload is, if it is one; the
-    fields around it (`row_count`, `headers`) are nobody's elements (TPL-07)."""
+    """The value that a loop or a list filter iterates over. For a view whose payload is a list, that is the list; the
+    fields around it (`row_count`, `headers`) are not elements (TPL-07)."""
     listed = getattr(value, "listed", None)
     found = listed() if callable(listed) and hasattr(value, "lookup") else None
     return settled(value) if found is None else found
 
 
 def is_number(value: Any) -> bool:
+    # Booleans too, as in Python and Jinja2: `true + 1` is 2.
     return isinstance(value, int | float)
 
 
@@ -161,6 +164,7 @@ class Authored(msgspec.Struct, frozen=True, eq=True):
     data: Any = None
 
     def __hash__(self) -> int:
+        # By content: the data may be a list or a mapping, which Python does not hash.
         return hash(msgspec.json.encode(self.data))
 
 

@@ -212,6 +212,7 @@ class ResultProxy:
                 return self._reference()
             case "_outcome":
                 return self._envelope()
+        # Before anything is loaded: that is what they are kept in the event for.
         if name in self._inline:
             return self._inline[str(name)]
         if name in OWN_KEYS and not self._has_own(str(name)):
@@ -253,6 +254,7 @@ class ResultProxy:
         away (RES-05). KeyError where there is none."""
         if self._ref is not None:
             return self._ref
+        # Not where it would have to be loaded: a question for a reference must cost nothing.
         payload = self._payload() if self._load is None else None
         if isinstance(payload, dict) and payload.keys() >= _REFERENCE:
             return payload

@@ -24,8 +24,7 @@ from httpcore2 import (
     ConnectTimeout,
 )
 
-from noetl.base.addresses.guard import AddressGuard, BlockedError
-from noetl.base.addresses.policy import Address
+from noetl.base.addresses.policy import Address, AddressGuard, BlockedError
 from noetl.base.addresses.proxies import Proxy
 
 NEXT_ADDRESS_S = 3.0  # how long one of several addresses may keep the others waiting
@@ -34,8 +33,8 @@ NEXT_ADDRESS_S = 3.0  # how long one of several addresses may keep the others wa
 def connection_pool(
     backend: GuardedBackend, proxy: Proxy | None, *, tls: ssl.SSLContext | None, **limits: Any
 ) -> AsyncConnectionPool:
-    """A pool of connections that `backend` opens, or that a proxy does. The operator has chosen the proxy, wherever it
-    is; whoever sends through it asks `backend.guard` for each host first."""
+    """A pool of connections that `backend` opens, or that a proxy opens. The operator chose the proxy, so its address
+    is not checked; the caller asks `backend.guard` for each host before it sends."""
     if proxy is None:
         return AsyncConnectionPool(ssl_context=tls, network_backend=backend, **limits)
     import httpx2
@@ -67,6 +66,8 @@ class GuardedBackend(AsyncNetworkBackend):
         deadline = None if timeout is None else monotonic() + timeout
         try:
             async with asyncio.timeout(timeout):
+                # Looked up here and connected to by address: between a check and a second look-up a name may change
+                # (DNS rebinding).
                 addresses = await self.guard.addresses(host, port)
         except TimeoutError:
             raise ConnectTimeout(f"{host} was not looked up in time") from None
@@ -77,6 +78,8 @@ class GuardedBackend(AsyncNetworkBackend):
         self, addresses: Sequence[Address], port: int, deadline: float | None, options: dict[str, Any]
     ) -> AsyncNetworkStream:
         """A connection to the first address that answers."""
+        # A host with a dead IPv6 address and a live IPv4 one is common. The last address gets all the time that is
+        # left.
         for address in addresses[:-1]:
             wait_s = min(NEXT_ADDRESS_S, _left(deadline))
             try:

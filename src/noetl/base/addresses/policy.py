@@ -2,13 +2,18 @@
 
 The table is our own: the standard library calls several cloud metadata addresses global. An IPv6 address that carries
 an IPv4 one (mapped, NAT64, 6to4, …) is judged by both, since either may be where the packets go.
+
+The guard looks a host up once and judges every address it has. A caller connects to an address it was given, never to
+the name: a second lookup may have another answer.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import posixpath
-from collections.abc import Iterator
+import socket
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from pathlib import PurePosixPath
@@ -16,11 +21,12 @@ from pathlib import PurePosixPath
 import msgspec
 
 from noetl.base.addresses.proxies import OutboundProxies, outbound_proxies
+from noetl.base.errors import ToolError
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
-# Where clouds hand out credentials to whoever asks from inside. Never allowed, by nobody.
+# Metadata services of clouds: they give credentials to any process on the machine. No setting can allow them.
 METADATA: tuple[Network, ...] = (
     IPv4Network("169.254.0.0/16"),
     IPv4Network("100.100.100.200/32"),
@@ -31,7 +37,7 @@ METADATA: tuple[Network, ...] = (
     IPv6Network("fe80::a9fe:a9fe/128"),
 )
 
-# Not the public internet: this host, its neighbours, and ranges that nobody should answer from.
+# Not the public internet: this host, its neighbours, and ranges without public hosts.
 PRIVATE_4: tuple[IPv4Network, ...] = tuple(
     IPv4Network(text)
     for text in (
@@ -79,9 +85,11 @@ class AddressPolicy(msgspec.Struct, frozen=True):
 
     def refusal(self, host: str, address: Address) -> str | None:
         """Why `address`, which `host` resolved to, may not be reached; None when it may."""
+        # An IPv6 address may only be another way of writing a private IPv4 one: 64:ff9b::a9fe:a9fe is 169.254.169.254.
         everywhere = (address, *embedded_ipv4(address))
         if any(_within(one, METADATA) for one in everywhere):
             return "a metadata address, which is never reached"
+        # Metadata is refused above this line: no flag of an operator opens it.
         if self.allow_private or self._allows(host, everywhere):
             return None
         if any(is_private(one) for one in everywhere):
@@ -96,6 +104,7 @@ class AddressPolicy(msgspec.Struct, frozen=True):
             return None
         place = PurePosixPath(posixpath.normpath(path))
         folders = [entry.removeprefix(SOCKET) for entry in self.allow if entry.startswith(SOCKET)]
+        # A relative path keeps its leading `..` when it is normalised, and could leave the folder.
         if ".." not in place.parts and any(place.is_relative_to(posixpath.normpath(folder)) for folder in folders):
             return None
         return f"a Unix socket, which is closed; {FLAG} {SOCKET}{path} of the worker or server that tries it allows it"
@@ -111,6 +120,7 @@ class AddressPolicy(msgspec.Struct, frozen=True):
         named, networks = _read(self.allow)
         if any(_matches(host.lower().rstrip("."), one) for one in named):
             return True
+        # All of them: an address that stands for two is only open where both are.
         return all(not is_private(one) or _within(one, networks) for one in everywhere)
 
 
@@ -147,7 +157,9 @@ def _carried_bits(address: IPv6Address) -> Iterator[int]:
         yield bits >> 80
     if address in _TEREDO:
         yield bits >> 64
+        # Teredo writes the address of the client with all bits inverted (RFC 4380).
         yield ~bits
+    # ISATAP has no prefix of its own: bits 32 to 63 mark it, in any network.
     if (bits >> 32 & _ONES) in _ISATAP:
         yield bits
 
@@ -172,6 +184,7 @@ def _read(allow: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[Network, ...]]
 
 
 def _matches(host: str, allowed: str) -> bool:
+    # With its dot: `*.internal` must not match `notinternal`.
     return host.endswith(allowed[1:]) if allowed.startswith("*.") else host == allowed
 
 
@@ -181,3 +194,76 @@ def literal(host: str) -> Address | None:
         return ip_address(host)
     except ValueError:
         return None
+
+
+Resolve = Callable[[str, int], Awaitable[Sequence[Address]]]
+
+
+class BlockedError(ToolError):
+    """The policy does not let this host be reached."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__("tool.not_allowed", why, code="blocked")
+
+
+class UnresolvedError(ToolError):
+    """The host's name is not known."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__("tool.unreachable", why, retryable=True, code="dns")
+
+
+async def resolved(host: str, port: int) -> Sequence[Address]:
+    """Every address of a host, as the system's resolver tells them, in its order."""
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as problem:
+        raise UnresolvedError(getattr(problem, "strerror", None) or str(problem)) from None
+    addresses = (literal(str(address[0])) for _, _, _, _, address in found)
+    # `getaddrinfo` may name an address several times. The order is the preference of the system, so it stays.
+    return list(dict.fromkeys(address for address in addresses if address is not None))
+
+
+class AddressGuard:
+    """An AddressPolicy and a resolver: the one door through which connections find their addresses."""
+
+    def __init__(self, policy: AddressPolicy = OPEN, *, resolve: Resolve = resolved) -> None:
+        self.policy = policy
+        self._resolve = resolve
+
+    async def addresses(self, host: str, port: int) -> Sequence[Address]:
+        """The addresses of `host`, all of which may be reached. BlockedError or UnresolvedError otherwise."""
+        written = literal(host.removesuffix("."))
+        addresses = [written] if written is not None else await self._resolve(host, port)
+        if not addresses:
+            raise UnresolvedError("it has no address")
+        for address in addresses:  # one bad one is enough: a mixed answer is how a guard is fooled
+            if why := self.policy.refusal(host, address):
+                raise BlockedError(f"{address} is {why}" if written is not None else f"it is at {address}, {why}")
+        return addresses
+
+    async def allow_by_proxy(self, host: str, port: int) -> None:
+        """Nothing where a proxy may be asked for `host`, else BlockedError. The proxy looks the name up once more, so
+        what it reaches is its own to bound; what this machine can tell of the name is held to here."""
+        try:
+            await self.addresses(host, port)
+        except UnresolvedError:
+            if why := self.policy.unresolved_refusal(host):
+                raise BlockedError(why) from None
+
+    async def address(self, what: str, host: str, port: int) -> str:
+        """The first address of `host`, for drivers that take one. The error says `what` could not be reached."""
+        try:
+            return str((await self.addresses(host, port))[0])
+        except BlockedError as problem:
+            raise BlockedError(f"{what} is blocked: {problem.message}") from None
+        except UnresolvedError as problem:
+            raise UnresolvedError(f"{what} cannot be reached: the host was not found ({problem.message})") from None
+
+    def allow_socket(self, what: str, path: str) -> None:
+        """Nothing where a Unix socket may be reached, else BlockedError."""
+        if why := self.policy.socket_refusal(path):
+            raise BlockedError(f"{what} is blocked: {path} is {why}")
+
+
+UNGUARDED = AddressGuard()  # an embedded run: loopback and private addresses are open (design.md §7)

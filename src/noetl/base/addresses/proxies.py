@@ -39,6 +39,7 @@ class OutboundProxies(msgspec.Struct, frozen=True, kw_only=True):
     def proxy_for(self, scheme: str, host: str, port: int | None) -> Proxy | None:
         """The proxy of a request; None where it goes there directly."""
         proxy = self.https if scheme == "https" else self.http
+        # A proxy would look for localhost on its own machine.
         if proxy is None or _is_this_machine(host):
             return None
         named = host.lower().rstrip(".")
@@ -51,6 +52,7 @@ DIRECT = OutboundProxies()
 
 def outbound_proxies(proxy: str | None, no_proxy: Sequence[str], environment: Mapping[str, str]) -> OutboundProxies:
     """The proxies that hold. RefusedError names what is none, without its password."""
+    # A setting replaces the variable as a whole: if the two were joined, an operator could not remove an entry.
     exempt = tuple(no_proxy) or tuple(_listed(_variable(environment, "no_proxy") or ""))
     if proxy:
         both = parsed_proxy(proxy, "proxy")
@@ -69,6 +71,7 @@ def parsed_proxy(written: str, origin: str) -> Proxy:
     try:
         port = parts.port
     except ValueError:
+        # Reported below together with the other mistakes, and without the URL, which may hold a password.
         port = -1
     if parts.scheme not in _PORTS or not parts.hostname or port == -1 or parts.path not in ("", "/"):
         raise RefusedError(f"{origin} names no proxy that can be used: write http://host:port or https://host:port")

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+from noetl.base.diagnostics import is_template
 from noetl.base.errors import ToolError
-from noetl.base.source import is_template
 from noetl.templates.expression import parse
 from noetl.templates.render import ScopeLike
-from noetl.templates.sql.lexer import HOLE, tokens
-from noetl.templates.sql.lists import ListPlace, add_list
+from noetl.templates.sql.lexer import HOLE, Hole, has_blocks, tokens
 from noetl.templates.sql.placeholders import column, is_piece, is_plain, names_in
 from noetl.templates.sql.plan import (
     Bare,
@@ -30,8 +29,7 @@ from noetl.templates.sql.plan import (
     planned,
     split,
 )
-from noetl.templates.sql.positions import SqlPosition
-from noetl.templates.sql.segments import Hole, has_blocks
+from noetl.templates.sql.positions import ListPlace, SqlPosition, add_list
 from noetl.templates.sql.statements import Bound, Parameter, Part, Statement, as_text, constant, quoted, unquoted
 from noetl.templates.values import SqlFragment, SqlIdentifier
 
@@ -135,7 +133,7 @@ class _Binding:
         elif bare.quoted:
             parts.append(Parameter(_text_or_null(value), source=bare.hole.source))
         else:
-            parts.append(Parameter(value, typed=True, source=bare.hole.source, untold=bare.untold))
+            parts.append(Parameter(value, typed=True, source=bare.hole.source, in_untyped_place=bare.in_untyped_place))
 
     def _word(self, word: Word) -> str:
         written = []
@@ -162,7 +160,8 @@ class _Binding:
             holes = [text for text in texts if isinstance(text, Hole)]
         if piece.bindable:
             source = "'".join(text if isinstance(text, str) else text.source for text in texts)
-            return Parameter(value, source=f"'{source}'", untold=piece.untold)
+            return Parameter(value, source=f"'{source}'", in_untyped_place=piece.in_untyped_place)
+        # A constant is text of the statement, so no part of it may be a secret.
         for hole in holes:
             self._open(hole, value)
         return "NULL" if value is None else quoted(value)
@@ -182,6 +181,7 @@ class _Binding:
 
     def _code(self, code: Code) -> str:
         body = "".join(self._pieces(code.texts, lambda text: text, marked=True))
+        # Also where the value alone does not hold the tag: the author's text and a value may form it together.
         if code.tag in body:
             raise ToolError("sql.fragment", f"a value holds {code.tag}, which would end the body it stands in")
         return code.tag + body + code.tag

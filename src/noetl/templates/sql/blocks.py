@@ -1,29 +1,31 @@
-"""Blocks in SQL: `{% if %}`, `{% for %}`, `{% set %}` and `{% with %}` choose and repeat text of the author.
+"""SQL for which the syntax tree of a template is needed: blocks, and idioms of those for whom SQL is text.
 
-The template is run with every value left out and remembered, so that the text which comes out is the author's alone;
-what a value may do in it is then settled as in SQL without blocks. Blocks that would make a value out of text
-(`{% set x %}…{% endset %}`, `{% filter %}`) are refused: SQL and values would be mixed in it.
+Imported with the first such template, as the parser is. Blocks (`{% if %}`, `{% for %}`, `{% set %}` and `{% with %}`)
+choose and repeat text of the author. The template is run with every value left out and remembered, so that the text
+which comes out is the author's alone; what a value may do in it is then settled as in SQL without blocks. Blocks that
+would make a value out of text (`{% set x %}…{% endset %}`, `{% filter %}`) are refused: SQL and values would be mixed
+in it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
+from jinja2 import nodes
 from msgspec.structs import replace
 
 from noetl.base.errors import ToolError
+from noetl.templates.analysis import constant
 from noetl.templates.budget import Evaluation
 from noetl.templates.expression import Template, parse, template_of
-from noetl.templates.guards import constant
 from noetl.templates.output import leave, written
 from noetl.templates.program import expression, label
 from noetl.templates.render import ScopeLike
-from noetl.templates.sql.idiom_trees import joining
-from noetl.templates.sql.lexer import HOLE
-from noetl.templates.sql.segments import Hole
+from noetl.templates.sql.lexer import HOLE, Hole
+from noetl.templates.sql.plan import ESCAPING, WRITTEN
 from noetl.templates.syntax import children, read_tree
 from noetl.templates.values import Missing
 
@@ -90,6 +92,7 @@ class _Recording:
         self._lists: dict[int, Callable[[Evaluation], Any]] = {}
 
     def __call__(self, run: Evaluation, node: Any, value: Any) -> str:
+        # A separator is the author's own text and no value: it stays where it stands.
         if _separates(node):
             return "" if isinstance(value, Missing) else str(value)
         given = leave(run, value, marks=True)
@@ -145,64 +148,188 @@ def _all_nodes(node: Any) -> list[Any]:
     return found
 
 
-# Idioms of those for whom SQL is text: `'{{ x | replace("'", "''") }}'`, `{{ "'" ~ x ~ "'" if x else "NULL" }}`.
-
-_ESCAPING = re.compile(r"\breplace\s*\(")
-_WRITTEN = re.compile(
-    r"""["']\\?'|'"|["']\s*(?:null|true|false|default|current_\w+|now\(\)|localtimestamp)\s*["']""", re.IGNORECASE
-)
-
-
-def unescaped(hole: Hole, quote: str = "'") -> Hole:
-    """A template inside of quotes, without the doubling of quotes that would be stored once it is bound."""
-    if type(hole) is not Hole or not _ESCAPING.search(hole.source):
-        return hole
-    single, text = _unescaped_templates(hole.source, quote)
-    return replace(hole, template=single, as_text=text) if single is not None else hole
-
-
-def as_value(hole: Hole) -> tuple[Hole, bool]:
-    """A template that stands where a value stands, as the value that its text would be in SQL; and whether it writes
-    the quotes itself, so that it can be no name."""
-    hole = unescaped(hole)
-    if type(hole) is not Hole or not _WRITTEN.search(hole.source):
-        return hole, False
-    template, quotes = _value_template(hole.source)
-    return (replace(hole, template=template), quotes) if template is not None else (hole, False)
-
-
 def block_template(text: str) -> Template | None:
     """SQL with blocks, its values read likewise; nothing where there is no idiom in it."""
-    if not _ESCAPING.search(text) and not _WRITTEN.search(text):
+    if not ESCAPING.search(text) and not WRITTEN.search(text):
         return None
-    from noetl.templates.sql.idiom_trees import drop_escapes, read_block_values
-    from noetl.templates.syntax import read_tree
-
     tree = read_tree(text)
     dropped = drop_escapes(tree, "'")
     return template_of(text, tree) if read_block_values(tree) or dropped else None
 
 
-@lru_cache(maxsize=1_024)
-def _unescaped_templates(source: str, quote: str) -> tuple[Template | None, Template | None]:
-    """The template as a value and as text between other text; nothing where it does not double the quote."""
-    from noetl.templates.sql.idiom_trees import drop_escapes
-    from noetl.templates.syntax import read_tree
+# Idioms: where a template doubles quotes, writes them, or writes words of SQL. Trees are changed in place.
 
-    # read anew, since the trees of parsed templates are shared
-    tree, text = read_tree(source), read_tree(f".{source}")
-    if not drop_escapes(tree, quote):
-        return None, None
-    drop_escapes(text, quote)
-    return template_of(source, tree), template_of(f".{source}", text)
+_CONSTANTS = {"null": None, "true": True, "false": False}
+_MOMENTS = frozenset({"current_date", "current_time", "current_timestamp", "now()", "localtimestamp"})
+_DEFAULT = frozenset({"default"})
 
 
-@lru_cache(maxsize=1_024)
-def _value_template(source: str) -> tuple[Template | None, bool]:
-    from noetl.templates.sql.idiom_trees import drop_escapes, read_values
-    from noetl.templates.syntax import read_tree
+def drop_escapes(tree: Any, quote: str) -> bool:
+    """Leave the doubling of `quote` out of what a template writes; whether there was any."""
+    holders = [output.nodes for output in _outputs(tree)]
+    dropped = [_drop(holder, index, quote) for holder in holders for index in range(len(holder))]
+    return True in dropped
 
-    tree = read_tree(source)
-    drop_escapes(tree, "'")
-    changed, quotes = read_values(tree)
-    return (template_of(source, tree), quotes) if changed else (None, False)
+
+def read_values(tree: Any) -> tuple[bool, bool]:
+    """Read a template of one expression as the SQL that its text would be: whether that changed it, and whether it
+    writes quotes itself."""
+    reading = _Reading(_MOMENTS | _DEFAULT)
+    holder = tree.body[0].nodes
+    holder[0] = reading.value(holder[0])
+    return reading.changed, reading.quotes
+
+
+def read_block_values(tree: Any) -> bool:
+    """Read every expression of a template with blocks that stands outside of quotes; whether that changed one."""
+    reading, inside = _Reading(_MOMENTS), 0
+    for output in _outputs(tree):
+        for index, node in enumerate(output.nodes):
+            if type(node).__name__ == "TemplateData":
+                # An odd number of quotes before it: the expression stands inside of a quoted constant.
+                inside += node.data.count("'")
+            elif inside % 2 == 0:
+                output.nodes[index] = reading.value(node)
+    return reading.changed
+
+
+def joining(node: Any) -> str | None:
+    """What `list | join('…')` puts between the items, where it is a constant; None for every other expression."""
+    if type(node).__name__ != "Filter" or node.name != "join" or node.kwargs or len(node.args) != 1:
+        return None
+    between = node.args[0]
+    return between.value if type(between).__name__ == "Const" and isinstance(between.value, str) else None
+
+
+def _outputs(node: Any) -> Iterator[Any]:
+    """What a template writes, in the order of its text."""
+    if type(node).__name__ == "Output":
+        yield node
+        return
+    for below in children(node):
+        yield from _outputs(below)
+
+
+def _drop(holder: list[Any], index: int, quote: str) -> bool:
+    """Leave `replace(quote, quote quote)` out of the expression at `holder[index]`, wherever its text comes out."""
+    dropped = False
+    while (inside := _escaped(holder[index], quote)) is not None:
+        holder[index], dropped = inside, True
+    node = holder[index]
+    for field in _COMES_OUT.get(type(node).__name__, ()):
+        below = getattr(node, field)
+        if isinstance(below, list):
+            dropped = True in [_drop(below, each, quote) for each in range(len(below))] or dropped
+        elif below is not None:
+            box = [below]
+            dropped = _drop(box, 0, quote) or dropped
+            setattr(node, field, box[0])
+    return dropped
+
+
+# Where in an expression the text stands that comes out of it.
+_COMES_OUT = {
+    "Filter": ("node",),
+    "Call": ("node",),
+    "Getattr": ("node",),
+    "CondExpr": ("expr1", "expr2"),
+    "Concat": ("nodes",),
+    "Mod": ("right",),
+    "Tuple": ("items",),
+    **dict.fromkeys(("Add", "Or", "And"), ("left", "right")),
+}
+
+
+def _escaped(node: Any, quote: str) -> Any:
+    """The text that `node` doubles the quotes of: `x | replace(…)` or `x.replace(…)`."""
+    kind = type(node).__name__
+    if kind == "Filter" and node.name == "replace" and _constants(node.args) == [quote, quote * 2]:
+        return node.node
+    if kind == "Call" and type(node.node).__name__ == "Getattr" and node.node.attr == "replace":
+        return node.node.node if _constants(node.args) == [quote, quote * 2] else None
+    return None
+
+
+def _constants(nodes: Sequence[Any]) -> list[Any]:
+    return [node.value if type(node).__name__ == "Const" else None for node in nodes]
+
+
+class _Reading:
+    """Reads an expression as the SQL that its text would be."""
+
+    def __init__(self, words: frozenset[str]) -> None:
+        self._words = words  # constants of the author that are SQL
+        self.changed = False
+        self.quotes = False
+
+    def value(self, node: Any) -> Any:
+        match type(node).__name__:
+            case "CondExpr":
+                node.expr1 = self.value(node.expr1)
+                node.expr2 = self.value(node.expr2) if node.expr2 is not None else None
+            case "Or":
+                node.left, node.right = self.value(node.left), self.value(node.right)
+            case "Filter" if node.name in ("default", "d"):
+                node.node = self.value(node.node) if node.node is not None else None
+                node.args[:1] = [self.value(each) for each in node.args[:1]]
+            case "Const":
+                return self._constant(node)
+            case _:
+                return self._quoted(node)
+        return node
+
+    def _constant(self, node: Any) -> Any:
+        text = node.value.strip().lower() if isinstance(node.value, str) else None
+        if text in _CONSTANTS:
+            self.changed = True
+            return nodes.Const(_CONSTANTS[text], lineno=node.lineno)
+        if text in self._words:
+            self.changed = True
+            return nodes.Filter(node, "sql", [], [], None, None, lineno=node.lineno)
+        if isinstance(node.value, str) and _in_quotes(node.value):
+            self.changed = self.quotes = True
+            return nodes.Const(node.value[1:-1].replace("''", "'"), lineno=node.lineno)
+        return node
+
+    def _quoted(self, node: Any) -> Any:
+        """`"'" ~ x ~ "'"` and its kin: the text between the quotes."""
+        pattern = _pattern(node)
+        if pattern is not None and _in_quotes(pattern.value):
+            pattern.value = pattern.value[1:-1].replace("''", "'")
+            self.changed = self.quotes = True
+            return node
+        pieces = _pieces(node)
+        first, last = _constants([pieces[0], pieces[-1]])
+        if len(pieces) < 2 or not (_opens(first) and _opens(last, at=-1)):
+            return node
+        self.changed = self.quotes = True
+        texts: list[Any] = [nodes.Const(first[1:], lineno=1), *pieces[1:-1], nodes.Const(last[:-1], lineno=1)]
+        for text in texts:
+            if type(text).__name__ == "Const" and isinstance(text.value, str):
+                text.value = text.value.replace("''", "'")
+        return nodes.Concat(texts, lineno=node.lineno)
+
+
+def _pattern(node: Any) -> Any:
+    """The constant that `"'%s'" % x` fills."""
+    pattern: Any = node.left if type(node).__name__ == "Mod" else None
+    return pattern if type(pattern).__name__ == "Const" and isinstance(pattern.value, str) else None
+
+
+def _pieces(node: Any) -> list[Any]:
+    """The texts that `~` or `+` puts together, in order."""
+    match type(node).__name__:
+        case "Concat":
+            return [piece for each in node.nodes for piece in _pieces(each)]
+        case "Add":
+            return [*_pieces(node.left), *_pieces(node.right)]
+        case _:
+            return [node]
+
+
+def _in_quotes(text: str) -> bool:
+    return len(text) > 1 and _opens(text) and _opens(text, at=-1)
+
+
+def _opens(text: Any, at: int = 0) -> bool:
+    return isinstance(text, str) and text[at : at + 1 or None] == "'"

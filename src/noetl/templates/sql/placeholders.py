@@ -28,11 +28,13 @@ def with_params(bound: Bound, params: Any, *, question_marks: bool = False) -> B
     filling = _Named(params) if isinstance(params, dict) else _Numbered(params, question_marks)
     statements = tuple(Statement(_filled(filling, one.parts), one.keyword) for one in bound.statements)
     if isinstance(filling, _Numbered):
+        # A value that nothing takes is a mistake, most often a placeholder in quotes, where it is text.
         filling.check()
     return Bound(statements)
 
 
 def _filled(filling: _Numbered | _Named, parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    # For each statement anew: `%%` is a plain `%` only beside a placeholder with `%`.
     filling.percents = False
     found = tuple(filling.filled(tuple(_split_placeholders(parts, filling.signs))))
     if not filling.percents:

@@ -5,17 +5,17 @@ A plan depends on the author's text alone, so what a value can do to a statement
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 
 import msgspec
+from msgspec.structs import replace
 
 from noetl.base.errors import ToolError
-from noetl.templates.sql.blocks import as_value, unescaped
-from noetl.templates.sql.lexer import HOLE, Kind, SqlToken, tokens
-from noetl.templates.sql.lists import ListPlace, PlacedList, list_place
-from noetl.templates.sql.positions import SqlPosition, SqlScanner, words
-from noetl.templates.sql.segments import Hole, cut, has_blocks, is_joined
+from noetl.templates.expression import Template, template_of
+from noetl.templates.sql.lexer import HOLE, Hole, Kind, SqlToken, cut, has_blocks, is_joined, tokens
+from noetl.templates.sql.positions import ListPlace, PlacedList, SqlPosition, SqlScanner, list_place, words
 
 # Statements that take parameters. In all others (CREATE, SET, COPY, …) values are written as constants.
 _TAKE_PARAMETERS = frozenset(
@@ -35,7 +35,7 @@ Texts = tuple[str | Hole, ...]
 class Bare(msgspec.Struct, frozen=True):
     """A template that stands by itself. `listed`: where a list stands for its items. `single`: part of a qualified
     name, a call or a cast, where a list of names would mean something else. `quoted`: in quotes of its own, which
-    matter unless it gives a list. `untold`: nothing around it tells a type."""
+    matter unless it gives a list. `in_untyped_place`: nothing around it tells a type."""
 
     hole: Hole
     place: SqlPosition
@@ -43,7 +43,7 @@ class Bare(msgspec.Struct, frozen=True):
     listed: PlacedList | None = None
     single: bool = False
     quoted: bool = False
-    untold: bool = False
+    in_untyped_place: bool = False
 
 
 class Word(msgspec.Struct, frozen=True):
@@ -59,12 +59,12 @@ class QuotedName(msgspec.Struct, frozen=True):
 
 
 class QuotedText(msgspec.Struct, frozen=True):
-    """A quoted constant with templates in it; `escapes` as in E'…'; `untold` as for `Bare`."""
+    """A quoted constant with templates in it; `escapes` as in E'…'; `in_untyped_place` as for `Bare`."""
 
     texts: Texts
     bindable: bool
     escapes: bool = False
-    untold: bool = False
+    in_untyped_place: bool = False
 
 
 class Code(msgspec.Struct, frozen=True):
@@ -124,6 +124,7 @@ def split(all_tokens: list[SqlToken]) -> Iterator[list[SqlToken]]:
         if token.kind is Kind.SPACE:
             continue
         depth = max(depth + (word == "(") - (word == ")"), 0)
+        # The body of an SQL function holds `;` of its own; a CASE in it has an END of its own.
         if (word == "ATOMIC" and before == "BEGIN") or (bodies and word == "CASE"):
             bodies += 1
         elif bodies and word == "END":
@@ -179,9 +180,10 @@ class _Planning:
 
     def _bare(self, index: int) -> Bare:
         place, following = self._walk.place, self._next(index)
+        # Before a dot or a parenthesis stands the name of a schema or a function, never a value.
         if following in (".", "("):
             place = SqlPosition.NAME
-        elif following == "::" and place is SqlPosition.OPEN:  # a cast is how a value is told there
+        elif following == "::" and place is SqlPosition.OPEN:  # a cast shows that it is a value
             place = SqlPosition.VALUE
         hole = next(self._holes)
         listed = list_place(self._tokens, index, self._walk) if self._binds and following not in (".", "(") else None
@@ -192,7 +194,7 @@ class _Planning:
             hole, quotes = as_value(hole)
             place = SqlPosition.VALUE if quotes else place
         single = following in (".", "(") or self._next(index, -1) in (".", "::")
-        return Bare(hole, place, self._binds, listed, single, untold=self._is_untyped(index))
+        return Bare(hole, place, self._binds, listed, single, in_untyped_place=self._is_untyped(index))
 
     def _name(self, token: SqlToken) -> Piece:
         if token.text[0] != '"':
@@ -229,6 +231,7 @@ class _Planning:
         texts = self._texts(token.text[len(tag) : -len(tag)])
         if not self._binds:
             return Code(tag, texts)
+        # Doubled, since the text of a QuotedText is read as it stands between plain quotes.
         return QuotedText(tuple(t.replace("'", "''") if isinstance(t, str) else t for t in texts), True)
 
     def _refuse(self, token: SqlToken) -> str:
@@ -262,6 +265,57 @@ def _list_of(hole: Hole, listed: PlacedList, *, quoted: bool) -> tuple[Hole, Pla
     if listed.place is ListPlace.ROW and (found := hole.list_joined_with(rows)):
         return found, PlacedList(ListPlace.ROWS_INSIDE, listed.columns)
     return None
+
+
+# Idioms of those for whom SQL is text: `'{{ x | replace("'", "''") }}'`, `{{ "'" ~ x ~ "'" if x else "NULL" }}`.
+
+ESCAPING = re.compile(r"\breplace\s*\(")
+WRITTEN = re.compile(
+    r"""["']\\?'|'"|["']\s*(?:null|true|false|default|current_\w+|now\(\)|localtimestamp)\s*["']""", re.IGNORECASE
+)
+
+
+def unescaped(hole: Hole, quote: str = "'") -> Hole:
+    """A template inside of quotes, without the doubling of quotes that would be stored once it is bound."""
+    if type(hole) is not Hole or not ESCAPING.search(hole.source):
+        return hole
+    single, text = _unescaped_templates(hole.source, quote)
+    return replace(hole, template=single, as_text=text) if single is not None else hole
+
+
+def as_value(hole: Hole) -> tuple[Hole, bool]:
+    """A template that stands where a value stands, as the value that its text would be in SQL; and whether it writes
+    the quotes itself, so that it can be no name."""
+    hole = unescaped(hole)
+    if type(hole) is not Hole or not WRITTEN.search(hole.source):
+        return hole, False
+    template, quotes = _value_template(hole.source)
+    return (replace(hole, template=template), quotes) if template is not None else (hole, False)
+
+
+@lru_cache(maxsize=1_024)
+def _unescaped_templates(source: str, quote: str) -> tuple[Template | None, Template | None]:
+    """The template as a value and as text between other text; nothing where it does not double the quote."""
+    from noetl.templates.sql.blocks import drop_escapes
+    from noetl.templates.syntax import read_tree
+
+    # read anew, since the trees of parsed templates are shared
+    tree, text = read_tree(source), read_tree(f".{source}")
+    if not drop_escapes(tree, quote):
+        return None, None
+    drop_escapes(text, quote)
+    return template_of(source, tree), template_of(f".{source}", text)
+
+
+@lru_cache(maxsize=1_024)
+def _value_template(source: str) -> tuple[Template | None, bool]:
+    from noetl.templates.sql.blocks import drop_escapes, read_values
+    from noetl.templates.syntax import read_tree
+
+    tree = read_tree(source)
+    drop_escapes(tree, "'")
+    changed, quotes = read_values(tree)
+    return (template_of(source, tree), quotes) if changed else (None, False)
 
 
 # Impossible SQL: what can be told from the author's text alone, before there is a value (design.md §8).

@@ -14,19 +14,19 @@ from noetl.base.errors import ToolError
 class Parameter(msgspec.Struct, frozen=True):
     """A bound value. It means what the same value written as a constant would mean: `typed` numbers and booleans are
     numbers and booleans, everything else takes the type its place asks for, as a quoted constant does. `source` is the
-    template it comes from: the same template with the same value is one parameter. `untold`: its place asks for no type
-    at all, so that only the value can tell."""
+    template it comes from: the same template with the same value is one parameter. `in_untyped_place`: its place asks
+    for no type, so the value alone decides."""
 
     value: Any
     typed: bool = False
     source: str = ""
-    untold: bool = False
+    in_untyped_place: bool = False
 
     def is_same(self, other: Parameter) -> bool:
         """Whether both are one template that gave one value."""
         return (
             bool(self.source)
-            and (self.source, self.typed, self.untold) == (other.source, other.typed, other.untold)
+            and (self.source, self.typed, self.in_untyped_place) == (other.source, other.typed, other.in_untyped_place)
             and type(self.value) is type(other.value)
             and self.value == other.value
         )
@@ -91,6 +91,7 @@ def constant(value: Any) -> str:
         case bool():
             return "TRUE" if value else "FALSE"
         case int() | float():
+            # `repr` of a float reads back as the same number.
             return repr(value)
         case _:
             return quoted(as_text(value))
@@ -131,5 +132,6 @@ def _unescaped(match: re.Match[str]) -> str:
     if short or long or hexadecimal:
         return chr(int(short or long or hexadecimal, 16))
     if octal:
+        # Three octal digits can say more than a byte; PostgreSQL takes the low one.
         return chr(int(octal, 8) & 0xFF)
     return "'" if other is None else _ESCAPES.get(other, other)

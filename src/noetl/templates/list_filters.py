@@ -9,10 +9,16 @@ from typing import Any
 from noetl.base.errors import TemplateError
 from noetl.templates import budget
 from noetl.templates.arithmetic import operator
-from noetl.templates.attribute_access import ABSENT, AttributeGroup, attribute_path, attribute_text, follow_path
+from noetl.templates.attribute_access import (
+    ABSENT,
+    AttributeGroup,
+    attribute_path,
+    attribute_text,
+    elements,
+    follow_path,
+)
 from noetl.templates.budget import Evaluation
 from noetl.templates.functions import predicate
-from noetl.templates.iteration import elements
 from noetl.templates.methods import join as join_text
 from noetl.templates.output import written
 from noetl.templates.values import SEQUENCES, Missing, described, is_number, settled
@@ -22,6 +28,7 @@ _plus = operator("Add")
 
 
 def first(run: Evaluation, value: Any) -> Any:
+    # A list is not walked for its first element, so it is not paid for.
     items = value if isinstance(value, SEQUENCES) else elements(run, value)
     return items[0] if items else run.missing("first of an empty list")
 
@@ -140,6 +147,7 @@ def sort(
     items = elements(run, value)
     keys = sort_keys(run, items, attribute, case_sensitive)
     run.reserve(2 * len(items))
+    # Places are sorted and not pairs: with equal keys Python would go on to compare the items, which may have no order.
     order = sorted(range(len(items)), key=keys.__getitem__, reverse=bool(reverse))
     return run.own([items[index] for index in order])
 
@@ -193,6 +201,7 @@ def groupby(run: Evaluation, value: Any, attribute: Any, default: Any = ABSENT, 
 def sort_keys(run: Evaluation, items: Sequence[Any], attribute: Any, case_sensitive: bool) -> list[Any]:
     """One comparable key per item, with the price of putting them in order paid; kinds do not mix within one list."""
     if isinstance(attribute, str) and "," in attribute_text(attribute):
+        # Eight columns at most: each is a walk through all items.
         columns = [picked(run, items, part.strip()) for part in attribute.split(",")[:8]]
         items = list(zip(*columns, strict=True))
     elif attribute is not None:
@@ -228,6 +237,7 @@ class _SortKeys:
             return "times", value
         if isinstance(value, timedelta):
             return "durations", value
+        # A bound on the depth keeps the price of one comparison bounded as well.
         if isinstance(value, list | tuple | range) and depth < 4:
             self._run.spend(2 * len(value))
             self._run.reserve(2 * len(value))

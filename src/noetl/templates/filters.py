@@ -1,24 +1,33 @@
-"""Filters on text and numbers. What is not text is written as text first, as in Jinja2."""
+"""The table of filters, an allow-list, and the filters on text and numbers; those on lists are in `list_filters.py`.
+
+What is not text is written as text first, as in Jinja2.
+
+Left out on purpose: `attr`, `pprint`, `urlize`, `xmlattr` (ways out of the sandbox, or expensive), `random`
+(a replay would differ), `forceescape` (nothing here is HTML), and anything that would parse text
+into another type (TPL-02).
+"""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import html
+import json
 import math
 import re
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 from urllib.parse import quote
 
 from noetl.base.errors import TemplateError
-from noetl.templates import budget
+from noetl.templates import budget, list_filters
+from noetl.templates.attribute_access import elements
 from noetl.templates.budget import Evaluation
-from noetl.templates.iteration import elements
 from noetl.templates.methods import call_method
 from noetl.templates.methods import replace as replace_text
-from noetl.templates.output import percent_format, written
-from noetl.templates.values import Missing, SqlFragment, SqlIdentifier, described, is_number, undefined_error
+from noetl.templates.output import extent, leave, percent_format, written
+from noetl.templates.values import Missing, SqlFragment, SqlIdentifier, described, is_number, undefined_error, unknown
 from noetl.templates.values import identifier as quoted_identifier
 
 _WORD_START = re.compile(r"([-\s({\[<]+)")
@@ -26,16 +35,12 @@ _MAX_INDENT = 1_000
 _MARK_PASSES = 5  # each mark is counted and replaced on its own
 
 
-def upper(run: Evaluation, value: Any) -> Any:
-    return call_method(run, written(run, value), "upper", [])
+Filter = Callable[..., Any]
 
 
-def lower(run: Evaluation, value: Any) -> Any:
-    return call_method(run, written(run, value), "lower", [])
-
-
-def capitalize(run: Evaluation, value: Any) -> Any:
-    return call_method(run, written(run, value), "capitalize", [])
+def _method(name: str) -> Filter:
+    """The filter that is the method `name` of text."""
+    return lambda run, value: call_method(run, written(run, value), name, [])
 
 
 def title(run: Evaluation, value: Any) -> str:
@@ -94,15 +99,12 @@ def wordcount(run: Evaluation, value: Any) -> int:
     return len(call_method(run, written(run, value), "split", []))
 
 
-def string(run: Evaluation, value: Any) -> str:
-    return written(run, value)
-
-
 def escape(run: Evaluation, value: Any) -> str:
     """HTML-safe text."""
     text = written(run, value)
     run.fits(len(text))
     run.spend(_MARK_PASSES * budget.reading(text))
+    # `&quot;` is the longest of what may stand for one character: five more.
     run.fits(len(text) + 5 * sum(text.count(mark) for mark in "&<>'\""))
     return run.text(html.escape(text))
 
@@ -124,6 +126,7 @@ def urlencode(run: Evaluation, value: Any) -> str:
 
 def _quoted(run: Evaluation, value: Any, safe: str) -> str:
     body = _encoded(run, value)
+    # Each byte may become three characters, `%C3`.
     run.fits(3 * len(body))
     run.spend(2 + (len(body) >> 2))
     return run.text(quote(body, safe=safe))
@@ -182,6 +185,7 @@ def absolute(run: Evaluation, value: Any) -> Any:
 
 def integer(run: Evaluation, value: Any, default: Any = 0, base: int = 10) -> Any:
     """A whole number, or `default` where it is none; `'42.9' | int` is 42."""
+    # Longer texts are no numbers that anybody means, and reading one costs the square of its length.
     if not isinstance(value, str | int | float) or (isinstance(value, str) and len(value) > _MAX_DIGITS):
         return default
     run.spend(len(value) >> 4 if isinstance(value, str) else 0)
@@ -241,3 +245,118 @@ def _number(value: Any, name: str) -> Any:
     if not is_number(value):
         raise TemplateError(f"{name} needs a number, not {described(value)}: convert it with | int or | float")
     return value
+
+
+# The table, and filters that take any value.
+
+_ENCODER_STEPS = 4  # an encoder is made for every text
+
+
+def default(run: Evaluation, value: Any, default_value: Any = "", boolean: bool = False) -> Any:
+    """Replaces undefined; with a true second argument also all that is empty, zero, false or null (O-12)."""
+    if isinstance(value, Missing) or (boolean and not value):
+        return default_value
+    return value
+
+
+def tojson(run: Evaluation, value: Any, indent: int | None = None) -> str:
+    """JSON text, keys in their own order and no HTML escapes."""
+    if isinstance(value, Missing):
+        raise TemplateError(f'"{value.label}" is undefined and has no JSON form')
+    if indent is not None and not 0 <= indent <= 8:
+        raise TemplateError("tojson takes an indent from 0 to 8")
+    plain = leave(run, value)
+    # Weighed before it is encoded: a small value may hold one list a thousand times.
+    size = extent(run, plain, {})
+    run.fits(size.characters)
+    run.spend(_ENCODER_STEPS + size.parts)
+    if indent is not None:
+        run.spend(2 * _ENCODER_STEPS)  # one that indents is written in Python
+        run.fits(_indented(run, plain, indent, 1))
+    try:
+        return run.text(json.dumps(plain, ensure_ascii=False, allow_nan=False, indent=indent))
+    except ValueError:
+        raise TemplateError("a number that is not finite has no JSON form") from None
+
+
+def _indented(run: Evaluation, value: Any, indent: int, depth: int) -> int:
+    """The blanks and line breaks that `indent` adds. Every part is handed through all the levels above it."""
+    if not isinstance(value, dict | list):
+        return 0
+    run.spend(len(value) * (4 + depth))
+    inner = value.values() if isinstance(value, dict) else value
+    return (len(value) + 1) * (1 + indent * depth) + sum(_indented(run, item, indent, depth + 1) for item in inner)
+
+
+def safe(run: Evaluation, value: Any) -> Any:
+    """The value as it is: nothing is escaped here, and `| tojson | safe` is a habit from where everything is."""
+    return value
+
+
+def find(name: str) -> Filter:
+    """The filter of that name. TemplateError when there is none."""
+    found = FILTERS.get(name)
+    if found is None:
+        raise unknown("filter", name, FILTERS)
+    return found
+
+
+FILTERS: dict[str, Filter] = {
+    "abs": absolute,
+    "b64decode": b64decode,
+    "b64encode": b64encode,
+    "batch": list_filters.batch,
+    "capitalize": _method("capitalize"),
+    "center": center,
+    "count": list_filters.length,
+    "d": default,
+    "default": default,
+    "dictsort": list_filters.dictsort,
+    "e": escape,
+    "escape": escape,
+    "filesizeformat": filesizeformat,
+    "format": formatted,
+    "first": list_filters.first,
+    "float": floating,
+    "groupby": list_filters.groupby,
+    "identifier": identifier,
+    "indent": indent,
+    "int": integer,
+    "items": list_filters.items,
+    "join": list_filters.join,
+    "last": list_filters.last,
+    "length": list_filters.length,
+    "list": list_filters.listed,
+    "lower": _method("lower"),
+    "map": list_filters.mapper(find),
+    "max": list_filters.largest,
+    "min": list_filters.smallest,
+    "reject": list_filters.chooser(wanted=False, by_attribute=False),
+    "rejectattr": list_filters.chooser(wanted=False, by_attribute=True),
+    "replace": replace,
+    "reverse": list_filters.reverse,
+    "round": rounded,
+    "safe": safe,
+    "select": list_filters.chooser(wanted=True, by_attribute=False),
+    "selectattr": list_filters.chooser(wanted=True, by_attribute=True),
+    "slice": list_filters.sliced,
+    "sort": list_filters.sort,
+    "sql": sql,
+    "string": written,
+    "sum": list_filters.total,
+    "title": title,
+    "tojson": tojson,
+    "trim": trim,
+    "truncate": truncate,
+    "unique": list_filters.unique,
+    "upper": _method("upper"),
+    "urlencode": urlencode,
+    "wordcount": wordcount,
+}
+
+# These are about the elements of a list. A result that has one is that list to them, and a mapping to all others.
+_ON_ELEMENTS = (
+    "batch count first groupby join last length list map max min reject rejectattr "
+    "reverse select selectattr slice sort sum unique"
+)
+LIST_FILTERS = frozenset(_ON_ELEMENTS.split())

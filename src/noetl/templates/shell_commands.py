@@ -12,12 +12,12 @@ import shlex
 from functools import lru_cache
 from typing import Any
 
+from noetl.base.diagnostics import is_template
 from noetl.base.errors import ToolError
-from noetl.base.source import is_template
+from noetl.templates.analysis import references
 from noetl.templates.expression import Template, parse
-from noetl.templates.references import references
 from noetl.templates.render import ScopeLike
-from noetl.templates.shell.positions import ShellPosition, ShellScanner
+from noetl.templates.shell_positions import ShellPosition, ShellScanner
 
 # Command text into what the author wrote and the templates between.
 #
@@ -83,6 +83,7 @@ def _vector(authored: list[Any], scope: ScopeLike, now: float | None) -> list[st
         parts = pieces(item) if isinstance(item, str) else ()
         if not any(isinstance(part, Template) for part in parts):
             words.append(_word(item))
+            # After the author's own `--` nothing is an option, whatever it begins with.
             guarded = guarded and item != "--"
             continue
         value = parse(item).evaluate(scope, now)
@@ -164,6 +165,7 @@ class _Filling:
 def _number(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, int):
         raise ToolError("shell.template", "a template in $((…)) must give a whole number")
+    # In parentheses: `x-{{ n }}` would become `x--1`, where bash reads a decrement and fails.
     return f"({value})" if value < 0 else str(value)
 
 

@@ -1,13 +1,27 @@
-"""References: which names a template reads from its scope, found in its syntax tree (TPL-05, beyond.md §2).
+"""What the syntax tree of a template tells without running it, for the checker and the analyser (TPL-05, beyond.md §2).
 
-Names that the template itself binds (`for`, `set`, `with`) are its own and left out.
+References: which names a template reads from its scope; names that it binds itself (`for`, `set`, `with`) are left
+out. Guards: its boolean shape and its comparisons (templates.logic).
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from noetl.templates.logic import GuardReference, Path
+from noetl.templates.logic import (
+    And,
+    Compare,
+    Comparison,
+    Const,
+    GuardReference,
+    Not,
+    Opaque,
+    Operator,
+    Or,
+    Path,
+    Shape,
+    truth,
+)
 from noetl.templates.syntax import Tree, children
 
 _DEFAULTING_FILTERS = frozenset({"default", "d"})
@@ -52,7 +66,7 @@ class _Search:
         self.found: list[GuardReference] = []
 
     def block(self, body: list[Any], own: frozenset[str], tested: frozenset[Chain]) -> frozenset[str]:
-        """The statements of a block in order; gives the names bound after it."""
+        """The statements of a block in order; returns the names bound after it."""
         for node in body:
             own = self.statement(node, own, tested)
         return own
@@ -133,6 +147,7 @@ class _Search:
             key = _key(node, kind)
             if key is None:
                 self.visit(node.arg, own, tested)
+                # What stands behind a computed key is not known: the read counts as one of what stands before it.
                 path.clear()
             else:
                 path.append(key)
@@ -157,6 +172,7 @@ class _Search:
         tested = tested | _chains(node.test)
         after = self.block(node.body, own, tested)
         for branch in node.elif_:
+            # A name that any branch binds counts as bound afterwards: which branch runs is not known here.
             after |= self.statement(branch, own, tested)
         return after | self.block(node.else_, own, tested)
 
@@ -183,3 +199,165 @@ def _chains(node: Any) -> frozenset[Chain]:
 def _is_tested(read: Chain, tested: frozenset[Chain]) -> bool:
     root, path = read
     return any(root == guard and path[: len(before)] == before for guard, before in tested)
+
+
+# Guards: the boolean shape of an expression, and what it compares.
+
+UNKNOWN: Any = object()
+
+_OPERATORS: dict[str, Operator] = {
+    "eq": "==",
+    "ne": "!=",
+    "lt": "<",
+    "lteq": "<=",
+    "gt": ">",
+    "gteq": ">=",
+    "in": "in",
+    "notin": "not in",
+}
+_FLIPPED: dict[str, str] = {"eq": "eq", "ne": "ne", "lt": "gt", "lteq": "gteq", "gt": "lt", "gteq": "lteq"}
+_ORDERS = frozenset({"<", "<=", ">", ">="})
+
+
+def constant(node: Any) -> Any:
+    """The value of a literal, lists and signs included, or UNKNOWN."""
+    match type(node).__name__:
+        case "Const":
+            return node.value
+        case "TemplateData":
+            return node.data
+        case "List" | "Tuple":
+            items = [constant(item) for item in node.items]
+            return UNKNOWN if any(item is UNKNOWN for item in items) else items
+        case "Neg":
+            value = constant(node.node)
+            return -value if isinstance(value, int | float) else UNKNOWN
+        case _:
+            return UNKNOWN
+
+
+def shape(node: Any) -> Shape:
+    """The boolean shape of an expression used as a guard."""
+    value = constant(node)
+    if value is not UNKNOWN:
+        return Const(truth(value))
+    match type(node).__name__:
+        case "And":
+            return And((*_parts(And, shape(node.left)), *_parts(And, shape(node.right))))
+        case "Or":
+            return Or((*_parts(Or, shape(node.left)), *_parts(Or, shape(node.right))))
+        case "Not":
+            return Not(shape(node.node))
+        case "Compare":
+            return _comparison(node)
+        case "CondExpr" if node.expr2 is not None:
+            return _choice(node)
+        case "Test":
+            return _test(node)
+        case "Filter" if node.name in ("default", "d") and len(node.args) == 1 and not node.kwargs:
+            return _defaulted(node)
+    return _truthy(node)
+
+
+def _parts(kind: Any, part: Shape) -> tuple[Shape, ...]:
+    return part.parts if isinstance(part, And | Or) and isinstance(part, kind) else (part,)
+
+
+def _truthy(node: Any) -> Shape:
+    read = chain(node)
+    return Compare(*read, "truthy") if read is not None else Opaque(repr(node))
+
+
+def _choice(node: Any) -> Shape:
+    test = shape(node.test)
+    return Or((And((test, shape(node.expr1))), And((Not(test), shape(node.expr2)))))
+
+
+def _defaulted(node: Any) -> Shape:
+    """`x | default(false)` is true exactly when x is: undefined is false anyway."""
+    fallback = constant(node.args[0])
+    return _truthy(node.node) if fallback is not UNKNOWN and not truth(fallback) else Opaque(repr(node))
+
+
+def _test(node: Any) -> Shape:
+    read = chain(node.node)
+    if read is None or node.args or node.kwargs:
+        return Opaque(repr(node))
+    match node.name:
+        case "defined":
+            return Compare(*read, "defined")
+        case "undefined":
+            return Not(Compare(*read, "defined"))
+        case "none":
+            return Compare(*read, "==", (None,))
+    return Opaque(repr(node))
+
+
+def _comparison(node: Any) -> Shape:
+    """A comparison, chained ones as the conjunction they mean."""
+    tests: list[Shape] = []
+    left = node.expr
+    for operand in node.ops:
+        tests.append(_compare(left, operand.op, operand.expr))
+        left = operand.expr
+    return tests[0] if len(tests) == 1 else And(tuple(tests))
+
+
+def _compare(left: Any, op: str, right: Any) -> Shape:
+    read, value = chain(left), constant(right)
+    if read is None and op in _FLIPPED:
+        # `5 < ctx.n` says the same as `ctx.n > 5`: the analyser knows one spelling.
+        read, value, op = chain(right), constant(left), _FLIPPED[op]
+    operator = _OPERATORS[op]
+    if read is None or value is UNKNOWN:
+        return Opaque(f"{left!r} {op} {right!r}")
+    if operator in ("in", "not in"):
+        values = _members(value)
+        return Compare(*read, operator, values) if values is not None else Opaque(f"{left!r} {op} {right!r}")
+    # Orders of text depend on their characters, which the analyser does not reason about.
+    if not (_is_number(value) if operator in _ORDERS else _is_scalar(value)):
+        return Opaque(f"{left!r} {op} {right!r}")
+    return Compare(*read, operator, (value,))
+
+
+def _members(value: Any) -> tuple[Any, ...] | None:
+    if isinstance(value, list) and all(_is_scalar(item) for item in value):
+        return tuple(value)
+    return None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_scalar(value: Any) -> bool:
+    return value is None or isinstance(value, str | int | float | bool)
+
+
+def comparisons(tree: Tree) -> tuple[Comparison, ...]:
+    """Every equality and membership test of a chain against constants, in the order written."""
+    found: list[Comparison] = []
+    _collect(tree, found)
+    return tuple(dict.fromkeys(found))
+
+
+def _collect(node: Any, found: list[Comparison]) -> None:
+    if type(node).__name__ == "Compare":
+        compared = _comparison(node)
+        for test in compared.parts if isinstance(compared, And) else (compared,):
+            match test:
+                case Compare(op="==" | "!=" | "in" | "not in") as compare:
+                    found.append(Comparison(compare.root, compare.path, compare.op, compare.values))  # type: ignore[arg-type]
+    for child in children(node):
+        _collect(child, found)
+
+
+def choices(node: Any) -> tuple[Any, ...]:
+    """The constants an expression can give when it is one, or a choice between some (C-27); empty when unknown."""
+    value = constant(node)
+    if value is not UNKNOWN:
+        return (value,)
+    if type(node).__name__ == "CondExpr" and node.expr2 is not None:
+        one, other = choices(node.expr1), choices(node.expr2)
+        return (*one, *other) if one and other else ()
+    return ()

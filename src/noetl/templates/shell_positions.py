@@ -1,7 +1,7 @@
 """Where in a command a template stands, as `sh` reads quotes, comments, substitutions and here-documents.
 
 Values are never written into the command, only names of variables; so what is misjudged here can spoil an argument
-but never run one. Places where a variable would be evaluated, or not be one, are told apart to be refused.
+but never run one. Positions where the shell would evaluate a variable, or not expand it, are refused.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ class ShellScanner:
         self._commands = [_Command()]
         # Here-documents whose text begins on the next line, in the order they were announced.
         self._waiting: list[_Here] = []
+        # the line of a here-document so far, as its end is a line of its own
         self._line = ""
 
     @property
@@ -84,6 +85,7 @@ class ShellScanner:
 
     def hole(self) -> None:
         """A template stands here."""
+        # Something stands here, whatever its value: the word has begun, so a value behind it begins no argument.
         self._commands[-1].word += "\0"
         if self.place in (ShellPosition.HERE, ShellPosition.QUOTED_HERE):
             self._line += "\0"
@@ -172,6 +174,7 @@ class ShellScanner:
             return self._close()
         if sign == '"':
             return self._open(ShellPosition.DOUBLE)
+        # Within double quotes a single quote in `${…}` is a plain character.
         if sign == "'" and ShellPosition.DOUBLE not in self._inside:
             return self._open(ShellPosition.SINGLE)
         return 1
