@@ -19,16 +19,15 @@ import asyncpg  # type: ignore[import-untyped]
 import msgspec
 import yaml
 
-from noetl.base.addresses.guard import UNGUARDED
+from noetl.base.addresses.policy import UNGUARDED
 from noetl.base.clock import ManualClock, SystemClock
-from noetl.base.diagnostics import Severity
-from noetl.base.source import Source
+from noetl.base.diagnostics import Severity, Source
 from noetl.engine.scopes import payload_of
 from noetl.events.envelope import Event
 from noetl.events.outcomes import Reference
 from noetl.language.checking import check
 from noetl.operations.embedded import RunResult, driving
-from noetl.operations.results import ended_in
+from noetl.operations.results import step_end
 from noetl.secrets.contract import Sources
 from noetl.secrets.keychain import Keychain, read_file
 from noetl.secrets.master_keys import MasterKeys
@@ -36,8 +35,7 @@ from noetl.secrets.token_requests import TokenRequests
 from noetl.secrets.vault import Vault
 from noetl.store.installation import MemoryCredentials
 from noetl.tools.kinds import load_kinds
-from noetl.tools.permissions import Permissions
-from noetl.tools.registry import Registry
+from noetl.tools.registry import Permissions, Registry
 from tests.cli.running import call
 from tests.servers.http import HttpServer, Reply, Request, reply
 from tests.servers.postgres import server
@@ -125,7 +123,7 @@ def warnings(text: str) -> set[str]:
 
 
 class Stub:
-    """The HTTP server of one case: each route answers by its list of responses, the last one for ever."""
+    """The HTTP server of one case: each route answers by its list of responses, the last one forever."""
 
     def __init__(self, routes: list[dict[str, Any]]) -> None:
         self._routes = routes
@@ -228,7 +226,7 @@ def _plain(value: Any) -> Any:
 
 
 def _step_results(events: list[Event], steps: Iterable[str]) -> dict[str, Any]:
-    ended = {step: ended_in([event for event in events if event.step == step], step) for step in steps}
+    ended = {step: step_end([event for event in events if event.step == step], step) for step in steps}
     return {step: payload_of(found.result, _no_references) for step, found in ended.items() if found is not None}
 
 

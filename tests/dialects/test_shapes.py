@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from noetl.base.source import Source
+from noetl.base.diagnostics import Source
 from noetl.events.tasks import TaskProcessed
 from noetl.language.checking import check
 from noetl.language.conversion import ConversionOutcome, convert
 from noetl.language.reading.spellings.model import Spelling
-from noetl.language.reading.spellings.table import SPELLINGS
+from noetl.language.reading.spellings.respelling import SPELLINGS
 from noetl.tools.kinds import load_kinds
 from tests.dialects.coverage import COVERED
 from tests.dialects.found_shapes import FOUND, FoundShape, documents

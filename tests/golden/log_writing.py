@@ -11,9 +11,8 @@ from typing import Any
 
 import msgspec
 
-from noetl.engine.evolve import replayed
-from noetl.events.encoding import encode_payload
-from noetl.events.envelope import SCHEMA, Event
+from noetl.engine.evolve import replay
+from noetl.events.envelope import SCHEMA, Event, encode_payload
 from noetl.store.inspection import derived_rows
 from tests.patterns.patterns import run
 
@@ -22,7 +21,7 @@ FOLDER = Path(__file__).parent / "logs"
 
 def told_by(events: list[Event]) -> dict[str, Any]:
     """What follows from a log: its rows, and how it ended."""
-    execution = replayed(events[0].execution_id, events[0].trace_id, events)
+    execution = replay(events[0].execution_id, events[0].trace_id, events)
     about = {"ctx": execution.ctx, "error": execution.lifecycle.error, "rows": derived_rows(events)}
     return dict(json.loads(msgspec.json.encode(about)))
 

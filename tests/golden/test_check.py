@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.base.diagnostics import CODES
-from noetl.base.source import Source
+from noetl.base.diagnostics import CODES, Source
 from noetl.cli.report import text_report
 from noetl.language.checking import Checked, check
 from noetl.language.reading.playbook import Dialect

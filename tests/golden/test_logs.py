@@ -1,4 +1,4 @@
-"""Logs that earlier programs wrote can be read for ever, and tell what they told then (reliability.md §3.8, F21).
+"""Logs that earlier programs wrote can be read forever, and tell what they told then (reliability.md §3.8, F21).
 
 Each version of the payloads has its folder here. A file holds the events of one run and what followed from them; it is
 never written again; `log_writing` adds further ones.
@@ -14,10 +14,8 @@ from typing import Any
 import pytest
 
 from noetl.base.errors import BackendError
-from noetl.events.encoding import decode_payload, encode_payload
-from noetl.events.envelope import SCHEMA, Event
+from noetl.events.envelope import SCHEMA, Event, decode_payload, encode_payload
 from noetl.events.payloads import EventSource
-from noetl.store.row_codecs import event_values
 from noetl.store.sqlite.database import known_migrations, migrate
 from noetl.store.sqlite.store import SqliteStore
 from tests.golden.log_writing import FOLDER, told_by
@@ -33,12 +31,19 @@ def _event(plain: dict[str, Any]) -> Event:
     return Event(**{**fields, "source": EventSource(plain["source"]), "payload": payload})
 
 
+def _fields_of_then(derived: dict[str, Any], recorded: dict[str, Any]) -> dict[str, Any]:
+    """What follows from a log, without the columns that later versions added to the row of an execution."""
+    row, columns = derived["rows"]["execution"], recorded["told"]["rows"]["execution"]
+    return {**derived, "rows": {**derived["rows"], "execution": {name: row[name] for name in columns}}}
+
+
 @EVERY
 @pytest.mark.req("EVT-07", "EVT-01")
 def test_a_log_of_any_version_tells_what_it_told_when_it_was_written(path: Path) -> None:
     for one in json.loads(path.read_text()):
         events = [_event(plain) for plain in one["events"]]
-        assert told_by(events) == one["told"]
+        derived = told_by(events)
+        assert _fields_of_then(derived, one) == one["told"]
 
 
 @pytest.mark.req("EVT-07", "SRV-12")
@@ -50,7 +55,7 @@ async def test_a_file_of_an_earlier_program_is_migrated_with_all_its_logs(tmp_pa
     logs = [one for path in FILES for one in json.loads(path.read_text())]
     for one in logs:
         events = [_event(plain) for plain in one["events"]]
-        rows = [event_values(event, encode_payload(event.payload))[:13] for event in events]
+        rows = [_old_row(event) for event in events]
         old.executemany(f"INSERT INTO event VALUES ({', '.join('?' * 13)})", rows)
     old.close()
 
@@ -58,8 +63,8 @@ async def test_a_file_of_an_earlier_program_is_migrated_with_all_its_logs(tmp_pa
     try:
         assert await store.rebuild() == len({one["events"][0]["execution_id"] for one in logs})
         for one in logs:
-            told = told_by(await store.events(one["events"][0]["execution_id"]))
-            assert told["rows"]["execution"] == one["told"]["rows"]["execution"]
+            derived = told_by(await store.events(one["events"][0]["execution_id"]))
+            assert _fields_of_then(derived, one) == one["told"]
     finally:
         await store.close()
 
@@ -82,3 +87,22 @@ def test_a_version_that_is_newer_than_this_program_is_refused_and_never_guessed(
     [plain, *_] = json.loads(FILES[0].read_text())[0]["events"]
     with pytest.raises(BackendError, match="was written by a newer program"):
         _event({**plain, "schema": SCHEMA + 1})
+
+
+def _old_row(event: Event) -> tuple[object, ...]:
+    """A row of the table `event`, as it was before events were stored in batches."""
+    return (
+        event.execution_id,
+        event.seq,
+        event.event_id,
+        event.event_type,
+        event.ts,
+        event.source.value,
+        event.parent_id,
+        event.step,
+        event.step_run_id,
+        event.task_run_id,
+        event.on_behalf,
+        event.schema,
+        encode_payload(event.payload).decode(),
+    )

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.base.diagnostics import Findings, Severity
-from noetl.base.source import Source
+from noetl.base.diagnostics import Findings, Severity, Source
 from noetl.language.compiling.compiler import compile_playbook
 from noetl.language.reading.reader import read_playbook
 from noetl.net.dump import dump

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.base.source import Source
+from noetl.base.diagnostics import Source
 from noetl.cli.report import text_report
 from noetl.language.checking import check
 from noetl.language.conversion import convert

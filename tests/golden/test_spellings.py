@@ -11,11 +11,11 @@ import os
 
 import pytest
 
-from noetl.base.source import Source
+from noetl.base.diagnostics import Source
 from noetl.cli.report import text_report
 from noetl.language.checking import check
 from noetl.language.reading.spellings.model import Spelling
-from noetl.language.reading.spellings.table import SPELLINGS
+from noetl.language.reading.spellings.respelling import SPELLINGS
 from noetl.tools.kinds import KINDS
 from tests.language.reading.spelled import EXAMPLES, document_of, example
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
-from noetl.base.source import Source
+from noetl.base.diagnostics import Source
 from noetl.events.envelope import Event
 from noetl.language.checking import check
 from noetl.language.proving.certificate import Certificate
 from noetl.operations.embedded import RunResult
 from noetl.tools.kinds import load_kinds
-from tests.contracts.stores import fresh_url
+from tests.contracts.stores import borrowed_url
 from tests.patterns.patterns import BROKEN, FOLDER, TRACES, run, run_really, steps_of
 
 NAMES = sorted(TRACES)
@@ -29,14 +31,20 @@ def test_there_are_43_of_them_each_with_a_trace_and_a_broken_twin() -> None:
     assert sorted(path.stem for path in BROKEN.glob("wcp_*.yaml")) == NAMES
 
 
+@pytest_asyncio.fixture
+async def postgres_url() -> AsyncIterator[str]:
+    async with borrowed_url() as url:
+        yield url
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_pattern_does_what_its_trace_says(name: str, tmp_path: Path) -> None:
     _check(name, *run(name, str(tmp_path / "patterns.db")))
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_pattern_does_the_same_on_postgresql(name: str) -> None:
-    _check(name, *run_really(name, fresh_url()))
+def test_a_pattern_does_the_same_on_postgresql(name: str, postgres_url: str) -> None:
+    _check(name, *run_really(name, postgres_url))
 
 
 def _check(name: str, result: RunResult, events: list[Event]) -> None:

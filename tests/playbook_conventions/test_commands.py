@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.base.source import Source
+from noetl.base.diagnostics import Source
 from noetl.language.checking import check
 from noetl.tools.kinds import KINDS
 from tests.cli.running import call

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from noetl.base.source import Source
+from noetl.base.diagnostics import Source
 from noetl.language.checking import Checked, check
 from noetl.net.net import Net, Transition
 from noetl.net.task import Task

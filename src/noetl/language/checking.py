@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from noetl.base.diagnostics import Diagnostic, Findings, Severity, in_order
+from noetl.base.diagnostics import Diagnostic, Findings, Severity, Source, in_order
 from noetl.base.errors import PlaybookError
-from noetl.base.source import Source
 from noetl.language.compiling.compiler import compile_playbook
 from noetl.language.reading.playbook import Dialect, Playbook
 from noetl.language.reading.reader import read_playbook
@@ -18,7 +17,8 @@ from noetl.net.debug import DebugMap
 from noetl.net.kinds import Kinds
 from noetl.net.net import Net
 
-if TYPE_CHECKING:  # imported with the first proof: a run that asks for none should not wait for it
+# The prover is imported with the first proof: a run without proofs does not pay for its import.
+if TYPE_CHECKING:
     from noetl.language.proving.certificate import Certificate
 
 
@@ -26,12 +26,16 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     """The result of checking one text."""
 
     source: Source
-    dialect: Dialect | None  # None: the text is no YAML mapping, or of no one dialect
+    # None if the text is not a YAML mapping, or mixes dialects.
+    dialect: Dialect | None
     playbook: Playbook | None
-    net: Net | None  # None when the text is refused: for its errors, and with `strict` for its warnings
-    debug: DebugMap  # from addresses of the net to places in the text
+    # None if the text is refused: for its errors, or with `strict` for its warnings.
+    net: Net | None
+    # Maps addresses of the net to places in the text.
+    debug: DebugMap
     diagnostics: tuple[Diagnostic, ...]  # in the order of the text
-    certificate: Certificate | None  # None: nothing was proved, since it was not asked for or has errors
+    # None if no proof was requested, or the text has errors.
+    certificate: Certificate | None
     strict: bool = False
 
     @property

@@ -11,10 +11,9 @@ from enum import StrEnum
 
 import msgspec
 
-from noetl.base.diagnostics import Findings
-from noetl.base.source import Source
+from noetl.base.diagnostics import Findings, Source
 from noetl.language.checking import Checked, check
-from noetl.language.layout.model import UnformattableError
+from noetl.language.formatting.layout import UnformattableError
 from noetl.language.migrating.migrator import MigratedPlaybook, migrate
 from noetl.language.migrating.notes import Note
 from noetl.language.migrating.rescue import repaired, rescue, respell, with_typos_fixed
@@ -23,7 +22,9 @@ from noetl.language.reading.reader import read_playbook
 from noetl.language.reading.yaml import read_yaml
 from noetl.net.kinds import Kinds
 
-_ROUNDS = 4  # a typo that is put right can uncover a construct to rewrite, and that another typo
+# A corrected typo can reveal a construct to rewrite, which can reveal another typo. The number of rounds
+# bounds the work.
+_ROUNDS = 4
 
 
 class ConversionOutcome(StrEnum):
@@ -40,10 +41,14 @@ class Conversion(msgspec.Struct, frozen=True, kw_only=True):
 
     outcome: ConversionOutcome
     before: Checked  # as it was written
-    after: Checked | None = None  # the new text, checked; None where there is none
-    notes: tuple[Note, ...] = ()  # what changed in more than its spelling
+    # The new text, checked. None if there is no v10 text.
+    after: Checked | None = None
+    # Changes that go beyond spelling.
+    notes: tuple[Note, ...] = ()
     # Places that need a person: what v10 cannot say, and what would do something else than before.
     blocked: tuple[Note, ...] = ()
+    # Whether the text was already v10 apart from misspelled words.
+    typos_only: bool = False
 
     @property
     def text(self) -> str | None:
@@ -77,6 +82,7 @@ def _migrated(source: Source, dialect: Dialect) -> MigratedPlaybook:
     if playbook is None or root is None:
         return spelled
     done = migrate(text, playbook)
+    # Notes have the places of the text that was migrated; where the words were changed before, they are led back.
     if text.text == source.text:
         return done
     done = done.relocated(root)
@@ -102,15 +108,16 @@ def _rescued(source: Source, before: Checked, checked: Callable[[str], Checked])
     """A document that is refused: construct by construct, and where that is not enough, with its typos put right."""
     text, notes = source, list[Note]()
     done = Conversion(outcome=ConversionOutcome.REFUSED, before=before)
-    found = before.diagnostics
+    found, typos_only = before.diagnostics, before.dialect in (Dialect.V10, Dialect.V10_IO)
     for _ in range(_ROUNDS):
         rescued = rescue(text)
         if rescued is not None:
             after = checked(rescued.migration.text)
             notes += rescued.migration.notes
+            typos_only = typos_only and not rescued.migration.notes
             done = _conversion(before, after, msgspec.structs.replace(rescued.migration, notes=tuple(notes)))
             if done.outcome is not ConversionOutcome.REFUSED:
-                return done
+                return msgspec.structs.replace(done, typos_only=typos_only and not done.blocked)
             text, found = after.source, (*rescued.problems, *after.diagnostics)
         typos = with_typos_fixed(text, found)
         if typos is None:

@@ -7,8 +7,7 @@ from textwrap import dedent, indent
 
 import msgspec
 
-from noetl.base.diagnostics import Diagnostic, Findings
-from noetl.base.source import Source
+from noetl.base.diagnostics import Diagnostic, Findings, Source
 from noetl.language.compiling.compiler import compile_playbook
 from noetl.language.reading.playbook import Dialect
 from noetl.language.reading.reader import read_playbook

@@ -26,6 +26,24 @@ def test_a_playbook_without_a_step_to_begin_with_is_refused(compiled: Compile) -
 
 
 @pytest.mark.req("DOC-12")
+@pytest.mark.parametrize(
+    ("steps", "first"),
+    [
+        # "store" looks like "start", but the arc says which of the two comes first.
+        ("- step: store\n- step: read\n  next: { arcs: [{ step: store }] }", "read"),
+        ("- step: read\n- step: store", "read"),
+        ("- step: other\n- step: Strat", "Strat"),
+        ("- step: poll\n  next: { arcs: [{ step: poll }, { step: store }] }\n- step: store", "poll"),
+        ("- step: a\n  next: { arcs: [{ step: b }] }\n- step: b\n  next: { arcs: [{ step: a }] }", "a"),
+    ],
+)
+def test_the_step_that_no_other_leads_to_is_advised_as_the_first(compiled: Compile, steps: str, first: str) -> None:
+    hint = compiled(steps).only("E_NO_START").hint
+
+    assert hint == f'rename "{first}" to start, or write executor: {{spec: {{entry_step: {first}}}}}'
+
+
+@pytest.mark.req("DOC-12")
 def test_entry_step_names_another_beginning(compiled: Compile) -> None:
     result = compiled("- step: load\n  tool: { kind: noop }", root="executor: { spec: { entry_step: load } }")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from noetl.base.diagnostics import CODES
-from noetl.language.compiling.python_code import MOST_CHARACTERS
+from noetl.language.compiling.embedded_code import MAX_PYTHON_CHARACTERS
 from tests.language.compiling.outcomes import Compile, compiled_text
 
 HEAD = "apiVersion: noetl.io/v10\nkind: Playbook\nmetadata: { name: x, path: x }\nworkflow:\n  - step: start\n"
@@ -76,7 +76,7 @@ def test_a_workbooks_code_is_told_once_however_often_it_is_used() -> None:
 
 
 def test_more_code_than_can_be_read_in_a_moment_is_let_be() -> None:
-    long = "a = 1; " * (MOST_CHARACTERS // 7 + 1)
+    long = "a = 1; " * (MAX_PYTHON_CHARACTERS // 7 + 1)
 
     assert found_in(f"    tool:\n      kind: python\n      code: '{long} )'\n") == []
 

@@ -236,7 +236,7 @@ workflow:
     ],
 )
 def test_a_slip_in_a_name_that_can_be_read_is_told(compiled_document: Compile, template: str, meant: str) -> None:
-    """What does not exist is undefined, so that a guard with such a slip would be silent for ever."""
+    """What does not exist is undefined, so that a guard with such a slip would be silent forever."""
     hints = slips(compiled_document, template)
 
     assert sorted(hints) == sorted(f'did you mean "{word}"?' for word in meant.split())

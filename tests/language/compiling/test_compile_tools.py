@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from noetl.base.source import Source
+from noetl.base.diagnostics import Source
 from noetl.language.checking import check
 from noetl.net.kinds import ToolKind
 from noetl.templates.values import Authored

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from noetl.base.diagnostics import Findings
-from noetl.base.source import Source
+from noetl.base.diagnostics import Findings, Source
 from noetl.language.compiling.compiler import compile_playbook
 from noetl.language.reading.reader import read_playbook
 from noetl.templates.expression import parse

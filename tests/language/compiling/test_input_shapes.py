@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from noetl.base.source import Source
+from noetl.base.diagnostics import Source
 from noetl.language.checking import check
 from noetl.tools.kinds import KINDS
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.base.diagnostics import Diagnostic, Findings
-from noetl.base.source import Source
+from noetl.base.diagnostics import Diagnostic, Findings, Source
 from noetl.language.compiling.compiler import compile_playbook
 from noetl.language.reading.reader import read_playbook
 from noetl.tools.kinds import KINDS

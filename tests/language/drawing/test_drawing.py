@@ -6,12 +6,21 @@ from typing import Any
 
 import pytest
 
-from noetl.language.drawing.drawing import BoxRole, draw, lines_of, marks_of
-from noetl.language.drawing.edges import UNKNOWN, Edge, Manner, guard_words, ways_of, words
+from noetl.language.drawing.drawing import (
+    UNKNOWN,
+    BoxRole,
+    Edge,
+    Manner,
+    draw,
+    guard_words,
+    lines_of,
+    marks_of,
+    ways_of,
+    words,
+)
 from noetl.net.net import Loop, Transition
-from noetl.net.routing import Admission, AdmitRule, Arc, Join, JoinMode, Mode
+from noetl.net.routing import Action, Admission, AdmitRule, Arc, Case, CaseRule, Join, JoinMode, Mode
 from noetl.net.task import Directive, Policy, Rule, Task
-from noetl.net.v2_case_rules import Action, Case, CaseRule
 from noetl.net.waits import HumanTask, Message, Signal, Timeout, Timer
 from noetl.templates.values import Authored
 from tests.language.drawing.nets import guard, net, step

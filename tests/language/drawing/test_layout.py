@@ -7,8 +7,7 @@ from itertools import combinations, pairwise
 import pytest
 
 from noetl.language.drawing.drawing import draw
-from noetl.language.drawing.geometry import DrawingLayout, PlacedBox, PlacedWay, label_width
-from noetl.language.drawing.layout import lay_out
+from noetl.language.drawing.layout import DrawingLayout, PlacedBox, PlacedWay, label_width, lay_out
 from noetl.language.drawing.rows import back_edges, crossings, dominators, ordered, placed, ranks
 from tests.language.drawing.nets import grown, net, step
 

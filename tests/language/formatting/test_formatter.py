@@ -11,11 +11,10 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noetl.base.diagnostics import Findings
-from noetl.base.source import Source
+from noetl.base.diagnostics import Findings, Source
 from noetl.language.formatting import formatter as formatting
 from noetl.language.formatting.formatter import FormatError, format_text
-from noetl.language.layout.reader import read_layout
+from noetl.language.formatting.layout_reader import read_layout
 from noetl.language.reading.nodes import data
 from noetl.language.reading.yaml import read_yaml
 from tests.language.reading.yaml_texts import documents

@@ -7,13 +7,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from noetl.base.diagnostics import Findings
+from noetl.base.diagnostics import Findings, Source
 from noetl.base.errors import InvalidError
-from noetl.base.source import Source
 from noetl.language.checking import check
 from noetl.language.formatting.formatter import FormatError
+from noetl.language.formatting.layout import NewStep
 from noetl.language.formatting.step_form import control_of, form_inputs, step_form, with_inputs, with_step
-from noetl.language.layout.model import NewStep
 from noetl.language.reading.nodes import Mapping, Sequence, data
 from noetl.language.reading.yaml import read_yaml
 from noetl.operations.example_files import example_files

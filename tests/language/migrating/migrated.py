@@ -8,8 +8,7 @@ from typing import Any
 
 import msgspec
 
-from noetl.base.diagnostics import Diagnostic, Findings
-from noetl.base.source import Source
+from noetl.base.diagnostics import Diagnostic, Findings, Source
 from noetl.language.compiling.compiler import compile_playbook
 from noetl.language.migrating.migrator import MigratedPlaybook, migrate
 from noetl.language.reading.nodes import data

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from noetl.base.source import Source
+from noetl.base.diagnostics import Source
 from noetl.cli.migrate import command
 from noetl.language.checking import check
 from noetl.tools.kinds import load_kinds

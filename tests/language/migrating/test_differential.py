@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from noetl.base.source import Source
+from noetl.base.diagnostics import Source
 from noetl.language.conversion import ConversionOutcome, convert
 from noetl.tools.kinds import load_kinds
 from tests import quick_yaml

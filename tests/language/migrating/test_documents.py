@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from noetl.base.source import Source
+from noetl.base.diagnostics import Source
 from noetl.language.migrating.document_editor import SourceDocument
 from noetl.language.reading.playbook import Dialect
 from tests.language.migrating.migrated import FIXTURES, compiled, document, essence, fixture, migrated

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.base.source import Source
+from noetl.base.diagnostics import Source
 from noetl.language.checking import Checked, check
 from noetl.language.migrating.fixes import apply_fixes, tried_fixes
 from noetl.tools.kinds import load_kinds
@@ -17,23 +17,49 @@ def checked(step: str) -> Checked:
     return check(Source("a.yaml", HEAD + step), kinds=KINDS)
 
 
-@pytest.mark.parametrize(
-    ("word", "way"),
-    [
-        *((word, "timer: {duration: 5s}") for word in ("sleep", "wait", "delay")),
-        ("approval", "human_task:"),
-        ("if", "arcs: [{step: …, when:"),
-        *((word, "loop: {in:") for word in ("foreach", "for_each")),
-        ("retry", "do: retry"),
-        ("env", "workload:"),
-        ("depends_on", "arcs: [{step: …}]"),
-    ],
-)
-def test_a_word_of_another_system_leads_to_the_right_key(word: str, way: str) -> None:
-    found = checked(f"  - step: start\n    tool: {{ kind: noop }}\n    {word}: 5s\n")
+WAYS = {
+    **dict.fromkeys(("sleep", "wait", "delay"), "timer: {duration: 5s}"),
+    "approval": "human_task:",
+    "if": "arcs: [{step: …, when:",
+    **dict.fromkeys(("foreach", "for_each"), "loop: {in:"),
+    "retry": "do: retry",
+    "env": "workload:",
+    "depends_on": "arcs: [{step: …}]",
+}
+PLACES = {
+    "on a step": "    tool: { kind: noop }\n    WORD: 5s\n",
+    "in a task": "    tool: { kind: http, url: 'http://a', WORD: 5s }\n",
+    "as a task": "    tool:\n      - { kind: noop }\n      - { WORD: 5s }\n",
+}
 
-    assert [way in one.hint for one in found.refusals] == [True]
+
+@pytest.mark.parametrize("word", WAYS)
+@pytest.mark.parametrize("place", PLACES)
+def test_a_word_of_another_system_leads_to_the_right_key(word: str, place: str) -> None:
+    found = checked("  - step: start\n" + PLACES[place].replace("WORD", word))
+
+    assert WAYS[word] in found.refusals[0].hint
     assert tried_fixes(found, KINDS) == {}
+
+
+@pytest.mark.parametrize("word", ["retries", "max_retries", "retry_count", "max_attempts", "attempts"])
+def test_a_number_of_attempts_leads_to_the_rule_that_counts_them(word: str) -> None:
+    found = checked(f"  - step: start\n    tool: {{ kind: http, url: 'http://a', {word}: 3 }}\n")
+
+    assert ["then: {do: retry, attempts: 4" in one.hint for one in found.refusals] == [True]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_retry_of_another_system_is_read_as_a_rule(place: str) -> None:
+    found = checked("  - step: start\n" + PLACES[place].replace("WORD: 5s", "retry: 3"))
+
+    assert "a rule with do: retry in spec.policy.rules" in found.diagnostics[0].hint
+
+
+def test_a_task_whose_kind_was_forgotten_is_told_so() -> None:
+    found = checked("  - step: start\n    tool: { url: 'http://a', form: { a: 1 } }\n")
+
+    assert [one.message for one in found.refusals] == ["this task has no kind"]
 
 
 @pytest.mark.parametrize(
@@ -74,12 +100,85 @@ def test_a_fix_that_is_refused_in_its_place_is_not_offered() -> None:
     assert tried_fixes(found, KINDS) == {}
 
 
-def test_an_option_that_is_refused_is_not_proposed() -> None:
-    loop = "  - step: start\n    loop: { in: '{{ [1] }}', iterator: x, spec: { on_eror: continue } }\n"
+@pytest.mark.parametrize(
+    "step",
+    [
+        "  - stepp: again\n    step: start\n    tool: { kind: noop }\n",  # no document: a key stands there twice
+        "  - step: start\n    tool: { kind: duckdb, table: t, args: { a: 1 }, mode: upsrt }\n",  # upsert needs a key
+    ],
+)
+def test_a_fix_after_which_something_else_is_refused_is_not_offered(step: str) -> None:
+    found = checked(step)
 
-    found = checked(loop + "    tool: { kind: noop }\n")
+    assert "did you mean" in found.refusals[0].hint
+    assert tried_fixes(found, KINDS) == {}
 
-    assert [("on_error" in one.hint) for one in found.warnings] == [False]
+
+@pytest.mark.parametrize(
+    ("step", "fixed"),
+    [
+        (
+            "  - step: start\n    args: { a: '{{ workload.nam }} {{ workload.nam }}' }\nworkload: { name: a }\n",
+            "'{{ workload.name }} {{ workload.name }}'",
+        ),
+        ("  - step: start\n    args:\n      a: {{ 1 }}-{{ 2 }}\n      b: {{ 3 }}-{{ 4 }}\n", 'b: "{{ 3 }}-{{ 4 }}"'),
+        (
+            "  - step: start\n    tool:\n      kind: duckdb\n      command: |\n        SELEC 1;\n        SELEC 2\n",
+            "        SELECT 1;\n        SELECT 2\n",
+        ),
+    ],
+)
+def test_a_mistake_that_was_made_twice_is_fixed_one_press_after_the_other(step: str, fixed: str) -> None:
+    found = checked(step)
+    for _ in range(2):
+        fix = next(iter(tried_fixes(found, KINDS).values()))
+        found = check(Source("a.yaml", apply_fixes(found.source.text, [fix])), kinds=KINDS)
+
+    assert fixed in found.source.text
+    assert found.ok
+    assert [one.code for one in found.warnings] == []
+
+
+@pytest.mark.parametrize(
+    ("step", "way"),
+    [
+        ("    tool: { kind: noop, spec: { on_error: continue } }\n", "decide it in the task: spec: {policy: {rules:"),
+        (
+            "    loop: { in: '{{ [1] }}', iterator: x, on_error: continue }\n    tool: { kind: noop }\n",
+            "step.spec.policy.failure.mode: best_effort",
+        ),
+    ],
+)
+def test_what_is_to_happen_after_an_error_leads_to_where_that_is_decided(step: str, way: str) -> None:
+    found = checked("  - step: start\n" + step)
+
+    assert [way in one.hint for one in (*found.refusals, *found.warnings)] == [True]
+
+
+NOOP = "    tool: { kind: noop }\n"
+LOOPING = "    loop: { in: '{{ [1] }}', iterator: x, LOOP }\n" + NOOP
+
+
+@pytest.mark.parametrize("word", ["on_error", "on_eror"])
+@pytest.mark.parametrize(
+    "step",
+    [
+        NOOP + "    WORD\n",
+        NOOP + "    spec: { WORD }\n",
+        NOOP + "    spec: { policy: { WORD } }\n",
+        LOOPING.replace("LOOP", "WORD"),
+        LOOPING.replace("LOOP", "spec: { WORD }"),
+        LOOPING.replace("LOOP", "spec: { policy: { WORD } }"),
+        "    tool: { kind: noop, WORD }\n",
+        "    tool: { kind: noop, spec: { WORD } }\n",
+    ],
+)
+def test_on_error_is_never_proposed_because_no_place_takes_it(step: str, word: str) -> None:
+    found = checked("  - step: start\n" + step.replace("WORD", f"{word}: continue"))
+
+    said = [*found.refusals, *found.warnings]
+    assert said
+    assert [one.hint for one in said if "on_error" in one.hint] == []
 
 
 @pytest.mark.parametrize("method", ["GET", "get", "Get"])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from noetl.base.source import Source
+from noetl.base.diagnostics import Source
 from noetl.language.conversion import Conversion, ConversionOutcome, convert
 from tests import quick_yaml
 from tests.language.migrating.migrated import FIXTURES, KINDS

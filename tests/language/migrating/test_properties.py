@@ -10,8 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from noetl.base.diagnostics import Diagnostic
-from noetl.base.source import Source
+from noetl.base.diagnostics import Diagnostic, Source
 from noetl.language.conversion import ConversionOutcome, convert
 from noetl.language.migrating.migrator import migrate
 from tests import quick_yaml

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from noetl.base.source import Source
+from noetl.base.diagnostics import Source
 from noetl.language.conversion import ConversionOutcome, convert
 from tests import quick_yaml
 from tests.language.migrating.migrated import HEAD, KINDS

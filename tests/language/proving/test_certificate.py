@@ -7,13 +7,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from noetl.base.source import Source, Span
+from noetl.base.diagnostics import Source, Span
 from noetl.language.checking import check
 from noetl.language.drawing.text_forms import findings_dot
 from noetl.language.proving.certificate import Certificate, analyse
 from noetl.net.debug import Origin, step_address
 from noetl.net.net import Net, content_hash
-from noetl.net.v2_case_rules import Action, Case, CaseRule
+from noetl.net.routing import Action, Case, CaseRule
 from noetl.templates.expression import parse
 from noetl.templates.values import Authored
 from noetl.tools.kinds import KINDS

@@ -6,7 +6,7 @@ import textwrap
 from pathlib import Path
 from typing import NamedTuple
 
-from noetl.base.source import Source
+from noetl.base.diagnostics import Source
 from noetl.language.checking import Checked, check
 from noetl.language.reading.playbook import Dialect
 from noetl.language.reading.spellings.model import Spelling

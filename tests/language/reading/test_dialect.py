@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from noetl.base.diagnostics import Diagnostic, Findings
-from noetl.base.source import Source
-from noetl.language.reading.constructs import dissect
-from noetl.language.reading.dialect import detect
+from noetl.base.diagnostics import Diagnostic, Findings, Source
+from noetl.language.reading.constructs import document_parts
 from noetl.language.reading.markers import STRONG
 from noetl.language.reading.nodes import Mapping
 from noetl.language.reading.playbook import Dialect
+from noetl.language.reading.reader import detect
 from noetl.language.reading.yaml import read_yaml
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -100,7 +99,7 @@ def test_every_marker_of_the_table_has_a_document_above() -> None:
     for _, text in MARKERS:
         root = read_yaml(Source("t", text), Findings())
         assert root is not None
-        shown |= {marker.name for marker in STRONG if any(marker.find(dissect(root)))}
+        shown |= {marker.name for marker in STRONG if any(marker.find(document_parts(root)))}
 
     assert shown == {marker.name for marker in STRONG if marker.dialect is not Dialect.V10_IO}  # they stand below
 
@@ -286,7 +285,7 @@ def test_two_dialects_in_one_document_are_refused_unless_one_of_them_or_v10_read
     text = f"{head}{extra}\nworkflow:\n{steps}{other_steps}"
     dialect, found = detected(text)
 
-    shown = [marker for marker in STRONG if any(marker.find(dissect(tree(text))))]
+    shown = [marker for marker in STRONG if any(marker.find(document_parts(tree(text))))]
     readers = [one for one in (first[0], other[0], V10) if all(marker.is_read_in(one) for marker in shown)]
     if readers:
         assert (dialect, found) == (readers[0], [])

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.base.diagnostics import Diagnostic, Findings
-from noetl.base.source import Source
+from noetl.base.diagnostics import Diagnostic, Findings, Source
 from noetl.language.checking import check
-from noetl.language.reading.notifications import read_notifications
 from noetl.language.reading.playbook import Dialect, NotificationSyntax
 from noetl.language.reading.shared_checks import ReadContext
+from noetl.language.reading.trigger import read_notifications
 from noetl.net.net import from_json, to_json
 from noetl.tools.kinds import load_kinds
 from tests.engine_script import net_of, playbook
@@ -48,8 +47,8 @@ def test_a_net_holds_what_a_playbook_wants_to_be_told() -> None:
     ("text", "said"),
     [
         ("on: [failed]", "on must be a mapping"),
-        ("on: {failed: {}}", "tells nobody"),
-        ("on: {failed: {notify: []}}", "tells nobody"),
+        ("on: {failed: {}}", "sends nothing"),
+        ("on: {failed: {notify: []}}", "sends nothing"),
         ("on: {failed: {notify: [mail]}}", "a destination must be a mapping"),
         ("on: {faild: {notify: [{slack: {auth: x}}]}}", "faild"),
         ("on: {failed: {after: 2h, notify: [{slack: {auth: x}}]}}", "after"),

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from noetl.base.diagnostics import Diagnostic, Findings
-from noetl.base.source import Source
+from noetl.base.diagnostics import Diagnostic, Findings, Source
 from noetl.language.reading.playbook import Dialect, Playbook
 from noetl.language.reading.reader import read_playbook
 from tests.language.reading.documents import codes

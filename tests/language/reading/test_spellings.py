@@ -5,13 +5,11 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from noetl.base.diagnostics import Diagnostic, Findings
-from noetl.base.source import Source
+from noetl.base.diagnostics import Diagnostic, Findings, Source
 from noetl.language.reading.nodes import Mapping, data
 from noetl.language.reading.playbook import Dialect
 from noetl.language.reading.spellings.model import Rewriting, Spelling
-from noetl.language.reading.spellings.respelling import respelled
-from noetl.language.reading.spellings.table import SPELLINGS
+from noetl.language.reading.spellings.respelling import SPELLINGS, respelled
 from noetl.language.reading.yaml import read_yaml
 from noetl.net.net import Net
 from tests.language.reading.spelled import checked_text, document_of, example

@@ -19,7 +19,7 @@ from noetl.language.reading.playbook import (
     TimerSyntax,
 )
 from noetl.language.reading.shared_checks import ReadContext
-from noetl.language.reading.waits.blocks import read_wait_blocks
+from noetl.language.reading.waits import read_wait_blocks
 from noetl.language.v2_case.tools import read_labelled_tasks
 from tests.language.v2_case.case_text import codes, root_of
 

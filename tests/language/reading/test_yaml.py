@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.base.diagnostics import Diagnostic, Findings
-from noetl.base.source import Source
+from noetl.base.diagnostics import Diagnostic, Findings, Source
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, data
 from noetl.language.reading.yaml import read_yaml
 

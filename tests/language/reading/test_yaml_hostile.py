@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noetl.base.diagnostics import Findings
-from noetl.base.source import Source
+from noetl.base.diagnostics import Findings, Source
 from noetl.language.reading.nodes import Mapping
 from noetl.language.reading.yaml import read_yaml
 from tests.language.reading.yaml_texts import documents

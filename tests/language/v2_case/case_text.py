@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from noetl.base.diagnostics import Diagnostic, Findings
-from noetl.base.source import Source
+from noetl.base.diagnostics import Diagnostic, Findings, Source
 from noetl.language.reading.nodes import Mapping
 from noetl.language.reading.playbook import Dialect, Playbook, StepSyntax
 from noetl.language.reading.shared_checks import ReadContext

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from noetl.base.source import Source
+from noetl.base.diagnostics import Source
 from noetl.language.conversion import Conversion, ConversionOutcome, convert
 from noetl.tools.kinds import load_kinds
 from tests import quick_yaml

@@ -3,5 +3,5 @@
 `passes.py` defines the form of a pass; `compiler.py` runs them in order and then lowers. A module holds the checks
 of what it is named for. Refuses to know: how a net is run.
 
-Read first: `compiler.py`, `lowering/nets.py`, `undefined_names.py`.
+Read first: `compiler.py`, `lowering/steps.py`, `undefined_names.py`.
 """

@@ -1,32 +1,193 @@
-"""Guards: what can be told about a condition without running it, given a few facts.
+"""Checks of guards, the conditions of arcs and rules, without running them (VAL-20, design.md §5).
 
-Facts say what a chain of names is known to equal; an event has several names at once (design.md §5). Everything else
-may be true or false, and a guard is decided only when that makes no difference.
+- A guard that compares with an event which its step never has is never true (`check_event_names`).
+- An arc behind one that is always taken first is never reached (`check_shadows`).
+- Outcomes and tokens that no rule takes are probably a mistake (`check_unmatched`).
+
+`decided` evaluates the boolean shape of a guard, given facts: what a chain of names is known to equal. An event has
+several names at once. Everything else may be true or false, and a guard is decided only if that makes no difference.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from collections.abc import Mapping as ReadOnlyMapping
 from itertools import product
 
-from noetl.base.source import is_template
-from noetl.language.compiling.event_names import FAILED, names_of
-from noetl.language.compiling.lowering.values import inner, word
-from noetl.language.compiling.passes import Compilation, head, key_place
-from noetl.language.compiling.pipelines import every_task
-from noetl.language.compiling.text_positions import parsed
-from noetl.language.reading.nodes import Scalar
-from noetl.language.reading.playbook import Admit, ArcSyntax, Dialect, Playbook, PolicySyntax, StepSyntax
+from noetl.base.diagnostics import PositionedDiagnostic, is_template
+from noetl.base.template_names import paths
+from noetl.language.compiling.lowering.values import loops_of, word
+from noetl.language.compiling.passes import Compilation, every_task, head, key_place
+from noetl.language.compiling.text_positions import name_in, parsed, parsed_guard
+from noetl.language.reading.nodes import Mapping, Scalar, inner, scalars
+from noetl.language.reading.playbook import (
+    Admit,
+    ArcSyntax,
+    CaseExit,
+    CaseRuleSyntax,
+    Dialect,
+    Playbook,
+    PolicySyntax,
+    StepSyntax,
+    TaskSyntax,
+)
+from noetl.language.reading.shared_checks import nearest
 from noetl.templates.logic import And, Compare, Const, Not, Opaque, Or, Path, Shape
 
-Facts = Mapping[tuple[str, Path], frozenset[object]]
+_ENTRIES = ("step.enter", "start")
+# What only a wait block gives; a case rule that sees its own step's events alone waits for them in vain without one.
+_OF_WAITS = {
+    "timer.fired": "timer",
+    "timer.cancelled": "timer",
+    "message.received": "message",
+    "message.timeout": "message",
+    "signal.received": "signal",
+    "task.completed": "human_task",
+}
+
+
+def check_event_names(playbook: Playbook, compilation: Compilation) -> Playbook:
+    """W_EVENT_NEVER, and I_ALIAS for older names of the boundary event."""
+    for step in playbook.steps:
+        for arc in step.router.arcs if step.router else ():
+            for name, place in _compared(arc.when, playbook):
+                _check_arc_event(name, place, step, compilation)
+        # With `on_event` a rule hears the events of the whole execution, and any name may come.
+        if step.case is not None and step.eval_mode != "on_event":
+            for rule in step.case.rules:
+                for name, place in _compared(rule.when, playbook):
+                    _check_rule_event(name, place, step, rule, compilation)
+                _check_loop_rule(step, rule, playbook, compilation)
+    return playbook
+
+
+_OF_ITERATION = frozenset({"iter", "loop", "loop_index", "result", "response", "this", "event", "error"})
+
+
+def _check_loop_rule(step: StepSyntax, rule: CaseRuleSyntax, playbook: Playbook, compilation: Compilation) -> None:
+    """W_CASE_IN_LOOP: tasks and a way out, with nothing of the element in them, were meant for the end of the loop."""
+    works = any(isinstance(action, TaskSyntax) for action in rule.actions)
+    leads = any(isinstance(action, CaseExit) for action in rule.actions)
+    asked = [name for name, _ in _compared(rule.when, playbook)]
+    if step.loop is None or rule.when is None or not (works and leads) or "call.done" not in asked:
+        return
+    assert isinstance(rule.node, Mapping)
+    texts = (str(scalar.value) for scalar in scalars(rule.node.values["then"]))
+    read = {path[0] for text in texts if is_template(text) for path in paths(text)}
+    if not read & {*_OF_ITERATION, *(str(loop.iterator.value) for loop in loops_of(step.loop))}:
+        message = f'this rule runs its tasks in every iteration of "{step.name}", and none of them is about the element'
+        hint = "write event.name == 'loop.done' to run them once, after the loop"
+        compilation.note("W_CASE_IN_LOOP", rule.when, message, hint)
+
+
+def _compared(when: Scalar | None, playbook: Playbook) -> Iterator[tuple[str, PositionedDiagnostic]]:
+    """The names that `event.name` is compared with, each with its place."""
+    template = parsed_guard(when)
+    if template is None or when is None:
+        return
+    for test in template.comparisons:
+        if test.root == "event" and test.path == ("name",) and test.op in ("==", "in"):
+            for name in test.values:
+                if isinstance(name, str):
+                    yield name, name_in(when, name, playbook.source, quoted=True)
+
+
+def _check_arc_event(name: str, place: PositionedDiagnostic, step: StepSyntax, compilation: Compilation) -> None:
+    events = boundary_events(step)
+    if name in events:
+        return
+    meant = meant_by(name, step) if name in ALIASES else ()
+    if meant:
+        canonical = " or ".join(f'"{event}"' for event in meant)
+        message = f'"{name}" is read as {canonical}'
+        compilation.note("I_ALIAS", place, message, f"write {canonical}")
+        return
+    ends = f"this step ends with {', '.join(events)}"
+    if name in _ENTRIES:
+        message = f'"{name}" never reaches an arc: arcs are looked at when the step has ended'
+        compilation.note("W_EVENT_NEVER", place, message, ends)
+        return
+    guess = nearest(name, events)
+    hint = f'did you mean "{guess}"? {ends}' if guess else ends
+    compilation.note("W_EVENT_NEVER", place, f'step "{step.name}" never has the event "{name}"', hint)
+
+
+def _check_rule_event(
+    name: str, place: PositionedDiagnostic, step: StepSyntax, rule: CaseRuleSyntax, compilation: Compilation
+) -> None:
+    if name == "loop.done" and step.loop is not None:
+        if rule.retry:
+            message = 'a rule on "loop.done" comes after all calls: its retry never happens'
+            compilation.note("W_EVENT_NEVER", place, message, "write retry on the step, or in a rule on call.error")
+        return
+    if name.startswith("loop.") and step.loop is None:
+        message = f'step "{step.name}" never has the event "{name}": it has no loop'
+        compilation.note("W_EVENT_NEVER", place, message, "write call.done or step.exit")
+        return
+    block = _OF_WAITS.get(name)
+    if block is not None and getattr(step, block) is None:
+        message = f'step "{step.name}" never has the event "{name}": it has no {block} block'
+        hint = f"add {block}, or spec.eval_mode: on_event to see the events of the whole execution"
+        compilation.note("W_EVENT_NEVER", place, message, hint)
+
+
+# Boundary events: which ones a step can end with, and the other names they answer to (LOOP-09, TMR-02, design.md §5).
+
+FAILED = "step.failed"
+# Names of older playbooks for the boundary event, in every dialect's arcs.
+ALIASES = ("call.done", "call.error", "step.exit", "step.enter", "start")
+
+
+def boundary_events(step: StepSyntax) -> tuple[str, ...]:
+    """Every event on which the server evaluates this step's arcs, the usual one first."""
+    return (*_endings(step), FAILED, *(("step.interrupted",) if step.on_event and step.on_event.interrupting else ()))
+
+
+def _endings(step: StepSyntax) -> list[str]:
+    if step.loop is not None:
+        return ["loop.done"]
+    waits = []
+    if step.timer is not None:
+        waits += ["timer.fired", *(["timer.cancelled"] if step.timer.cancellable else [])]
+    if step.message is not None:
+        waits += ["message.received"]
+        if step.message.timeout is not None and step.message.timeout_action == "escalate":
+            waits += ["message.timeout"]
+    if step.signal is not None:
+        waits += ["signal.received"]
+    if step.human_task is not None:
+        waits += ["task.completed"]
+    return waits or ["step.done"]
+
+
+def meant_by(alias: str, step: StepSyntax) -> tuple[str, ...]:
+    """The boundary events of this step that an alias stands for."""
+    events = boundary_events(step)
+    match alias:
+        case "call.done":
+            return tuple(event for event in events if event in ("step.done", "loop.done"))
+        case "call.error":
+            return (FAILED,)
+        case "step.exit":
+            return events
+    return ()
+
+
+def names_of(event: str, step: StepSyntax) -> frozenset[object]:
+    """Every name that compares equal to this event."""
+    return frozenset({event, *(alias for alias in ALIASES if event in meant_by(alias, step))})
+
+
+Facts = ReadOnlyMapping[tuple[str, Path], frozenset[object]]
 # What is known about an outcome that is an error.
 ERROR_OUTCOME: Facts = {
     ("outcome", ("status",)): frozenset({"error"}),
+    # Any value that is true: which error it is, is not known.
     ("outcome", ("error",)): frozenset({"an error"}),
     ("outcome", ("result",)): frozenset({None}),
 }
-_MANY = 8  # atoms: 256 cases are quickly looked at, more are not worth it
+# Number of atoms. 2**8 = 256 cases are fast; the number doubles with each further atom.
+_MANY = 8
 
 
 def shape_of(when: Scalar | None) -> Shape:
@@ -40,7 +201,7 @@ def shape_of(when: Scalar | None) -> Shape:
     return template.shape if template is not None else Opaque(text)
 
 
-def decided(shape: Shape, facts: Facts, assumed: Mapping[Shape, bool] | None = None) -> bool | None:
+def decided(shape: Shape, facts: Facts, assumed: ReadOnlyMapping[Shape, bool] | None = None) -> bool | None:
     """Whether a guard holds under the facts: True, False, or None when that depends on something else."""
     match shape:
         case Const():
@@ -51,12 +212,13 @@ def decided(shape: Shape, facts: Facts, assumed: Mapping[Shape, bool] | None = N
         case And():
             return _all(decided(part, facts, assumed) for part in shape.parts)
         case Or():
+            # `a or b` is not (not a and not b): one function decides both.
             holds = _all(_opposite(decided(part, facts, assumed)) for part in shape.parts)
             return _opposite(holds)
         case Compare():
             known = facts.get((shape.root, shape.path))
-            told = _tested(shape, known) if known is not None else None
-            return told if told is not None else (assumed or {}).get(shape)
+            holds = _tested(shape, known) if known is not None else None
+            return holds if holds is not None else (assumed or {}).get(shape)
         case Opaque():
             return (assumed or {}).get(shape)
 
@@ -65,6 +227,7 @@ def cover(shapes: Iterable[Shape], facts: Facts) -> bool:
     """Whether in every case that the facts leave open at least one of the guards holds."""
     either = Or(tuple(shapes))
     atoms = list(dict.fromkeys(atom for atom in tests_of(either) if decided(atom, facts) is None))
+    # Too many cases to go through: then only what holds without looking at the atoms counts.
     if len(atoms) > _MANY:
         return decided(either, facts) is True
     cases = product((True, False), repeat=len(atoms))
@@ -72,10 +235,10 @@ def cover(shapes: Iterable[Shape], facts: Facts) -> bool:
 
 
 def _all(parts: Iterable[bool | None]) -> bool | None:
-    told = list(parts)
-    if any(part is False for part in told):
+    truths = list(parts)
+    if any(part is False for part in truths):
         return False
-    return None if any(part is None for part in told) else True
+    return None if any(part is None for part in truths) else True
 
 
 def _opposite(value: bool | None) -> bool | None:
@@ -117,11 +280,11 @@ def check_shadows(playbook: Playbook, compilation: Compilation) -> Playbook:
     for step in playbook.steps:
         if step.router is not None and step.router.mode == "exclusive":
             always = everywhere or word(inner(step.router.spec, "unguarded"), "") == "always"
-            _check(step, step.router.arcs, always, playbook.dialect.rules, compilation)
+            _check_shadow(step, step.router.arcs, always, playbook.dialect.rules, compilation)
     return playbook
 
 
-def _check(
+def _check_shadow(
     step: StepSyntax, arcs: tuple[ArcSyntax, ...], always: bool, dialect: Dialect, compilation: Compilation
 ) -> None:
     """An unguarded arc takes every event but a failure; a guard that is always true takes that as well."""
@@ -137,7 +300,7 @@ def _check(
 
 def _asks_for_failure(arc: ArcSyntax, step: StepSyntax) -> bool:
     """Whether a guard reads the event and can hold for a failure."""
-    template = parsed(str(arc.when.value)) if arc.when is not None and is_template(str(arc.when.value)) else None
+    template = parsed_guard(arc.when)
     if template is None or not any(read.root == "event" for read in template.references):
         return False
     return decided(template.shape, {("event", ("name",)): names_of(FAILED, step)}) is not False

@@ -12,10 +12,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from noetl.base.source import is_template
-from noetl.language.compiling.passes import Compilation, head
-from noetl.language.compiling.pipelines import Pipeline, rewrite_tasks
+from noetl.base.diagnostics import is_template
+from noetl.language.compiling.passes import Compilation, Pipeline, head, rewrite_tasks
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
+from noetl.language.reading.old_keys import WORDS_OF_OTHERS
 from noetl.language.reading.playbook import Playbook, TaskSyntax
 from noetl.language.reading.shared_checks import did_you_mean, distance, is_typo
 from noetl.net.kinds import COMMON_SPEC, Input, ToolKind
@@ -47,7 +47,9 @@ def check_inputs(playbook: Playbook, compilation: Compilation) -> Playbook:
         reading = _Inputs(task, kind, compilation, closed, refuses_knobs)
         reading.take_from_spec()
         reading.sort()
-        if not pipeline.in_workbook and kind.plugin is None:  # a definition may leave an input to its references
+        # Nor of a plug-in, whose table may be older than the plug-in that runs.
+        # A workbook definition may leave a required input to its references.
+        if not pipeline.in_workbook and kind.plugin is None:
             reading.check_present()
         return replace(task, inputs=reading.inputs, knobs=reading.knobs, spec=reading.spec)
 
@@ -127,9 +129,11 @@ class _Inputs:
             hint = _RETRY_WAY
         elif self._kind.input(meant):
             hint = f'did you mean "{meant}"?'
+        elif key in WORDS_OF_OTHERS:
+            hint = WORDS_OF_OTHERS[key]
         else:
             hint = did_you_mean(key, allowed, f"its inputs are {names}")
-        # A key nobody knows may be a note of its author, and older documents have many. One letter away from an input
+        # An unknown key may be a note of its author, and older documents have many. One letter away from an input
         # it is a mistake.
         if self._closed or is_typo(key, allowed):
             message = f'"{key}" is not an input of kind {self._kind.name}'
@@ -182,7 +186,8 @@ _TYPES: dict[str, tuple[type, ...]] = {
 _WORDS = {"string": "text", "boolean": "true or false", "integer": "a number", "number": "a number"}
 _NESTED = {"object": "a mapping", "array": "a list"}
 
-Misfit = tuple[Node, str, str]  # where, what is wrong, what is allowed
+# Place, problem, allowed values.
+Misfit = tuple[Node, str, str]
 
 
 def check_input_shapes(playbook: Playbook, compilation: Compilation) -> Playbook:

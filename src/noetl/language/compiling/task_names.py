@@ -11,16 +11,15 @@ import re
 from msgspec.structs import replace
 
 from noetl.base.diagnostics import PositionedDiagnostic
-from noetl.language.compiling.passes import Compilation, head, key_place
-from noetl.language.compiling.pipelines import MAIN, Pipeline, pipelines, rewrite, rewrite_tasks
+from noetl.language.compiling import passes
+from noetl.language.compiling.lowering.values import loops_of
+from noetl.language.compiling.passes import Compilation, Pipeline
 from noetl.language.compiling.template_sites import TemplateText, written_texts
 from noetl.language.compiling.text_positions import name_in, parsed
 from noetl.language.compiling.undefined_names import given_names
-from noetl.language.reading.nodes import Mapping, Scalar
+from noetl.language.reading.nodes import Mapping, Scalar, inner
 from noetl.language.reading.playbook import (
-    Branch,
     Dialect,
-    LoopSyntax,
     Playbook,
     PolicySyntax,
     StepSyntax,
@@ -34,7 +33,6 @@ from noetl.templates.scope import RESERVED, TemplateSite, is_reserved
 _WORDS = frozenset(
     ("and", "or", "not", "in", "is", "if", "else", "for", "true", "false", "none", "True", "False", "None")
 )
-_STEP = re.compile(r"workflow\[(\d+)\]")
 _IN_PIPELINE = frozenset(
     {
         TemplateSite.TASK_INPUT,
@@ -48,7 +46,7 @@ _IN_PIPELINE = frozenset(
 
 def check_task_names(playbook: Playbook, compilation: Compilation) -> Playbook:
     """E_TASK_DUP and E_RESERVED_NAME."""
-    for pipeline in pipelines(playbook):
+    for pipeline in passes.pipelines(playbook):
         _check_unique(pipeline, compilation)
         for task in pipeline.tasks:
             if task.name_node is not None:
@@ -58,7 +56,7 @@ def check_task_names(playbook: Playbook, compilation: Compilation) -> Playbook:
 
 def place_of(task: TaskSyntax) -> PositionedDiagnostic:
     """Where a task is named, else where it begins."""
-    return task.name_node or head(task)
+    return task.name_node or passes.head(task)
 
 
 def _check_unique(pipeline: Pipeline, compilation: Compilation) -> None:
@@ -73,7 +71,7 @@ def _note_duplicate(compilation: Compilation, earlier: TaskSyntax, task: TaskSyn
     place, line = place_of(task), place_of(earlier).span.line
     if earlier.generated and task.generated:
         construct = (task.name or "").rpartition("__")[0]
-        place = key_place(task.node, "name", place)
+        place = passes.key_place(task.node, "name", place)
         message = f'two constructs are called "{construct}" (the other on line {line})'
     elif earlier.generated or task.generated:
         made, named = (earlier, task) if earlier.generated else (task, earlier)
@@ -114,7 +112,8 @@ def _check_readable(task: TaskSyntax, compilation: Compilation) -> None:
 
 def name_tasks(playbook: Playbook, compilation: Compilation) -> Playbook:
     """Every task and construct with a name; a name that stands for an input is read as that, too."""
-    return rewrite(rewrite_tasks(playbook, lambda task, _: _with_input(task, compilation)), _named)
+    # Inputs first: a name that becomes an input may leave its task without one, and then it is named by position.
+    return passes.rewrite(passes.rewrite_tasks(playbook, lambda task, _: _with_input(task, compilation)), _named)
 
 
 def _with_input(task: TaskSyntax, compilation: Compilation) -> TaskSyntax:
@@ -144,13 +143,14 @@ def _single_name(pipeline: Pipeline) -> str | None:
     step, part = pipeline.step, pipeline.part
     if step is None:
         return part.partition("/")[2]
-    if part == MAIN:
+    if part == passes.MAIN:
         return f"{step.name}_task" if step.single else None
     if part == "compensation":
         return f"{step.name}_compensate"
     if part == "sink":
         return f"{step.name}_sink"
-    if part.startswith(("case/", "retry/")):  # a task of a `then` list has its label; only a sink has none
+    # Tasks of `then` lists have labels; only sinks have no name.
+    if part.startswith(("case/", "retry/")):
         return f"{step.name}_{part.replace('/', '_')}_sink"
     return None
 
@@ -170,26 +170,24 @@ def _named_task(task: TaskSyntax, default: str) -> TaskSyntax:
 
 
 def _named_hooks(policy: PolicySyntax, task: str) -> PolicySyntax:
+    def named(hooks: tuple[TaskSyntax, ...], word: str) -> tuple[TaskSyntax, ...]:
+        return tuple(_named_task(hook, f"{task}__{word}_{position}") for position, hook in enumerate(hooks))
+
     return replace(
         policy,
-        before=_named_hook_list(policy.before, f"{task}__before_"),
-        after=_named_hook_list(policy.after, f"{task}__after_"),
-        finally_=_named_hook_list(policy.finally_, f"{task}__finally_"),
+        before=named(policy.before, "before"),
+        after=named(policy.after, "after"),
+        finally_=named(policy.finally_, "finally"),
     )
-
-
-def _named_hook_list(tasks: tuple[TaskSyntax, ...], prefix: str) -> tuple[TaskSyntax, ...]:
-    return tuple(_named_task(task, f"{prefix}{position}") for position, task in enumerate(tasks))
 
 
 def _named_sugar(sugar: Sugar, default: str) -> Sugar:
     name = sugar.name or default
-    branches = tuple(_named_branch(branch, f"{name}__b{index}_") for index, branch in enumerate(sugar.branches))
+    branches = tuple(
+        replace(branch, body=_named_list(branch.body, f"{name}__b{index}_"))
+        for index, branch in enumerate(sugar.branches)
+    )
     return replace(sugar, name=name, branches=branches)
-
-
-def _named_branch(branch: Branch, prefix: str) -> Branch:
-    return replace(branch, body=_named_list(branch.body, prefix))
 
 
 # Jumps: `to` names a task of the same pipeline, generated labels included (VAL-09, O-35).
@@ -197,19 +195,20 @@ def _named_branch(branch: Branch, prefix: str) -> Branch:
 
 def check_jumps(playbook: Playbook, compilation: Compilation) -> Playbook:
     """E_JUMP_TARGET for a target that is not there."""
-    for pipeline in pipelines(playbook):
+    for pipeline in passes.pipelines(playbook):
         names = [task.name or "" for task in pipeline.tasks]
         for task in pipeline.tasks:
             for rule in task.policy.rules if task.policy else ():
                 to = rule.then.to
-                if rule.then.do == "jump" and to is not None and str(to.value) not in names and not _open(pipeline):
+                # A workbook definition jumps within the pipeline that will refer to it, and is checked there.
+                if (
+                    rule.then.do == "jump"
+                    and to is not None
+                    and str(to.value) not in names
+                    and not pipeline.in_workbook
+                ):
                     _note(compilation, to, names, pipeline)
     return playbook
-
-
-def _open(pipeline: Pipeline) -> bool:
-    """A workbook definition jumps within the pipeline that will refer to it, and is checked there."""
-    return pipeline.in_workbook
 
 
 def _note(compilation: Compilation, to: Scalar, names: list[str], pipeline: Pipeline) -> None:
@@ -221,7 +220,7 @@ def _note(compilation: Compilation, to: Scalar, names: list[str], pipeline: Pipe
     compilation.note("E_JUMP_TARGET", to, message, f'did you mean "{guess}"? {listing}' if guess else listing)
 
 
-# Task results: they end with their step, so that nobody else can read them by the task's name (SCOPE-10, TPL-05).
+# Task results: they end with their step, so other steps cannot read them by the task's name (SCOPE-10, TPL-05).
 #
 # Such a read is undefined and goes on quietly: an arc is not taken, a value is empty. In v2-case a transition still
 # sees the tasks of its own rule; it is left alone here.
@@ -233,6 +232,7 @@ def check_task_results(playbook: Playbook, compilation: Compilation) -> Playbook
         return playbook
     owners = _owners(playbook)
     for name in given_names(playbook) | _iterators(playbook):
+        # A key or an iterator of that name may be what is meant.
         owners.pop(name, None)
     for written in written_texts(playbook, compilation) if owners else ():
         template = parsed(written.text)
@@ -245,7 +245,7 @@ def check_task_results(playbook: Playbook, compilation: Compilation) -> Playbook
 def _owners(playbook: Playbook) -> dict[str, list[StepSyntax]]:
     """Every task by its name, with the steps that have one of that name."""
     owners: dict[str, list[StepSyntax]] = {}
-    for pipeline in pipelines(playbook):
+    for pipeline in passes.pipelines(playbook):
         for task in pipeline.tasks:
             if task.name is not None and pipeline.step is not None:
                 owners.setdefault(task.name, []).append(pipeline.step)
@@ -253,21 +253,15 @@ def _owners(playbook: Playbook) -> dict[str, list[StepSyntax]]:
 
 
 def _iterators(playbook: Playbook) -> set[str]:
-    names = set()
-    for step in playbook.steps:
-        loop: LoopSyntax | None = step.loop
-        while loop is not None:
-            names.add(str(loop.iterator.value))
-            loop = loop.inner
-    return names
+    return {str(loop.iterator.value) for step in playbook.steps for loop in loops_of(step.loop)}
 
 
 def _sees(written: TemplateText, owners: list[StepSyntax], playbook: Playbook) -> bool:
-    """Whether the text stands in a pipeline of a step that has the task; one outside of all steps is nobody's."""
-    found = _STEP.match(written.scalar.path)
-    if found is None:
+    """Whether the text stands in a pipeline of a step that has the task; a text outside of all steps has no such
+    step."""
+    here = written.step_of(playbook)
+    if here is None:
         return True
-    here = playbook.steps[int(found[1])]
     return written.site in _IN_PIPELINE and any(owner is here for owner in owners)
 
 
@@ -277,6 +271,7 @@ def _note_unreadable(
     owner = owners[0].name
     place = name_in(written.scalar, name, playbook.source)
     message = f'"{name}" is a task of step "{owner}", and cannot be read in {written.what}, so it is undefined'
+    # A step called `load-orders` cannot be read by its name in a template.
     result = f"{owner}.data" if owner.isidentifier() else "event.result"
     hint = f"write {result} for the result of its last task, or keep the value with set_ctx"
     compilation.note("W_FOREIGN_NAME", place, message, hint)
@@ -299,8 +294,7 @@ def check_step_results(playbook: Playbook, compilation: Compilation) -> Playbook
 
 
 def _check_store(result: Mapping, compilation: Compilation) -> None:
-    store = result.get("store")
-    kind = store.get("kind") if isinstance(store, Mapping) else None
+    kind = inner(result, "store", "kind")
     if isinstance(kind, Scalar) and kind.value not in _DEFAULT:
         message = f'store kind "{kind.value}" is read as "auto": results are kept in the store of the deployment'
         compilation.note("I_ALIAS", kind, message, "write auto, or leave it out; the operator says where that store is")

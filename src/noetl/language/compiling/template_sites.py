@@ -6,26 +6,27 @@ is never a template: workload, metadata, names, and inputs that a kind takes ver
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import msgspec
 
+from noetl.base.diagnostics import is_template
 from noetl.base.errors import TemplateError
-from noetl.base.source import is_template
-from noetl.language.compiling.lowering.values import EXECUTOR_OPTIONS, inner
-from noetl.language.compiling.passes import Compilation
-from noetl.language.compiling.pipelines import HOOKS, MAIN, Pipeline, pipelines
+from noetl.language.compiling.lowering.values import EXECUTOR_OPTIONS
+from noetl.language.compiling.passes import HOOKS, MAIN, Compilation, Pipeline, pipelines
 from noetl.language.compiling.step_names import arcs_of
 from noetl.language.compiling.text_positions import place_in
+from noetl.language.grammar import steps
 from noetl.language.grammar.model import Construct
-from noetl.language.grammar.policies import ADMISSION, DIRECTIVE, LOOP_POLICY
 from noetl.language.grammar.root import EXECUTOR_SPEC, NOTIFICATION, ROOT
-from noetl.language.grammar.steps import ARC, LOOP, LOOP_SPEC, STEP, STEP_SPEC
-from noetl.language.grammar.waits import HANDLER, HUMAN_TASK, MESSAGE, SIGNAL, TIMEOUT, TIMER
-from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, scalars
+from noetl.language.grammar.tasks import ADMISSION, DIRECTIVE, LOOP_POLICY
+from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, inner, scalars
 from noetl.language.reading.playbook import CaseExit, LoopSyntax, Playbook, RetrySyntax, StepSyntax, TaskSyntax, Then
 from noetl.templates.expression import parse
 from noetl.templates.scope import TemplateSite
+
+_STEP = re.compile(r"workflow\[(\d+)\]")
 
 
 class TemplateText(msgspec.Struct, frozen=True):
@@ -42,18 +43,25 @@ class TemplateText(msgspec.Struct, frozen=True):
     def text(self) -> str:
         return str(self.scalar.value)
 
+    def step_of(self, playbook: Playbook) -> StepSyntax | None:
+        """The step that the text stands in; None outside of all steps, as in the workbook."""
+        found = _STEP.match(self.scalar.path)
+        return playbook.steps[int(found[1])] if found and int(found[1]) < len(playbook.steps) else None
+
 
 class _Written(msgspec.Struct, frozen=True):
     node: Node | None
     site: TemplateSite
     what: str
-    keys: bool = False  # the mapping's keys are rendered too (TPL-01)
+    # Keys of the mapping are rendered too (TPL-01).
+    keys: bool = False
     into_ctx: bool = False
     own_args: frozenset[str] = frozenset()
 
 
 def written_texts(playbook: Playbook, compilation: Compilation) -> list[TemplateText]:
     """Every template text, in no particular order; each place once."""
+    # By place and site: the text of a workbook's task is listed once, however many steps refer to it.
     found: dict[tuple[Scalar, TemplateSite], TemplateText] = {}
     for written in _everything(playbook, compilation):
         for scalar in _scalars(written):
@@ -122,16 +130,18 @@ def _of_step(step: StepSyntax) -> Iterator[_Written]:
         yield _Written(rule.when, TemplateSite.ADMISSION, "an admission rule")
         yield _of_key(ADMISSION, "set_token", rule.set_token)
     yield from _of_loop(step.loop)
-    yield _of_key(STEP, "args", step.args, TemplateSite.STEP_ARGS if step.loop is None else TemplateSite.LOOP_ARGS)
-    yield _of_key(STEP, "set_ctx", step.set_ctx)
-    yield _of_key(STEP, "vars", step.vars)
-    yield from _of_block(STEP_SPEC, step.spec)
+    yield _of_key(
+        steps.STEP, "args", step.args, TemplateSite.STEP_ARGS if step.loop is None else TemplateSite.LOOP_ARGS
+    )
+    yield _of_key(steps.STEP, "set_ctx", step.set_ctx)
+    yield _of_key(steps.STEP, "vars", step.vars)
+    yield from _of_block(steps.STEP_SPEC, step.spec)
     yield from _of_waits(step)
     for arc in arcs_of(step):
         in_router = step.router is not None and arc in step.router.arcs
         site = TemplateSite.ARC if in_router else TemplateSite.CASE_THEN
         for key, node in (("when", arc.when), ("args", arc.args), ("set_ctx", arc.set_ctx), ("spec", arc.spec)):
-            yield _of_key(ARC, key, node, site)
+            yield _of_key(steps.ARC, key, node, site)
         yield _Written(arc.target if arc.template else None, site, "a computed target")
     yield from _of_retries(step.retry)
     yield from _of_case(step)
@@ -140,26 +150,27 @@ def _of_step(step: StepSyntax) -> Iterator[_Written]:
 def _of_loop(loop: LoopSyntax | None) -> Iterator[_Written]:
     site = TemplateSite.LOOP_IN
     while loop is not None:
-        yield _of_key(LOOP, "in", loop.items, site)
-        yield _of_key(LOOP_SPEC, "max_in_flight", loop.max_in_flight, site)
+        yield _of_key(steps.LOOP, "in", loop.items, site)
+        yield _of_key(steps.LOOP_SPEC, "max_in_flight", loop.max_in_flight, site)
         yield _of_key(LOOP_POLICY, "backpressure", inner(loop.spec, "policy", "backpressure"), site)
         yield _of_key(LOOP_POLICY, "partitioning", inner(loop.spec, "policy", "partitioning"))
-        yield _of_key(LOOP_SPEC, "complete_when", inner(loop.spec, "complete_when"))
+        yield _of_key(steps.LOOP_SPEC, "complete_when", inner(loop.spec, "complete_when"))
+        # From the second level on `iter` is there: the element of the level around.
         loop, site = loop.inner, TemplateSite.NESTED_LOOP_IN
 
 
 def _of_waits(step: StepSyntax) -> Iterator[_Written]:
     blocks = (
-        (TIMER, step.timer),
-        (MESSAGE, step.message),
-        (SIGNAL, step.signal),
-        (HUMAN_TASK, step.human_task),
-        (TIMEOUT, step.timeout),
+        (steps.TIMER, step.timer),
+        (steps.MESSAGE, step.message),
+        (steps.SIGNAL, step.signal),
+        (steps.HUMAN_TASK, step.human_task),
+        (steps.TIMEOUT, step.timeout),
     )
     for construct, block in blocks:
         yield from _of_block(construct, block.node if block else None)
     for handler in step.on_event.handlers if step.on_event else ():
-        yield _of_key(HANDLER, "when", handler.when)
+        yield _of_key(steps.HANDLER, "when", handler.when)
 
 
 def _of_case(step: StepSyntax) -> Iterator[_Written]:
@@ -231,9 +242,8 @@ def _site(pipeline: Pipeline) -> TemplateSite:
         return TemplateSite.COMPENSATE
     if part.startswith("handlers/"):
         return TemplateSite.HANDLER_TASK
-    return (
-        TemplateSite.SINK if "retry/" in part else TemplateSite.CASE_THEN
-    )  # a retry has no task but the sink of its pages
+    # A retry has no task but the sink of its pages.
+    return TemplateSite.SINK if "retry/" in part else TemplateSite.CASE_THEN
 
 
 # Template syntax: every text that will be rendered parses, and stays within the sandbox (VAL-15, TPL-11).
@@ -257,12 +267,12 @@ def check_template_syntax(playbook: Playbook, compilation: Compilation) -> Playb
             parse(written.text)
         except TemplateError as error:
             place = place_in(written.scalar, error.offset, playbook.source)
-            wrong, hint = _told_apart(error.message)
+            wrong, hint = _split_message(error.message)
             compilation.note("E_TEMPLATE", place, f"this template cannot be used: {wrong}", hint or _way_out(wrong))
     return playbook
 
 
-def _told_apart(message: str) -> tuple[str, str]:
+def _split_message(message: str) -> tuple[str, str]:
     """What is wrong and the way out, where the message has both: `there is no filter "x": use y`."""
     wrong, _, way_out = message.partition('": ')
     return (f'{wrong}"', way_out) if way_out else (message, "")

@@ -1,7 +1,7 @@
 """Places inside a text: from an offset in a scalar's value to the line and column where that stands (VAL-15).
 
 Escapes, folding and indentation make the value differ from the source, so the way goes by template delimiters: the
-n-th one of the value is the n-th one of the source text.
+n-th one of the value is the n-th one of the source text. Outside of templates it goes by words in the same way.
 """
 
 from __future__ import annotations
@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from noetl.base.diagnostics import DiagnosticPosition, PositionedDiagnostic
+from noetl.base.diagnostics import DiagnosticPosition, PositionedDiagnostic, Source, Span, is_template
 from noetl.base.errors import TemplateError
-from noetl.base.source import Source, Span
 from noetl.language.reading.nodes import Scalar
 from noetl.templates.expression import Template, parse
 
@@ -41,6 +40,7 @@ def name_in(scalar: Scalar, name: str, source: Source | None, *, quoted: bool = 
     """Where `name` is first read inside a template, or stands there as quoted text."""
     text = str(scalar.value)
     opening = _OPENING.search(text)
+    # Not behind a dot or a quote: there it is a key or a text, not the name.
     before = r"(?<=['\"])" if quoted else r"(?<![\w.'\"])"
     found = re.compile(rf"{before}{re.escape(name)}(?!\w)").search(text, opening.end() if opening else 0)
     return place_in(scalar, found.start() if found else None, source, len(name))
@@ -59,6 +59,19 @@ def key_in(scalar: Scalar, root: str, path: Sequence[str | int], source: Source 
     return place_in(scalar, found.start("key"), source, len(found["key"]))
 
 
+def word_in(scalar: Scalar, plain: str, offset: int, length: int, source: Source | None) -> PositionedDiagnostic:
+    """Where a word outside of templates stands; `plain` is the scalar's text without its templates."""
+    word = re.compile(re.escape(plain[offset : offset + length]))
+    raw = source.cut(scalar.span) if source is not None else ""
+    here = [found.start() for found in word.finditer(plain)]
+    there = [found.start() for found in word.finditer(_WHOLE.sub(lambda hidden: " " * len(hidden[0]), raw))]
+    # An escape, or a comment behind the sign of a block, may hold it once more: then the n-th is not the n-th.
+    if offset not in here or len(here) != len(there):
+        return _first_line(scalar)
+    at = there[here.index(offset)]
+    return DiagnosticPosition(scalar.path, _span(scalar.span, raw, at, at + length))
+
+
 def _offset_in_source(text: str, offset: int, raw: str) -> int | None:
     before = [found.start() for found in _OPENING.finditer(text) if found.start() <= offset]
     if not before:
@@ -68,6 +81,7 @@ def _offset_in_source(text: str, offset: int, raw: str) -> int | None:
         return None
     start, written = before[-1], delimiters[len(before) - 1]
     between = text[start:offset]
+    # The source has an escape or a line break in between: then the template's beginning is as near as it gets.
     return written + len(between) if raw.startswith(between, written) else written
 
 
@@ -107,3 +121,8 @@ def parsed(text: str) -> Template | None:
         return parse(text)
     except TemplateError:
         return None
+
+
+def parsed_guard(when: Scalar | None) -> Template | None:
+    """The template of a condition; None where there is no condition, or it is a plain word."""
+    return parsed(str(when.value)) if when is not None and is_template(str(when.value)) else None

@@ -1,20 +1,140 @@
 """Drawing: what there is to draw of a net: boxes with their contents, and the ways between them.
 
-No positions and no language: `layout` finds the first, `svg`, `mermaid`, `dot` and `ladder` write the second.
+No positions and no output format: `layout.py` finds the first, `svg.py` and `text_forms.py` write the second.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
-from noetl.language.drawing.edges import Edge, guard_words, shortened, ways_of, words
 from noetl.net.net import Loop, Net, Transition
-from noetl.net.routing import Admission, Join, JoinMode, Mode
+from noetl.net.routing import Admission, Arc, CaseRule, Join, JoinMode, Mode, Router
 from noetl.net.task import Directive, Task
-from noetl.net.v2_case_rules import CaseRule
+from noetl.templates.values import Authored
+
+# Edges: every way a token can take from one step to another, whatever construct of whatever dialect makes it.
+
+# Target of an arc whose target is computed at run time.
+UNKNOWN = "?"
+_FAILURES = ("step.failed", "call.error", "timeout", "message.timeout")
+
+
+class Manner(StrEnum):
+    PLAIN = "plain"
+    # Taken after a failure.
+    FAILURE = "failure"
+    COMPUTED = "computed"  # the target is a template
+
+
+class Edge(msgspec.Struct, frozen=True):
+    source: str
+    target: str
+    label: str = ""
+    manner: Manner = Manner.PLAIN
+    # The full condition; `label` may be shortened.
+    guard: str = ""
+
+
+def ways_of(net: Net) -> tuple[Edge, ...]:
+    """All ways in YAML order, each once."""
+    return tuple(dict.fromkeys(way for step in net.transitions for way in _from(step)))
+
+
+def _from(step: Transition) -> Iterator[Edge]:
+    if step.case is not None:
+        for rule in step.case.rules:
+            yield from _by_rule(step.name, rule)
+    if step.router is not None:
+        yield from _by_router(step.name, step.router)
+    if step.timeout is not None and step.timeout.alternative:
+        yield Edge(step.name, step.timeout.alternative, f"after {words(step.timeout.duration)}", Manner.FAILURE)
+
+
+def _by_router(source: str, router: Router) -> Iterator[Edge]:
+    guarded = False
+    for arc in router.arcs:
+        label = guard_words(arc.when)
+        if arc.when is None and guarded and router.mode is Mode.EXCLUSIVE:
+            label = "else"
+        guarded = guarded or arc.when is not None
+        yield from _by_arc(source, arc, label, guard_words(arc.when, WHOLE))
+
+
+def _by_rule(source: str, rule: CaseRule) -> Iterator[Edge]:
+    label = guard_words(rule.when) or "else"
+    for action in rule.actions:
+        for arc in action.transition:
+            extra = f"{label}, after {words(action.delay)}" if action.delay is not None else label
+            yield from _by_arc(source, arc, extra, guard_words(rule.when, WHOLE))
+
+
+def _by_arc(source: str, arc: Arc, label: str, guard: str) -> Iterator[Edge]:
+    if arc.tokens > 1:
+        label = f"{label} ×{arc.tokens}".strip()
+    if arc.delay is not None:
+        label = f"{label}, after {words(arc.delay)}".removeprefix(", ")
+    if arc.cancel:
+        label = f"{label}, cancels {'the execution' if arc.cancel == ('*',) else ', '.join(arc.cancel)}"
+    if arc.computed is not None:
+        for target in arc.candidates or (UNKNOWN,):
+            yield Edge(source, target, label.removeprefix(", "), Manner.COMPUTED, guard)
+    else:
+        manner = Manner.FAILURE if any(name in guard for name in _FAILURES) else Manner.PLAIN
+        yield Edge(source, arc.target, label.removeprefix(", "), manner, guard)
+
+
+# Templates and numbers as the few words that fit on a line of a drawing.
+
+# Characters of a label; the whole guard is in `guard`, for a tool tip.
+LONGEST = 44
+WHOLE = 10_000  # long enough for any text
+
+_WHOLE = re.compile(r"\{\{-?\s*(?P<inside>(?:(?!\{\{|\}\}).)*?)\s*-?\}\}\Z", re.DOTALL)
+_EVENT = re.compile(r"""event\.name\s*==\s*(?P<quote>['"])(?P<name>[\w.]+)(?P=quote)""")
+_EVENTS = re.compile(r"event\.name\s+in\s+[\[(](?P<names>[^\])]*)[\])]")
+
+
+def words(value: Authored | Any, longest: int = LONGEST) -> str:
+    """An authored value on one line: `{{ workload.items }}` is workload.items."""
+    data = value.data if isinstance(value, Authored) else value
+    text = data if isinstance(data, str) else _literal(data)
+    whole = _WHOLE.match(text.strip())
+    return shortened(whole["inside"] if whole else text, longest)
+
+
+def _literal(data: Any) -> str:
+    match data:
+        case None:
+            return "nothing"
+        case bool():
+            return "true" if data else "false"
+        case list() | tuple():
+            return "[" + ", ".join(words(item, 12) for item in data) + "]"
+        case dict():
+            return ", ".join(f"{key}: {words(item, 16)}" for key, item in data.items())
+        case _:
+            return str(data)
+
+
+def guard_words(when: Authored | None, longest: int = LONGEST) -> str:
+    """A guard: `{{ event.name == 'loop.done' }}` is loop.done."""
+    if when is None:
+        return ""
+    text = words(when, WHOLE)
+    text = _EVENT.sub(lambda found: found["name"], text)
+    text = _EVENTS.sub(lambda found: " or ".join(re.findall(r"[\w.]+", found["names"])), text)
+    return shortened(text, longest)
+
+
+def shortened(text: str, longest: int = LONGEST) -> str:
+    """One line, no longer than `longest` characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= longest else line[: longest - 1].rstrip() + "…"
 
 
 class BoxRole(StrEnum):
@@ -178,7 +298,8 @@ class BoxLine(msgspec.Struct, frozen=True):
 def lines_of(step: Transition) -> tuple[BoxLine, ...]:
     """The tasks of a step as its author wrote them: what the compiler made of sugar is folded up again."""
     written = list(_pipeline(step.tasks))
-    if [line.name for line in written] == [f"{step.name}_task"]:  # a name the compiler gave (TASK-03) says nothing
+    # A name that the compiler generated (TASK-03) carries no information.
+    if [line.name for line in written] == [f"{step.name}_task"]:
         written = [msgspec.structs.replace(written[0], name=written[0].kind, kind="")]
     if step.sink is not None:
         written.append(_line(step.sink))
@@ -196,6 +317,7 @@ def _pipeline(tasks: tuple[Task, ...]) -> Iterator[BoxLine]:
             yield _line(task, depth=len(within))
             continue
         construct, _, part = task.name.rpartition("__")
+        # The first task that was made of a construct stands for all of it.
         if construct not in within:
             yield BoxLine(
                 construct, _construct_words(task.generated, checks.get(f"{construct}__check")), depth=len(within)
@@ -219,4 +341,5 @@ def _case_lines(rule: CaseRule) -> list[BoxLine]:
 def _line(task: Task, under: str = "", depth: int = 0) -> BoxLine:
     rules = task.policy.rules if task.policy else ()
     jumps = dict.fromkeys(rule.to for rule in rules if rule.do is Directive.JUMP and rule.to)
+    # Labels that the compiler made are left out: their construct is drawn in place of them.
     return BoxLine(task.name, task.kind, tuple(name for name in jumps if "__" not in name), under, depth)

@@ -1,24 +1,131 @@
 """Layout: where every box, label and way goes: rows from the start down, ways back up along the sides.
 
-A way is laid through every row it crosses, and its label is a thing of its own in the row below its source, so that
-neither runs through a box or over another label. Boxes stand in the even rows, labels in the odd ones.
+Text is measured without asking a font: widths are generous rather than exact. A way is laid through every row it
+crosses, and its label is a thing of its own in the row below its source, so that neither runs through a box or over
+another label. Boxes stand in the even rows, labels in the odd ones.
 """
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 
-from noetl.language.drawing.drawing import Drawing
-from noetl.language.drawing.edges import Edge
-from noetl.language.drawing.geometry import HEAD, DrawingLayout, PlacedBox, PlacedWay, Point, box_size, label_width
+import msgspec
+
+from noetl.language.drawing.drawing import Box, BoxLine, BoxMark, Drawing, Edge
 from noetl.language.drawing.rows import Rows, back_edges, ordered, placed, ranks
 
+TITLE, TEXT, SMALL = 14.0, 12.0, 11.0  # font sizes
+# Height of a line inside a box.
+ROW = 19.0
+HEAD = 34.0  # height of the name
+PADDING = 14.0
+# Indentation of a task inside choose, while or until.
+INDENT = 14.0
+
+_NARROW = frozenset("iljI.,:;|!'()[]{}ft/ ·")
+_BROAD = frozenset("mwMW@%…→↷")
+
+
+def text_width(text: str, size: float, *, bold: bool = False) -> float:
+    """Width of text in a sans-serif font of `size`."""
+    width = sum(_share(char) for char in text) * size
+    return width * 1.06 if bold else width
+
+
+def _share(char: str) -> float:
+    if char in _NARROW:
+        return 0.34
+    if char in _BROAD:
+        return 0.9
+    if unicodedata.east_asian_width(char) in "WF":
+        return 1.05
+    return 0.68 if char.isupper() else 0.58
+
+
+def mark_width(mark: BoxMark) -> float:
+    return pill_width(mark) + 6 + text_width(mark.text, SMALL)
+
+
+def pill_width(mark: BoxMark) -> float:
+    return text_width(mark.word, 9.5, bold=True) + 12
+
+
+def line_width(line: BoxLine) -> float:
+    return INDENT * line.depth + text_width(line.name, TEXT) + 14 + text_width(line.note, SMALL)
+
+
+def box_size(box: Box) -> tuple[float, float]:
+    """Width and height of a box with everything in it."""
+    widths = [text_width(box.name, TITLE, bold=True), *(mark_width(mark) for mark in box.marks)]
+    widths += [line_width(line) for line in box.lines]
+    inside = len(box.marks) + len(box.lines)
+    height = HEAD + (inside * ROW + (14 if box.marks and box.lines else 8) if inside else 0)
+    return max(90.0, max(widths) + 2 * PADDING), height
+
+
+def label_width(label: str) -> float:
+    return text_width(label, SMALL) + 10
+
+
+# The result of a layout, in the units of the picture, origin at the top left.
+
+
+class Point(msgspec.Struct, frozen=True):
+    x: float
+    y: float
+
+
+class PlacedBox(msgspec.Struct, frozen=True):
+    """`row_bottom` is where the tallest box of its row ends."""
+
+    box: Box
+    x: float
+    y: float
+    width: float
+    height: float
+    row: int
+    row_bottom: float
+
+    @property
+    def right(self) -> float:
+        return self.x + self.width
+
+    @property
+    def middle(self) -> float:
+        return self.x + self.width / 2
+
+    @property
+    def bottom(self) -> float:
+        return self.y + self.height
+
+
+class PlacedWay(msgspec.Struct, frozen=True):
+    """A forward way goes straight between the points of each pair and in a curve from pair to pair; a way back goes
+    straight from point to point and turns in round corners."""
+
+    way: Edge
+    points: tuple[Point, ...]
+    label: Point | None = None
+    back: bool = False
+
+
+class DrawingLayout(msgspec.Struct, frozen=True):
+    left: float
+    right: float
+    bottom: float
+    boxes: tuple[PlacedBox, ...]
+    ways: tuple[PlacedWay, ...]
+
+
 GAP = 26.0  # between things of one row
-STRAND = 12.0  # width of a way that only passes through a row
+# Width of an edge that only passes through a row.
+STRAND = 12.0
 LABEL_HEIGHT = 20.0
 BETWEEN = 20.0  # between two rows
 
-_BOX_WEIGHT, _STRAND_WEIGHT = 1.0, 4.0  # ways stay straighter than boxes stay put
+# Straight edges count more than the position of boxes.
+_BOX_WEIGHT, _STRAND_WEIGHT = 1.0, 4.0
 
 
 def lay_out(drawing: Drawing) -> DrawingLayout:
@@ -58,6 +165,7 @@ class _Plan:
         passed: list[int] = []
         before = source
         for row in range(self._row[source] + 1, self._row[target]):
+            # The label stands in the row below the source, where ways have not come together yet.
             label = way.label and not passed
             thing = self._add(row, label_width(way.label) if label else STRAND, LABEL_HEIGHT if label else 0.0)
             self._join(before, thing)
@@ -147,7 +255,8 @@ class _Plan:
             for thing in passed:
                 row = self._row[thing]
                 if row % 2 and not self._heights[thing]:
-                    continue  # between two rows of boxes there is nothing to keep away from
+                    # There is nothing to avoid between two rows of boxes.
+                    continue
                 points += [Point(x[thing], tops[row]), Point(x[thing], bottoms[row])]
             points += [Point(arriving[index], target.y), Point(arriving[index], target.y)]
             first = self._row[passed[0]]
@@ -173,16 +282,20 @@ class _Plan:
 # Lanes: ways that lead back up, laid beside the boxes so that they cross none, and ways from a box to itself.
 
 APART = 16.0
-_NOTCHES = (10.0, 6.0, 14.0)  # how far outside a box ways turn, in turns, when another box stands beside it
+# Distance from a box at which edges turn. They alternate if another box is beside it.
+_NOTCHES = (10.0, 6.0, 14.0)
 
-Edges = Sequence[tuple[float, float]]  # of each row, where its first thing begins and its last one ends
+# For each row, where its first item begins and its last one ends.
+Edges = Sequence[tuple[float, float]]
 
 
 def lanes(back: Sequence[Edge], boxes: Mapping[str, PlacedBox], edges: Edges) -> tuple[list[PlacedWay], float, float]:
     """The ways back, and how far left and right the whole drawing reaches with them."""
     left, right = min(edge[0] for edge in edges), max(edge[1] for edge in edges)
-    taken: list[tuple[int, int, bool, float]] = []  # first row, last row, on the right, outermost x
+    # First row, last row, whether it is on the right, outermost x.
+    taken: list[tuple[int, int, bool, float]] = []
     found = []
+    # Short ones first: they take the lanes near the boxes, and longer ones go round them.
     for place, way in enumerate(sorted(back, key=lambda way: boxes[way.source].row - boxes[way.target].row)):
         source, target = boxes[way.source], boxes[way.target]
         first, last = target.row, source.row

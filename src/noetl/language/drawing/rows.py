@@ -11,7 +11,8 @@ from itertools import pairwise
 from statistics import median
 
 Rows = list[list[int]]
-Links = Sequence[Sequence[int]]  # of each thing, those it is joined to in the row before, or after
+# For each item, the items it is linked to in the row before or after.
+Links = Sequence[Sequence[int]]
 
 _ORDERING_SWEEPS = 12
 _PLACING_SWEEPS = 16
@@ -31,6 +32,7 @@ def ordered(rows: Rows, above: Links, below: Links) -> Rows:
             fixed = current[index - 1 if downward else index + 1]
             _sort_by_neighbours(current[index], {thing: place for place, thing in enumerate(fixed)}, links)
         crossed = crossings(current, below)
+        # A sweep may also make things worse: the best order seen is kept.
         if crossed < fewest:
             best, fewest = [list(row) for row in current], crossed
     return best
@@ -93,8 +95,10 @@ def placed(
 
 
 def _wanted_x(thing: int, x: list[float], links: Links, above: Links, below: Links, *, last: bool) -> float:
+    # The last sweeps look both ways; the ones before pull each row towards the one they come from.
     near = [*above[thing], *below[thing]] if last else links[thing]
-    if len(near) == 1:  # most things are pieces of a way
+    # The common case: most items are segments of an edge.
+    if len(near) == 1:
         return x[near[0]]
     return median(x[other] for other in near) if near else x[thing]
 
@@ -107,7 +111,8 @@ def _spread(
     for index, thing in enumerate(row):
         at += (widths[row[index - 1]] + widths[thing]) / 2 + gap if index else 0.0
         offsets.append(at)
-    pools: list[tuple[float, float, int]] = []  # mean of (wish - offset), weight, size
+    # Mean of (wish - offset), weight, size.
+    pools: list[tuple[float, float, int]] = []
     for thing, wish, offset in zip(row, wishes, offsets, strict=True):
         mean, weight, size = wish - offset, weights[thing], 1
         while pools and pools[-1][0] > mean:
@@ -185,7 +190,8 @@ def back_edges(names: Sequence[str], edges: Iterable[Edge], entry: str) -> set[E
     for source, target in edges:
         following[source].append(target)
     found: set[Edge] = set()
-    state: dict[str, int] = {}  # absent: not seen, 1: open, 2: closed
+    # Absent: not seen, 1: open, 2: closed.
+    state: dict[str, int] = {}
     for root in (entry, *names):
         if root in state:
             continue
@@ -238,6 +244,7 @@ def dominators(names: Sequence[str], edges: Iterable[Edge], entry: str) -> dict[
         common = known[0]
         for other in known[1:]:
             while common != other:
+                # The deeper one climbs, until both meet at the box that all ways have in common.
                 if depth[common] >= depth[other]:
                     common = found[common]
                 else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from xml.sax.saxutils import escape
 
-from noetl.language.drawing import geometry
+from noetl.language.drawing import layout
 from noetl.language.drawing.drawing import Drawing
 from noetl.language.drawing.layout import lay_out
 
@@ -58,11 +58,11 @@ _STYLE = """
 
 def svg(drawing: Drawing) -> str:
     """The picture."""
-    layout = lay_out(drawing)
-    heading = max(geometry.text_width(drawing.title, 18, bold=True), geometry.text_width(drawing.subtitle, 11))
-    reach = layout.right - layout.left
-    width, height = max(reach, heading) + 2 * _MARGIN, layout.bottom + _TOP + _MARGIN
-    shift = _MARGIN - layout.left + max(0.0, heading - reach) / 2
+    plan = lay_out(drawing)
+    heading = max(layout.text_width(drawing.title, 18, bold=True), layout.text_width(drawing.subtitle, 11))
+    reach = plan.right - plan.left
+    width, height = max(reach, heading) + 2 * _MARGIN, plan.bottom + _TOP + _MARGIN
+    shift = _MARGIN - plan.left + max(0.0, heading - reach) / 2
     size = f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}"'
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="{_safe(drawing.title)}">',
@@ -72,53 +72,53 @@ def svg(drawing: Drawing) -> str:
         _text("title", _MARGIN, 34, drawing.title),
         _text("sub", _MARGIN, 52, drawing.subtitle),
         f'<g transform="translate({shift:.1f} {_TOP})">',
-        *_svg_elements(layout),
+        *_svg_elements(plan),
         "</g>",
         "</svg>",
     ]
     return "\n".join(lines) + "\n"
 
 
-def _svg_elements(layout: geometry.DrawingLayout) -> list[str]:
+def _svg_elements(plan: layout.DrawingLayout) -> list[str]:
     """Ways below, then boxes, then labels, so that no line runs over a text."""
-    ways = [_way(way) for way in layout.ways]
-    boxes = [_box(box) for box in layout.boxes]
-    labels = [_label(way) for way in layout.ways if way.label is not None]
+    ways = [_way(way) for way in plan.ways]
+    boxes = [_box(box) for box in plan.boxes]
+    labels = [_label(way) for way in plan.ways if way.label is not None]
     return [*ways, *boxes, *labels]
 
 
-def _box(placed: geometry.PlacedBox) -> str:
+def _box(placed: layout.PlacedBox) -> str:
     box = placed.box
-    radius = placed.height / 2 if placed.height <= geometry.HEAD else 10
+    radius = placed.height / 2 if placed.height <= layout.HEAD else 10
     outline = f'width="{placed.width:.1f}" height="{placed.height:.1f}" rx="{radius:.0f}"'
     parts = [
         f'<g transform="translate({placed.x:.1f} {placed.y:.1f})">',
         f'<rect class="box {box.role}" {outline}/>',
-        _text("name", placed.width / 2, geometry.HEAD / 2 + geometry.TITLE / 2 - 2, box.name, "middle"),
+        _text("name", placed.width / 2, layout.HEAD / 2 + layout.TITLE / 2 - 2, box.name, "middle"),
         *_inside(placed),
         "</g>",
     ]
     return "".join(parts)
 
 
-def _inside(placed: geometry.PlacedBox) -> list[str]:
-    parts, y = [], geometry.HEAD + 10.0
-    right = placed.width - geometry.PADDING
+def _inside(placed: layout.PlacedBox) -> list[str]:
+    parts, y = [], layout.HEAD + 10.0
+    right = placed.width - layout.PADDING
     for mark in placed.box.marks:
-        pill = geometry.pill_width(mark)
+        pill = layout.pill_width(mark)
         parts.append(
-            f'<rect class="pill" x="{geometry.PADDING}" y="{y - 11:.1f}" width="{pill:.1f}" height="15" rx="7.5"/>'
+            f'<rect class="pill" x="{layout.PADDING}" y="{y - 11:.1f}" width="{pill:.1f}" height="15" rx="7.5"/>'
         )
-        parts.append(_text("word", geometry.PADDING + pill / 2, y, mark.word, "middle"))
-        parts.append(_text("what", geometry.PADDING + pill + 6, y + 0.5, mark.text))
-        y += geometry.ROW
+        parts.append(_text("word", layout.PADDING + pill / 2, y, mark.word, "middle"))
+        parts.append(_text("what", layout.PADDING + pill + 6, y + 0.5, mark.text))
+        y += layout.ROW
     if placed.box.marks and placed.box.lines:
-        parts.append(f'<line class="rule" x1="{geometry.PADDING}" x2="{right:.1f}" y1="{y - 9:.1f}" y2="{y - 9:.1f}"/>')
+        parts.append(f'<line class="rule" x1="{layout.PADDING}" x2="{right:.1f}" y1="{y - 9:.1f}" y2="{y - 9:.1f}"/>')
         y += 6
     for line in placed.box.lines:
-        parts.append(_text("task", geometry.PADDING + geometry.INDENT * line.depth, y, line.name))
+        parts.append(_text("task", layout.PADDING + layout.INDENT * line.depth, y, line.name))
         parts.append(_text("kind", right, y, line.note, "end"))
-        y += geometry.ROW
+        y += layout.ROW
     return parts
 
 
@@ -127,17 +127,18 @@ def _text(kind: str, x: float, y: float, text: str, anchor: str = "start") -> st
     return f'<text class="{kind}" {placed}>{_safe(text)}</text>'
 
 
-def _way(placed: geometry.PlacedWay) -> str:
+def _way(placed: layout.PlacedWay) -> str:
     points = placed.points
     path = _rounded_path(points) if placed.back else _curved(points)
     manner = placed.way.manner
     return f'<path class="way {manner}" d="{path}"/>{_tip(points, placed.back, str(manner))}'
 
 
-def _curved(points: tuple[geometry.Point, ...]) -> str:
+def _curved(points: tuple[layout.Point, ...]) -> str:
     path = [f"M{points[0].x:.1f} {points[0].y:.1f}"]
     for index in range(1, len(points)):
         last, point = points[index - 1], points[index]
+        # The last point is there twice, so that points come in pairs (`_Plan._forward`).
         if index == len(points) - 1:
             break
         if index % 2 or last.x == point.x:
@@ -148,7 +149,7 @@ def _curved(points: tuple[geometry.Point, ...]) -> str:
     return " ".join(path)
 
 
-def _rounded_path(points: tuple[geometry.Point, ...]) -> str:
+def _rounded_path(points: tuple[layout.Point, ...]) -> str:
     path = [f"M{points[0].x:.1f} {points[0].y:.1f}"]
     for before, corner, after in zip(points, points[1:], points[2:], strict=False):
         enter, leave = _towards(corner, before), _towards(corner, after)
@@ -157,15 +158,16 @@ def _rounded_path(points: tuple[geometry.Point, ...]) -> str:
     return " ".join(path)
 
 
-def _towards(corner: geometry.Point, other: geometry.Point) -> geometry.Point:
+def _towards(corner: layout.Point, other: layout.Point) -> layout.Point:
     """A little way from a corner towards the next point; lines are level or upright."""
     dx, dy = other.x - corner.x, other.y - corner.y
+    # Never zero: two points may be the same.
     far = max(abs(dx), abs(dy), 0.001)
     part = min(_CORNER, far / 2) / far
-    return geometry.Point(corner.x + dx * part, corner.y + dy * part)
+    return layout.Point(corner.x + dx * part, corner.y + dy * part)
 
 
-def _tip(points: tuple[geometry.Point, ...], back: bool, manner: str) -> str:
+def _tip(points: tuple[layout.Point, ...], back: bool, manner: str) -> str:
     """The arrow's head, in the direction of the last piece."""
     end = points[-1]
     before = next((point for point in reversed(points) if point != end), end)
@@ -178,14 +180,14 @@ def _tip(points: tuple[geometry.Point, ...], back: bool, manner: str) -> str:
     return f'<polygon class="{kind}" points="{corners}"/>'
 
 
-def _label(placed: geometry.PlacedWay) -> str:
+def _label(placed: layout.PlacedWay) -> str:
     assert placed.label is not None
-    width = geometry.label_width(placed.way.label)
+    width = layout.label_width(placed.way.label)
     x, y = placed.label.x, placed.label.y
     kind = "label label-failure" if placed.way.manner == "failure" else "label"
     ground = f'<rect class="back" x="{x - width / 2:.1f}" y="{y - 9:.1f}" width="{width:.1f}" height="18" rx="4"/>'
-    told = f"<title>{_safe(placed.way.guard)}</title>" if placed.way.guard != placed.way.label else ""
-    return f"<g>{told}{ground}{_text(kind, x, y + 4, placed.way.label, 'middle')}</g>"
+    tooltip = f"<title>{_safe(placed.way.guard)}</title>" if placed.way.guard != placed.way.label else ""
+    return f"<g>{tooltip}{ground}{_text(kind, x, y + 4, placed.way.label, 'middle')}</g>"
 
 
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -7,8 +7,7 @@ from collections import Counter
 
 import msgspec
 
-from noetl.language.drawing.drawing import Box, BoxRole, Drawing
-from noetl.language.drawing.edges import Edge, Manner
+from noetl.language.drawing.drawing import Box, BoxLine, BoxRole, Drawing, Edge, Manner
 from noetl.language.drawing.rows import back_edges, dominators, ranks
 from noetl.language.proving.certificate import Certificate
 from noetl.language.proving.firings import build
@@ -30,7 +29,8 @@ _STYLES = {
     Manner.FAILURE: ', style=dashed, color="#c2410c", fontcolor="#c2410c"',
     Manner.COMPUTED: ", style=dotted",
 }
-_GRAVE, _ADVICE = "#c0392b", "#b7791f"  # unsound, and everything else that was found
+# Red for unsound nets, amber for all other findings.
+_GRAVE, _ADVICE = "#c0392b", "#b7791f"
 
 
 # A drawing as indented text: steps from the start down, each once, with the ways that lead on below it.
@@ -154,8 +154,12 @@ def dot(drawing: Drawing) -> str:
 def _node(box: Box) -> str:
     rows = [box.name]
     rows += [f"{mark.sign} {mark.word}: {mark.text}" for mark in box.marks]
-    rows += ["· " * line.depth + " · ".join(part for part in (line.name, line.kind) if part) for line in box.lines]
+    rows += [_line_text(line) for line in box.lines]
     return f"  {_quoted(box.name)} [label={_quoted(chr(10).join(rows))}, fillcolor={_quoted(_FILLS[box.role])}]"
+
+
+def _line_text(line: BoxLine) -> str:
+    return "· " * line.depth + " · ".join(part for part in (line.name, line.kind) if part)
 
 
 def _edge(way: Edge) -> str:
@@ -195,9 +199,7 @@ def _shape(box: Box) -> str:
     opening, closing = _SHAPES[box.role]
     rows = [f"<b>{_escaped(box.name)}</b>"]
     rows += [f"{mark.sign} {_escaped(f'{mark.word}: {mark.text}')}" for mark in box.marks]
-    rows += [
-        _escaped("· " * line.depth + " · ".join(part for part in (line.name, line.kind) if part)) for line in box.lines
-    ]
+    rows += [_escaped(_line_text(line)) for line in box.lines]
     return f"{opening}{'<br/>'.join(rows)}{closing}"
 
 
@@ -208,6 +210,7 @@ def _way(way: Edge, ids: dict[str, str]) -> str:
 
 def _escaped(text: str) -> str:
     """Text inside a quoted label: Mermaid reads entities written with # in place of &."""
+    # Through NUL, because # is both a sign to escape and the sign that escapes.
     for char in '#&"<>`|':
         text = text.replace(char, f"\0{ord(char)};")
     return " ".join(text.replace("\0", "#").split())

@@ -12,19 +12,25 @@ from itertools import pairwise
 
 import msgspec
 
-from noetl.base.diagnostics import Diagnostic, Findings
+from noetl.base.diagnostics import Diagnostic, Findings, Source
 from noetl.base.errors import NoetlError
-from noetl.base.source import Source
+from noetl.language.formatting.layout import (
+    BLANK,
+    Block,
+    DocumentLayout,
+    LayoutComment,
+    LayoutEntry,
+    UnformattableError,
+    write_layout,
+)
+from noetl.language.formatting.layout_reader import read_layout
 from noetl.language.grammar.model import Construct
 from noetl.language.grammar.root import ROOT
 from noetl.language.grammar.steps import STEP
 from noetl.language.grammar.tasks import TASK
-from noetl.language.layout.model import BLANK, Block, DocumentLayout, LayoutComment, LayoutEntry, UnformattableError
-from noetl.language.layout.reader import read_layout
-from noetl.language.layout.writer import write_layout
 from noetl.language.reading.nodes import data
-from noetl.language.reading.syntax.positions import BYTE_ORDER_MARK
 from noetl.language.reading.yaml import read_yaml
+from noetl.language.reading.yaml_problems import BYTE_ORDER_MARK
 
 _LINE_BREAK = re.compile("\r\n?")
 
@@ -73,6 +79,7 @@ def arrange(layout: DocumentLayout) -> None:
     if not isinstance(root, Block):
         _tidy(layout.root)
         return
+    # What stands above the first key is about the document, and that key may be sorted away from the top.
     header = root.entries[0].before
     root.entries[0].before = []
     if not layout.has_anchors:
@@ -121,7 +128,8 @@ def _tasks(tool: Block) -> list[Block]:
 def _tidy(entry: LayoutEntry) -> None:
     """No doubled blank lines, none at the start; comments that would stand between a dash and its value move above."""
     if entry.trailing is not None:
-        entry.trailing = LayoutComment(entry.trailing.text)  # without its column: two spaces behind the line
+        # Drop the old column: a trailing comment follows its line after two spaces.
+        entry.trailing = LayoutComment(entry.trailing.text)
     if not isinstance(entry.value, Block):
         entry.inner = _collapsed(entry.inner, at_start=True)
         return

@@ -11,11 +11,10 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
-from noetl.base.diagnostics import Findings
+from noetl.base.diagnostics import Findings, Source, is_template
 from noetl.base.errors import InvalidError
-from noetl.base.source import Source, is_template
 from noetl.language.formatting.formatter import FormatError
-from noetl.language.layout.model import NewStep, StepForm
+from noetl.language.formatting.layout import NewStep, StepForm
 from noetl.language.migrating.fragments import scalar_text
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, data
 from noetl.language.reading.yaml import read_yaml
@@ -156,8 +155,10 @@ def _values(inputs: dict[str, str], kind: ToolKind) -> dict[str, Any]:
 
 
 def _value(text: str, control: str) -> Any:
+    # A template stays text: YAML would read its braces as a mapping.
     if control in ("text", "long", "choice") or is_template(text.strip()[:2]):
         return text
+    # As the value of a key, since only a mapping is read.
     wrapped = f"value:\n{textwrap.indent(text, '  ')}\n"
     value = data(_root(Source("input", wrapped)).get("value"))
     return text if control == "number" and not isinstance(value, int | float) else value
@@ -213,7 +214,8 @@ def _removal(text: str, node: Mapping, name: str, *, flow: bool) -> tuple[int, i
         if at + 1 < len(names):
             return start, node.keys[names[at + 1]].span.start, ""
         return node.values[names[at - 1]].span.end, end, ""
-    if at == 0:  # the next key takes its place, whatever stands before it in the line
+    # The next key takes its place; text before it on the line (such as a dash) stays.
+    if at == 0:
         return start, node.keys[names[1]].span.start, ""
     return text.rindex("\n", 0, start), end, ""
 

@@ -77,6 +77,7 @@ def templated(schema: Schema) -> Schema:
             options if any(map(_takes_any_text, options)) else [*_flattened_options(options), ref("template")]
         )
         return inner
+    # Text without bounds takes a template as it is.
     if _takes_any_text(inner) or ("type" not in inner and "enum" not in inner):
         return inner
     doc = inner.pop("description", "")
@@ -102,7 +103,8 @@ def with_knobs() -> Schema:
 
 
 WHOLE = templated({"type": "integer"})
-FIXED_COUNT: Schema = {"type": "integer", "minimum": 1}  # part of the net, so no template
+# No template: the number is part of the net.
+FIXED_COUNT: Schema = {"type": "integer", "minimum": 1}
 COUNT = templated(FIXED_COUNT)
 # Seconds, 1h30m, PT2H30M (noetl.base.durations), or a template.
 _LENGTHS = (
@@ -114,7 +116,8 @@ _LENGTHS = (
 DURATION: Schema = {
     "anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "pattern": f"{_LENGTHS}|{TEMPLATE['pattern']}"}]
 }
-DATA = templated(FREE)  # a mapping of the author's own names
+# A mapping whose keys the author chooses.
+DATA = templated(FREE)
 
 
 def writes(*refused: str) -> Schema:
@@ -142,17 +145,23 @@ NOT_V2_CASE = EVERY_DIALECT - ONLY_V2_CASE
 class Unknown(StrEnum):
     """What becomes of a key that a construct does not have (DOC-10)."""
 
-    REFUSED = "refused"  # an error, whatever the version of the document
-    WARNED = "warned"  # an error under noetl.io/v10 and --strict, else a warning
-    KEPT = "kept"  # it belongs to the author, to a plug-in, or to the tasks inside
+    # An error in every version of the document.
+    REFUSED = "refused"
+    # An error under noetl.io/v10 and --strict, else a warning.
+    WARNED = "warned"
+    # Accepted: it belongs to the author, to a plug-in, or to the tasks inside.
+    KEPT = "kept"
 
 
 class RenderedAt(msgspec.Struct, frozen=True):
     """Where the templates of a key are rendered."""
 
-    site: TemplateSite  # it decides which names may be read there
-    what: str = ""  # the place in messages, where the construct and the key together do not name it
-    names: bool = False  # the keys of the mapping are rendered too (TPL-01)
+    # Decides which names a template may read there.
+    site: TemplateSite
+    # Name of the place in messages, if construct and key together do not say it.
+    what: str = ""
+    # Keys of the mapping are rendered too (TPL-01).
+    names: bool = False
     into_ctx: bool = False  # its values stay in ctx
 
 
@@ -161,12 +170,16 @@ class Key(msgspec.Struct, frozen=True):
 
     name: str
     shape: Schema | Construct
-    doc: str = ""  # for people: completion, the page of keys
+    # Shown by completion and on the page of keys.
+    doc: str = ""
     required: bool = False
     dialects: frozenset[str] = EVERY_DIALECT  # the dialects that have it
-    last: bool = False  # the formatter puts it after keys that it does not know
-    items: bool = False  # a list of the construct, not the construct itself
-    rendered: RenderedAt | None = None  # its templates; without it they are literal text, or belong to what is inside
+    # The formatter puts it after unknown keys.
+    last: bool = False
+    # The value is a list of the construct.
+    items: bool = False
+    # Where its templates are rendered. None if there are none, or an inner construct declares them.
+    rendered: RenderedAt | None = None
 
     @property
     def schema(self) -> Schema:
@@ -186,11 +199,15 @@ class Construct(msgspec.Struct, frozen=True, dict=True):
     """A mapping of the document."""
 
     what: str  # its name in messages
-    keys: tuple[Key, ...]  # in the order in which people write them: that of the formatter and of hints too
+    # In the order in which people write them. Formatter and hints use the same order.
+    keys: tuple[Key, ...]
     doc: str = ""
-    unknown: Unknown = Unknown.REFUSED  # what becomes of keys that are not listed
-    ref: str = ""  # its name among the schema's definitions, for constructs that stand in several places
-    rules: Schema = {}  # what the schema says about keys together, as one of two
+    # How keys that are not listed are treated.
+    unknown: Unknown = Unknown.REFUSED
+    # Name among the definitions of the JSON Schema, for constructs that occur in several places.
+    ref: str = ""
+    # Schema rules about combinations of keys, such as one of two.
+    rules: Schema = {}
 
     def __getitem__(self, name: str) -> Key:
         return self._by_name[name]

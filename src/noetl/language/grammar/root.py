@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-# The root `on`: events, and the destinations that hear of them (NTF-01).
-from noetl.language.grammar import model, policies, steps, tasks
+from noetl.language.grammar import model, steps, tasks
 from noetl.language.grammar.model import ONLY_V2_CASE, Construct, Key, RenderedAt, Unknown
-from noetl.language.grammar.policies import EXECUTOR_POLICY
 from noetl.language.grammar.steps import CONCURRENCY, LEASE
+from noetl.language.grammar.tasks import EXECUTOR_POLICY
 from noetl.net.kinds import Kinds
 from noetl.net.net import DESTINATIONS, EVENTS
 from noetl.templates.scope import TemplateSite
 
+API_V2, API_V10 = "noetl.io/v2", "noetl.io/v10"
+
+# The root `on`: events, and the destinations that hear of them (NTF-01).
 _ADDRESSES: model.Schema = {"anyOf": [model.TEXT, model.array(model.TEXT)]}
 _OPTIONS = {
     "to": Key("to", _ADDRESSES, "E-mail addresses."),
@@ -28,7 +30,7 @@ DESTINATION = {
 _PLACE = model.mapping({kind: construct.schema() for kind, construct in DESTINATION.items()})
 _NOTICE = RenderedAt(TemplateSite.NOTICE, "a notice")
 _KEYS = (
-    Key("notify", {"anyOf": [model.array(_PLACE, minItems=1), _PLACE]}, "Who is told.", required=True),
+    Key("notify", {"anyOf": [model.array(_PLACE, minItems=1), _PLACE]}, "Where the notice is sent.", required=True),
     Key("throttle", model.DURATION, "Repeats within this time become one notice with their count."),
     Key(
         "subject", model.TEXT, "Template of the subject; it reads notice, execution, error and task.", rendered=_NOTICE
@@ -143,7 +145,7 @@ TRIGGER = Construct("trigger", (Key("timer", TRIGGER_TIMER, required=True),), do
 ROOT = Construct(
     "a playbook",
     (
-        Key("apiVersion", model.words("noetl.io/v10", "noetl.io/v2"), "Version of the language.", required=True),
+        Key("apiVersion", model.words(API_V10, API_V2), "Version of the language.", required=True),
         Key("kind", {"const": "Playbook"}, "Always Playbook.", required=True),
         Key("name", NAME, "Name of the playbook, where v2-case writes it.", dialects=ONLY_V2_CASE),
         Key("path", NAME, "Its path in the catalogue, where v2-case writes it.", dialects=ONLY_V2_CASE),
@@ -178,7 +180,7 @@ ROOT = Construct(
 
 def playbook_schema(kinds: Kinds) -> model.Schema:
     """The schema for these tool kinds."""
-    shared = (*policies.SHARED, *steps.SHARED)
+    shared = (*tasks.SHARED, *steps.SHARED)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "NoETL playbook (v10)",
@@ -187,7 +189,7 @@ def playbook_schema(kinds: Kinds) -> model.Schema:
             "template": model.TEMPLATE,
             "guard": model.described_schema(model.GUARD, "A condition: a template, or true or false."),
             **{construct.ref: construct.schema() for construct in shared},
-            "executor_policy": policies.executor_policy(kinds).schema(),
+            "executor_policy": tasks.executor_policy(kinds).schema(),
             "join": steps.JOIN_FORMS,
             **tasks.definitions(kinds),
         },

@@ -1,6 +1,6 @@
 """The old document of a migration: its text, its elements (keys and list items) and the comments of each.
 
-`noetl.language.layout` says what belongs to what. Here it can be looked up by the nodes that the readers made: a key
+`formatting.layout` says what belongs to what. Here it can be looked up by the nodes that the readers made: a key
 and a list item have an id that follows from the place where they stand.
 """
 
@@ -10,11 +10,11 @@ from enum import StrEnum
 
 import msgspec
 
-from noetl.base.source import Source
-from noetl.language.layout.model import Block, LayoutComment, LayoutEntry, Leaf
-from noetl.language.layout.reader import read_layout
+from noetl.base.diagnostics import Source
+from noetl.language.formatting.layout import Block, LayoutComment, LayoutEntry, Leaf
+from noetl.language.formatting.layout_reader import read_layout
 from noetl.language.reading.nodes import Mapping, Node, Scalar
-from noetl.language.reading.syntax.positions import BYTE_ORDER_MARK
+from noetl.language.reading.yaml_problems import BYTE_ORDER_MARK
 
 
 class ElementPosition(StrEnum):
@@ -28,7 +28,8 @@ class Element(msgspec.Struct, frozen=True):
 
     id: str
     parent: str
-    has_blank_above: bool  # its author left an empty line above it, or among the comments above it
+    # An empty line is above the element, or among the comments above it.
+    has_blank_above: bool
 
 
 class SourceComment(msgspec.Struct, frozen=True):
@@ -47,12 +48,14 @@ class SourceDocument:
     def __init__(self, source: Source, root: Mapping) -> None:
         self.source = source
         self.root = root
+        # an alias stands somewhere: its value cannot be moved without its anchor
         self.aliased = _is_aliased(root)
         self.elements: dict[str, Element] = {}
         self.comments: list[SourceComment] = []
         # The layout counts from behind a byte order mark, the nodes from before it.
         self._shift = 1 if source.text.startswith(BYTE_ORDER_MARK) else 0
-        self._above: list[LayoutComment] = []  # what stands above the next element, and belongs to the one before
+        # Comments above the next element that belong to the one before.
+        self._above: list[LayoutComment] = []
         layout = read_layout(source.text[self._shift :])
         if isinstance(layout.root.value, Block):
             first = self._id(layout.root.value.entries[0])
@@ -85,7 +88,8 @@ class SourceDocument:
 
     def _note(self, comments: list[LayoutComment], element: str, place: ElementPosition) -> None:
         for comment in comments:
-            if comment.text.startswith("#"):  # no blank line, and no directive
+            # A comment; blank lines and directives are skipped.
+            if comment.text.startswith("#"):
                 found = SourceComment(comment.text, comment.start + self._shift, comment.column, element, place)
                 self.comments.append(found)
 
@@ -95,6 +99,11 @@ class SourceDocument:
 
 def key_id(key: Scalar) -> str:
     return f"k{key.span.start}"
+
+
+def origin_of(owner: Mapping, key: str) -> str:
+    """The id of a key, which what replaces it has from then on; nothing where the key was not written."""
+    return key_id(owner.keys[key]) if key in owner else ""
 
 
 def item_id(item: Node) -> str:
@@ -108,6 +117,7 @@ def _is_aliased(node: Node) -> bool:
     if isinstance(node, Mapping):
         inside = [(key.span.start, value) for _, key, value in node.items()]
     else:
-        before = [node.span.start - 1, *(item.span.start for item in node)]  # the first item may begin the list
+        # The first item may begin where the list begins.
+        before = [node.span.start - 1, *(item.span.start for item in node)]
         inside = list(zip(before, node, strict=False))
     return any(value.span.start <= start or _is_aliased(value) for start, value in inside)

@@ -1,6 +1,6 @@
 """Fragments to text, with every comment of the old document beside what it was about.
 
-Decides what goes on one line and which element each comment follows; `noetl.language.layout` writes the lines.
+Decides what goes on one line and which element each comment follows; `formatting.layout` writes the lines.
 """
 
 from __future__ import annotations
@@ -9,23 +9,14 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
 
-from noetl.language.layout.model import (
-    BLANK,
-    Block,
-    DocumentLayout,
-    LayoutComment,
-    LayoutEntry,
-    Leaf,
-    Value,
-    Verbatim,
-)
-from noetl.language.layout.writer import write_layout
+from noetl.language.formatting import layout
+from noetl.language.formatting.layout import Block, DocumentLayout, LayoutComment, LayoutEntry, Leaf, Value, Verbatim
 from noetl.language.migrating.document_editor import ElementPosition, SourceComment, SourceDocument
 from noetl.language.migrating.fragments import (
     WIDTH,
-    CommentedEntry,
     Copied,
     CopiedEntry,
+    Entry,
     FragmentEntry,
     Item,
     ListFragment,
@@ -34,12 +25,13 @@ from noetl.language.migrating.fragments import (
     Piece,
 )
 
-Part = FragmentEntry | CopiedEntry | CommentedEntry | Item
+Part = Entry | Item
 
 
 def write(old: SourceDocument, document: Mapped) -> str:
     """The whole text, with the line ends of the old one."""
-    text = write_layout(_Layouts(old, document).document())
+    text = layout.write_layout(_Layouts(old, document).document())
+    # The layout writes plain line ends; an author on Windows must not get a file in which every line differs.
     return text.replace("\n", "\r\n") if "\r\n" in old.source.text else text
 
 
@@ -56,7 +48,8 @@ class _Layouts:
         self.comments: dict[str, list[SourceComment]] = defaultdict(list)
         for comment in old.comments:
             position = bisect_right(starts, comment.start) - 1
-            if position < 0 or comment.start >= kept[position][1]:  # else it moves with the text it stands in
+            # A comment inside kept text moves with that text.
+            if position < 0 or comment.start >= kept[position][1]:
                 self.comments[self._nearest(comment.element, emitted)].append(comment)
 
     def _nearest(self, identity: str, emitted: set[str]) -> str:
@@ -74,10 +67,11 @@ class _Layouts:
 
     def _block(self, parts: tuple[Part, ...], column: int) -> Block:
         entries: list[LayoutEntry] = []
-        above: list[LayoutComment] = []  # comments that stand above whatever comes next
+        # Comments above the next element.
+        above: list[LayoutComment] = []
         for part in parts:
-            above += [BLANK] if (entries or above) and self._had_blank_above(part.origin) else []
-            if isinstance(part, CommentedEntry):
+            above += [layout.BLANK] if (entries or above) and self._had_blank_above(part.origin) else []
+            if isinstance(part, CopiedEntry) and part.is_comment:
                 lines = self._as_comments(part)
                 before, behind, after = self._comments(part.origin, lines[0])
                 lines[0] += f"  {behind.text}" if behind is not None else ""
@@ -93,12 +87,12 @@ class _Layouts:
     def _had_blank_above(self, origin: str) -> bool:
         return origin in self.old.elements and self.old.elements[origin].has_blank_above
 
-    def _as_comments(self, entry: CommentedEntry) -> list[str]:
+    def _as_comments(self, entry: CopiedEntry) -> list[str]:
         """The lines of an entry, to be written as comments."""
         first, *rest = self._edited(entry.whole).split("\n")
-        return [first, *(_without_indent(line, entry.whole.base - 1) for line in rest)]
+        return [first, *(layout.shifted(line, 1 - entry.whole.base) for line in rest)]
 
-    def _entry(self, part: FragmentEntry | CopiedEntry | Item, column: int) -> LayoutEntry:
+    def _entry(self, part: Entry | Item, column: int) -> LayoutEntry:
         if isinstance(part, CopiedEntry):
             return LayoutEntry(column, key="", value=self._verbatim(part.whole, has_key=True))
         key = part.key if isinstance(part, FragmentEntry) else None
@@ -145,6 +139,7 @@ class _Layouts:
                 return piece.text
             case Copied():
                 text = self._edited(piece)
+                # Inside braces these would end the value, where it may stand bare on a line of its own.
                 fragile = inside and piece.plain and any(mark in text for mark in ",[]{}")
                 return None if piece.block or "\n" in text or fragile else text
             case Mapped():
@@ -185,8 +180,10 @@ class _Layouts:
         self, origin: str, first_line: str
     ) -> tuple[list[LayoutComment], LayoutComment | None, list[LayoutComment]]:
         """The comments of one element: above it, behind its first line, and below it."""
-        comments = self.comments.pop(origin, []) if origin else []  # once, though a part may be written twice
+        # Write comments once, even if the part is written twice.
+        comments = self.comments.pop(origin, []) if origin else []
         behind = next((one for one in comments if one.place is ElementPosition.BEHIND), None)
+        # Then it goes above the element, where it is about the same.
         if behind is not None and not _fits_behind(first_line):
             behind = None
         before = [one for one in comments if one is not behind and one.place is not ElementPosition.AFTER]
@@ -210,11 +207,6 @@ def _first_line(entry: LayoutEntry) -> str:
 def _fits_behind(line: str) -> bool:
     """Whether a comment can follow: not behind another one, nor where a quoted text goes on in the next line."""
     return " #" not in line and line.count('"') % 2 == 0 and line.count("'") % 2 == 0
-
-
-def _without_indent(line: str, most: int) -> str:
-    spaces = len(line) - len(line.lstrip(" "))
-    return line[min(most, spaces) :]
 
 
 def _origins(piece: Piece) -> Iterator[str]:

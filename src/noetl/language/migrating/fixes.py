@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from noetl.base.diagnostics import Diagnostic, Severity
-from noetl.base.source import Source
+from noetl.base.diagnostics import Diagnostic, Severity, Source
 from noetl.net.kinds import Kinds
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ def _only_place(text: str, name: str) -> int | None:
 
 
 def tried_fixes(checked: Checked, kinds: Kinds) -> dict[Diagnostic, Fix]:
-    """The fixes that help: made alone, the finding is gone and nothing at its place is refused instead."""
+    """The fixes that help: made alone, nothing at its place is refused instead, and the text is a document still."""
     # Loaded here, so that a server that starts does not load the checker.
     from noetl.language.checking import check
 
@@ -106,8 +105,10 @@ def tried_fixes(checked: Checked, kinds: Kinds) -> dict[Diagnostic, Fix]:
 
 
 def _is_in_the_way(left: Diagnostic, found: Diagnostic, fix: Fix) -> bool:
-    """Whether what is left after a fix is the same finding, a text that is no document, or a refusal of the fix."""
-    if (left.code, left.path, left.message) == (found.code, found.path, found.message):
-        return True
-    is_there = (left.span.line, left.span.column) == (fix.line, fix.column)
-    return left.severity is Severity.ERROR and (is_there or left.code == "E_YAML")
+    """Whether what is found after a fix refuses it. The same mistake at another place does not: that one has a fix of
+    its own, made next."""
+    at, fixed = (left.span.line, left.span.column), (fix.line, fix.column)
+    if left.code == "E_YAML":
+        # Of a text that is no document only the first mistake is told: one further on was there before.
+        return found.code != "E_YAML" or at <= fixed
+    return left.severity is Severity.ERROR and at == fixed

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 import msgspec
 
 from noetl.base.template_names import Renames, renamed
-from noetl.language.migrating.document_editor import SourceDocument, item_id, key_id
+from noetl.language.migrating.document_editor import SourceDocument, item_id, key_id, origin_of
 from noetl.language.migrating.notes import Notes
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
 from noetl.language.reading.playbook import TaskSyntax
@@ -31,8 +31,10 @@ class Copied(msgspec.Struct, frozen=True):
 
     start: int
     end: int
-    base: int  # the column its continuation lines are measured from
-    block: bool = False  # it is a block, which begins below its key
+    # Column from which its continuation lines are indented.
+    base: int
+    # A block, which begins on the line below its key.
+    block: bool = False
     plain: bool = False
     # Replacements inside the stretch, by offsets of the old text: names that are called otherwise in v10.
     edits: tuple[tuple[int, int, str], ...] = ()
@@ -49,19 +51,17 @@ class CopiedEntry(msgspec.Struct, frozen=True):
 
     whole: Copied
     origin: str = ""
+    # A key that v10 does not know: kept in the text as a comment, so that nothing is lost.
+    is_comment: bool = False
 
 
-class CommentedEntry(msgspec.Struct, frozen=True):
-    """A key that v10 does not know, with its value: kept in the text as a comment, so that nothing is lost."""
-
-    whole: Copied
-    origin: str = ""
+Entry = FragmentEntry | CopiedEntry
 
 
 class Mapped(msgspec.Struct, frozen=True):
     """`flow`: on one line if it fits there and no comment has to stand inside."""
 
-    entries: tuple[FragmentEntry | CopiedEntry | CommentedEntry, ...]
+    entries: tuple[Entry, ...]
     flow: bool = False
 
 
@@ -94,13 +94,17 @@ def literal(value: object) -> Literal:
     return Literal(scalar_text(value))
 
 
-def from_data(value: object, *, flow: bool = True) -> Piece:
+def mapped(values: dict[str, Piece], *, flow: bool = False) -> Mapped:
+    """A mapping of pieces that no element of the old document stands for."""
+    return Mapped(tuple(FragmentEntry(key, value) for key, value in values.items()), flow=flow)
+
+
+def from_data(value: object) -> Piece:
     """Plain data as pieces."""
     if isinstance(value, dict):
-        entries = tuple(FragmentEntry(scalar_text(key), from_data(inner)) for key, inner in value.items())
-        return Mapped(entries, flow=flow)
+        return mapped({scalar_text(key): from_data(inner) for key, inner in value.items()}, flow=True)
     if isinstance(value, list):
-        return ListFragment(tuple(Item(from_data(inner)) for inner in value), flow=flow)
+        return ListFragment(tuple(Item(from_data(inner)) for inner in value), flow=True)
     return literal(value)
 
 
@@ -119,11 +123,12 @@ class Copier:
         if self.old.aliased:
             return self._expanded(node)
         block = not isinstance(node, Scalar) and not self.old.is_flow(node)
-        base = (node if block or key is None else key).span.column  # a block begins on a line of its own
+        # A block begins on its own line.
+        base = (node if block or key is None else key).span.column
         plain = isinstance(node, Scalar) and node.plain
         return Copied(node.span.start, self._end(node, block), base, block, plain, self._edits(node))
 
-    def entry(self, owner: Mapping, key: str) -> FragmentEntry | CopiedEntry:
+    def entry(self, owner: Mapping, key: str) -> Entry:
         """One entry of a mapping, key and all."""
         name, value = owner.keys[key], owner.values[key]
         if self.old.aliased or self.old.is_flow(owner):
@@ -133,14 +138,14 @@ class Copier:
         whole = Copied(name.span.start, self._end(value, block), name.span.column, True, False, edits)
         return CopiedEntry(whole, key_id(name))
 
-    def commented(self, owner: Mapping, key: str) -> CommentedEntry:
+    def commented(self, owner: Mapping, key: str) -> CopiedEntry:
         """One entry of a mapping as a comment, to the letter."""
         name, value = owner.keys[key], owner.values[key]
         block = not isinstance(value, Scalar) and not self.old.is_flow(value)
         whole = Copied(name.span.start, self._end(value, block), name.span.column, True)
-        return CommentedEntry(whole, key_id(name))
+        return CopiedEntry(whole, key_id(name), is_comment=True)
 
-    def entries(self, owner: Mapping, keys: Iterable[str]) -> list[FragmentEntry | CopiedEntry]:
+    def entries(self, owner: Mapping, keys: Iterable[str]) -> list[Entry]:
         return [self.entry(owner, key) for key in keys if key in owner]
 
     def renamed_entry(self, owner: Mapping, key: str, new_key: str) -> FragmentEntry:
@@ -150,6 +155,10 @@ class Copier:
         text = (renamed(raw, self.names) or raw) if new_key == key else scalar_text(new_key)
         copier = Copier(self.old) if is_code(owner, key) else self
         return FragmentEntry(text, copier.value(owner.values[key], name), key_id(name))
+
+    def renamed_entries(self, owner: Mapping) -> list[FragmentEntry]:
+        """All entries of a mapping, to be written into another one."""
+        return [self.renamed_entry(owner, key, key) for key in owner.values]
 
     def listed(self, node: Sequence) -> ListFragment:
         items = tuple(Item(self.value(item), item_id(item)) for item in node)
@@ -175,7 +184,8 @@ class Copier:
         for scalar in _texts(node):
             raw = self.old.source.cut(scalar.span)
             changed = renamed(raw, self.names)
-            if changed is None:  # quoting hides the template's own quotes: write the value anew
+            # Escaping hides quotes of the template, so the value is written anew.
+            if changed is None:
                 changed = scalar_text(renamed(str(scalar.value), self.names) or scalar.value)
             if changed != raw:
                 edits.append((scalar.span.start, scalar.span.end, changed))
@@ -218,7 +228,7 @@ def _texts(node: Node) -> list[Scalar]:
 # Unknown keys: what an older dialect passed over and v10 refuses stays in the text, as a comment.
 
 
-def kept_as_comments(copier: Copier, node: Mapping, known: Collection[str], notes: Notes) -> list[CommentedEntry]:
+def kept_as_comments(copier: Copier, node: Mapping, known: Collection[str], notes: Notes) -> list[CopiedEntry]:
     """The keys of `node` that are not `known`, each with a note."""
     unknown = [key for key in node.values if key not in known]
     for key in unknown:
@@ -244,11 +254,11 @@ def task_entries(
     name: FragmentEntry | None,
     policy: Collection[FragmentEntry] = (),
     replaced: dict[str, FragmentEntry] | None = None,
-) -> list[FragmentEntry | CopiedEntry]:
+) -> list[Entry]:
     """The entries of one task; `replaced` inputs take the place of the written ones."""
     node = task.node
     assert isinstance(node, Mapping)
-    entries: list[FragmentEntry | CopiedEntry] = [name] if name is not None else []
+    entries: list[Entry] = [name] if name is not None else []
     entries += copier.entries(node, ("kind",))
     added = dict(replaced or {})
     for key in node.values:
@@ -263,14 +273,14 @@ def task_entries(
     return [*entries, spec] if spec is not None else entries
 
 
-def _spec(copier: Copier, node: Mapping, policy: Collection[FragmentEntry]) -> FragmentEntry | CopiedEntry | None:
+def _spec(copier: Copier, node: Mapping, policy: Collection[FragmentEntry]) -> Entry | None:
     spec = node.get("spec")
     knobs = [key for key in KNOBS if key in node]
     if not policy and not knobs:
         return copier.entry(node, "spec") if "spec" in node else None
-    kept: list[FragmentEntry | CopiedEntry] = []
+    kept: list[Entry] = []
     if isinstance(spec, Mapping):
         kept += copier.entries(spec, spec.values)
     kept += copier.entries(node, knobs)
-    origin = key_id(node.keys["spec"]) if "spec" in node else ""
+    origin = origin_of(node, "spec")
     return FragmentEntry("spec", Mapped((*kept, *policy)), origin)

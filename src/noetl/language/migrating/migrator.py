@@ -10,36 +10,30 @@ from collections.abc import Callable
 
 import msgspec
 
-from noetl.base.source import Source
-from noetl.language.grammar.root import ROOT
-from noetl.language.migrating.document_editor import SourceDocument, key_id
+from noetl.base.diagnostics import Source
+from noetl.language.grammar.root import API_V10, ROOT
+from noetl.language.migrating import eval_rules, fragments
+from noetl.language.migrating.document_editor import SourceDocument, item_id, key_id, origin_of
 from noetl.language.migrating.document_writer import write
-from noetl.language.migrating.eval_steps import EvalSteps
-from noetl.language.migrating.fragments import (
-    CommentedEntry,
-    CopiedEntry,
-    Copier,
-    FragmentEntry,
-    Item,
-    ListFragment,
-    Literal,
-    Mapped,
-    kept_as_comments,
-    only,
-)
+from noetl.language.migrating.eval_rules import EvalRules, VarPlacement
+from noetl.language.migrating.fragments import Copier, Entry, FragmentEntry, Item, ListFragment, Literal, Mapped
 from noetl.language.migrating.notes import Note, Notes, relocated
-from noetl.language.reading.nodes import Mapping
-from noetl.language.reading.playbook import Dialect, Playbook, TaskSyntax
+from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
+from noetl.language.reading.playbook import Dialect, Playbook, StepSyntax, Sugar, TaskSyntax
 from noetl.language.v2_case import port as v2_case
 
 
 class MigratedPlaybook(msgspec.Struct, frozen=True):
     """A document as v10."""
 
-    text: str  # v10, except where `blocked` says so
-    notes: tuple[Note, ...] = ()  # what changed in more than its spelling
-    blocked: tuple[Note, ...] = ()  # what v10 cannot say: a person has to rewrite it
-    differing: tuple[Note, ...] = ()  # what the playbook does now and did not: a person has to agree
+    # v10 text, except at the places in `blocked`.
+    text: str
+    # Changes that go beyond spelling.
+    notes: tuple[Note, ...] = ()
+    # Constructs without a v10 form. A person has to rewrite them.
+    blocked: tuple[Note, ...] = ()
+    # Changes of behaviour. A person has to agree to them.
+    differing: tuple[Note, ...] = ()
 
     def relocated(self, root: Mapping) -> MigratedPlaybook:
         """The same with every note at its place in the document at `root`."""
@@ -63,32 +57,31 @@ def migrate(source: Source, playbook: Playbook) -> MigratedPlaybook:
 
 # The root of a migrated document: its sections as they were, its identity under `metadata`, its version v10.
 
-API_VERSION = "noetl.io/v10"
-
 
 def root_pieces(
     playbook: Playbook, old: SourceDocument, steps: list[Item], task: Callable[[TaskSyntax], Mapped], notes: Notes
 ) -> Mapped:
     root, copier = playbook.node, Copier(old)
-    entries: list[FragmentEntry | CopiedEntry | CommentedEntry] = []
+    entries: list[Entry] = []
     for key, key_node, _ in root.items():
         match key:
             case "apiVersion":
-                entries.append(FragmentEntry(key, Literal(API_VERSION), key_id(key_node)))
+                entries.append(FragmentEntry(key, Literal(API_V10), key_id(key_node)))
             case "metadata" if _stays(root):
                 entries.append(copier.entry(root, key))
             case "name" | "path" | "metadata":
+                # Name, path and metadata become one block, where the first of them stood.
                 if not _stays(root) and not any(entry.origin == "metadata" for entry in entries):
                     entries.append(FragmentEntry("metadata", _metadata(root, copier), "metadata"))
             case "workflow":
                 entries.append(FragmentEntry(key, ListFragment(tuple(steps)), key_id(key_node)))
-            case "workbook" if any(_is_rewritten(one) for one in playbook.workbook.values()):
+            case "workbook" if any(one.policy is not None for one in playbook.workbook.values()):
                 named = tuple(FragmentEntry(name, task(one)) for name, one in playbook.workbook.items())
                 entries.append(FragmentEntry(key, Mapped((FragmentEntry("tasks", Mapped(named)),)), key_id(key_node)))
             case _ if key in ROOT.names():
                 entries.append(copier.entry(root, key))
             case _:
-                entries += kept_as_comments(copier, only(root, key), (), notes)
+                entries += fragments.kept_as_comments(copier, fragments.only(root, key), (), notes)
     return Mapped(tuple(_with_key_origin(entry, root) for entry in entries))
 
 
@@ -98,13 +91,11 @@ def _stays(root: Mapping) -> bool:
     return isinstance(block, Mapping) and not lifted and "dialect" not in block
 
 
-def _with_key_origin(
-    entry: FragmentEntry | CopiedEntry | CommentedEntry, root: Mapping
-) -> FragmentEntry | CopiedEntry | CommentedEntry:
+def _with_key_origin(entry: Entry, root: Mapping) -> Entry:
     """Metadata goes where the first part of it stood."""
     if not isinstance(entry, FragmentEntry) or entry.origin != "metadata":
         return entry
-    origin = key_id(root.keys["metadata"]) if "metadata" in root else ""
+    origin = origin_of(root, "metadata")
     return FragmentEntry(entry.key, entry.value, origin)
 
 
@@ -112,7 +103,7 @@ def _metadata(root: Mapping, copier: Copier) -> Mapped:
     """Identity in its one place; `dialect` goes, since the version now says it."""
     block = root.get("metadata")
     lifted = [key for key in ("name", "path") if key in root and not (isinstance(block, Mapping) and key in block)]
-    entries: list[FragmentEntry | CopiedEntry] = [copier.renamed_entry(root, key, key) for key in lifted]
+    entries: list[Entry] = [copier.renamed_entry(root, key, key) for key in lifted]
     flow = False
     if isinstance(block, Mapping):
         entries += copier.entries(block, [key for key in block.values if key != "dialect"])
@@ -120,5 +111,153 @@ def _metadata(root: Mapping, copier: Copier) -> Mapped:
     return Mapped(tuple(entries), flow=flow)
 
 
-def _is_rewritten(task: TaskSyntax) -> bool:
-    return task.policy is not None
+# Steps of v2-eval as v10: admission for `when`, names for labels, policies for `eval`, routers for `next` (MIG-01).
+
+_KNOWN = ("step", "desc", "spec", "when", "args", "loop", "tool", "set_ctx", "result", "next")
+
+
+class EvalSteps:
+    def __init__(self, playbook: Playbook, copier: Copier, notes: Notes) -> None:
+        self.playbook = playbook
+        self.copier = copier
+        self.notes = notes
+
+    def items(self) -> list[Item]:
+        return [
+            Item(_EvalStep(step, self.copier, self.notes).pieces(), item_id(step.node)) for step in self.playbook.steps
+        ]
+
+    def task(self, task: TaskSyntax) -> Mapped:
+        """A task of the workbook, which has no step around it."""
+        rules = EvalRules(self.copier, VarPlacement({}, {}), self.notes)
+        policy = [FragmentEntry("policy", Mapped((rules.rules(task, task.policy),)))] if task.policy else []
+        return Mapped(tuple(fragments.task_entries(self.copier, task, None, policy)))
+
+
+class _EvalStep:
+    def __init__(self, step: StepSyntax, copier: Copier, notes: Notes) -> None:
+        self.step = step
+        self.node = step.node
+        self.notes = notes
+        self.variables = eval_rules.step_vars(step, notes)
+        self.copier = copier.with_names(self.variables.names)
+        self.rules = EvalRules(self.copier, self.variables, notes)
+
+    def pieces(self) -> Mapped:
+        entries: list[Entry] = []
+        for key, key_node, _ in self.node.items():
+            match key:
+                case "spec" | "when":
+                    # `spec` and `when` both become the new `spec`: it is written where the first of them stood.
+                    if not any(entry.origin == "spec" for entry in entries):
+                        entries += self._spec()
+                case "tool":
+                    entries.append(FragmentEntry(key, self._tool(), key_id(key_node)))
+                case "next" if self.step.router is not None:
+                    entries.append(self._next(key_node))
+                case "loop" if self.variables.reducers:
+                    entries.append(FragmentEntry(key, self._loop(), key_id(key_node)))
+                case _ if key in _KNOWN:
+                    entries.append(self.copier.entry(self.node, key))
+                case _:
+                    entries += fragments.kept_as_comments(self.copier, fragments.only(self.node, key), (), self.notes)
+        return Mapped(tuple(self._placed(entry) for entry in entries), flow=self.copier.old.is_flow(self.node))
+
+    def _placed(self, entry: Entry) -> Entry:
+        if not isinstance(entry, FragmentEntry) or entry.origin != "spec":
+            return entry
+        return FragmentEntry(entry.key, entry.value, origin_of(self.node, "spec"))
+
+    def _spec(self) -> list[FragmentEntry]:
+        """The step's spec: what it was, with the older options in their new places. Nothing left, nothing written."""
+        spec = self.step.spec
+        kept: list[Entry] = []
+        policy: list[FragmentEntry] = []
+        if "when" in self.node:
+            policy.append(eval_rules.admit_entry(self.copier, self.node))
+        for key in spec.values if spec is not None else ():
+            if key == "timeout" and spec is not None:
+                policy.append(eval_rules.lifecycle_entry(self.copier, spec, self.notes))
+            elif key != "next_mode" and spec is not None:
+                kept.append(self.copier.entry(spec, key))
+        if policy:
+            kept.append(FragmentEntry("policy", Mapped(tuple(policy))))
+        return [FragmentEntry("spec", Mapped(tuple(kept)), "spec")] if kept else []
+
+    def _tool(self) -> Mapped | ListFragment:
+        tool = self.node.values["tool"]
+        if not isinstance(tool, Sequence):
+            task = self.step.tasks[0] if self.step.tasks else None
+            return self._task(task, None) if isinstance(task, TaskSyntax) else Mapped(())
+        items: list[Item] = []
+        # Comments belong to the list item, and in v2-eval the task stands below its label.
+        labels = {id(task.node): item for item in tool for task in self.step.tasks if _holds(item, task.node)}
+        for task in self.step.tasks:
+            if isinstance(task, Sugar):
+                continue
+            item = labels.get(id(task.node), task.node)
+            items.append(Item(self._task(task, item), item_id(item)))
+            items += self._previous(task)
+        return ListFragment(tuple(items), flow=self.copier.old.is_flow(tool))
+
+    def _task(self, task: TaskSyntax, item: Node | None) -> Mapped:
+        flow = self.copier.old.is_flow(task.node)
+        name = None
+        if item is not None and task.name is not None:
+            origin = key_id(task.name_node) if task.name_node and not flow else ""
+            name = FragmentEntry("name", fragments.literal(task.name), origin)
+        policy = [FragmentEntry("policy", Mapped((self.rules.rules(task, task.policy),)))] if task.policy else []
+        entries = fragments.task_entries(self.copier, task, name, policy)
+        return Mapped(tuple(entries), flow=flow)
+
+    def _previous(self, task: TaskSyntax) -> list[Item]:
+        """`set_prev` as a task of its own: a noop whose result is the value that was set."""
+        rules = task.policy.rules if task.policy else ()
+        if all(rule.then.set_prev is None for rule in rules):
+            return []
+        # The noop runs on every way that goes on, so that each of them must set the value, and no other way may.
+        complete = rules[-1].when is None and all(
+            (rule.then.set_prev is not None) == (rule.then.do == "continue") for rule in rules
+        )
+        if not complete:
+            message = "set_prev is not set on every way to the next task, and v10 has no set_prev"
+            self.notes.blocked(task, message, "write set_iter, and read it in the next task instead of _prev")
+            return []
+        name = eval_rules.previous_name(task)
+        self.notes.changed(task, f"set_prev is now the result of a task {name} of its own")
+        value = fragments.literal(f"{{{{ iter.{name} }}}}")
+        return [
+            Item(fragments.mapped({"name": fragments.literal(name), "kind": Literal("noop"), "args": value}, flow=True))
+        ]
+
+    def _loop(self) -> Mapped:
+        loop = self.node.values["loop"]
+        assert isinstance(loop, Mapping)
+        spec = loop.get("spec")
+        inner = list(self.copier.entries(spec, spec.values)) if isinstance(spec, Mapping) else []
+        # How shared variables are folded is said by the loop in v10, no longer where they are set.
+        reducers = Mapped(
+            tuple(FragmentEntry(key, Literal(op)) for key, op in self.variables.reducers.items()), flow=True
+        )
+        inner.append(FragmentEntry("policy", Mapped((FragmentEntry("reducers", reducers),), flow=True)))
+        origin = origin_of(loop, "spec")
+        kept = self.copier.entries(loop, [key for key in loop.values if key != "spec"])
+        flow = self.copier.old.is_flow(loop)
+        return Mapped((*kept, FragmentEntry("spec", Mapped(tuple(inner), flow=True), origin)), flow=flow)
+
+    def _next(self, key_node: Scalar) -> FragmentEntry:
+        arcs = self.node.values["next"]
+        assert isinstance(arcs, Sequence)
+        assert self.step.router is not None
+        entries: list[FragmentEntry] = []
+        spec = self.step.spec
+        if spec is not None and "next_mode" in spec:
+            origin = key_id(spec.keys["next_mode"])
+            mode = Mapped((FragmentEntry("mode", Literal(self.step.router.mode), origin),), flow=False)
+            entries.append(FragmentEntry("spec", mode))
+        entries.append(FragmentEntry("arcs", self.copier.listed(arcs)))
+        return FragmentEntry("next", Mapped(tuple(entries), flow=self.copier.old.is_flow(arcs)), key_id(key_node))
+
+
+def _holds(item: Node, node: Node) -> bool:
+    return item is node or (isinstance(item, Mapping) and any(value is node for value in item.values.values()))

@@ -11,8 +11,7 @@ import re
 
 import msgspec
 
-from noetl.base.diagnostics import PositionedDiagnostic
-from noetl.base.source import Span
+from noetl.base.diagnostics import PositionedDiagnostic, Span
 from noetl.language.reading.nodes import Mapping, Node, Sequence
 
 _PARTS = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
@@ -31,6 +30,7 @@ class Notes:
     """The remarks of one migration, in document order."""
 
     def __init__(self) -> None:
+        # Dicts for their keys: each remark once, in the order it was made.
         self._changed: dict[Note, None] = {}
         self._differing: dict[Note, None] = {}
         self._blocked: dict[Note, None] = {}

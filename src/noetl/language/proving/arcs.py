@@ -1,21 +1,79 @@
-"""Arcs with the guards that govern them: an arc is also taken because the ones before it were not. Also cycles of
-arcs, and the reason why each one ends."""
+"""Arcs with the guards that decide them, cycles of arcs with the reason why each one ends, and traps.
+
+An arc is also taken because the ones before it were not, so its guards include theirs. A trap is a set of steps that
+no token can leave (ADV-06).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import msgspec
 
-from noetl.language.proving.components import cycles, path, walked
 from noetl.language.proving.firings import arc_truth
-from noetl.language.proving.graph import FAILED, Graph, boundary_events
-from noetl.language.proving.source_positions import CycleReason, PlacedFinding
+from noetl.language.proving.graph import FAILED, Graph, boundary_events, components, cycles, path
 from noetl.language.proving.variable_access import Moving, ReadKeys, keys, step_ctx
+from noetl.language.proving.witness import CycleReason, Marking, Move, PlacedFinding, sent
 from noetl.net.debug import arc_address, part_address, transition_address
 from noetl.net.net import Net, Transition
 from noetl.net.routing import Arc, Mode, Router
 from noetl.templates.values import Authored
+
+# Steps no token can come to, and steps from which no token can end (ADV-06).
+
+
+class Trap(msgspec.Struct, frozen=True):
+    """Steps that lead only to each other; `step` is the first of them in the text."""
+
+    step: int
+    steps: tuple[int, ...]
+    moves: tuple[Move, ...]
+
+
+def unreachable(graph: Graph) -> list[int]:
+    """Written steps that no walk from the entry comes to."""
+    reached = graph.reachable(graph.entry)
+    return [step.index for step in graph.steps if step.written and step.index not in reached]
+
+
+def traps(graph: Graph) -> list[Trap]:
+    """The reachable components without a way out in which no token may end."""
+    reached = graph.reachable(graph.entry)
+    taken_away = graph.withdrawable
+    # A token that may be withdrawn does not stay forever either.
+    ending = graph.leading_to({index for index in reached if graph[index].may_end or index in taken_away})
+    closed = {index: [t for t in graph[index].successors if t not in ending] for index in sorted(reached - ending)}
+    found = []
+    for part in components(closed):
+        inside = set(part)
+        if all(target in inside for index in part for target in graph[index].successors):
+            first = min(part)
+            found.append(Trap(first, tuple(sorted(part)), _walk_in(graph, first)))
+    return sorted(found, key=lambda trap: trap.step)
+
+
+def _walk_in(graph: Graph, step: int) -> tuple[Move, ...]:
+    """A walk from the entry into the trap and once around it."""
+    edges = {s.index: s.successors for s in graph.steps}
+    walk = [step] if step == graph.entry else path(edges, graph.entry, [step]) or [step]
+    walk = walk + (path(edges, step, [step]) or [step])[1:]
+    return walked(graph, walk)
+
+
+def walked(graph: Graph, walk: list[int]) -> tuple[Move, ...]:
+    """The moves of one token along `walk`."""
+    marking = Marking(graph)
+    for source, target in pairwise(walk):
+        for firing in graph[source].firings:
+            way = next((w for w in firing.ways if target in w.targets), None)
+            if way is not None:
+                # Its siblings of a fork stay on their first step: the walk is about one token.
+                others = [w.targets[0] for w in firing.fixed if w is not way]
+                targets = [target, *others]
+                marking.fire(source, [way.address], targets, sent(graph, source, targets, firing.event))
+                break
+    return tuple(marking.moves)
 
 
 class StepEdge(msgspec.Struct, frozen=True):
@@ -24,10 +82,13 @@ class StepEdge(msgspec.Struct, frozen=True):
     source: str
     target: str
     address: str  # in the debug map
-    guards: tuple[Authored, ...] = ()  # they decide whether it is taken: its own, and those of arcs before it
-    admission: tuple[Authored, ...] = ()  # whether its token is let in there
+    # Guards that decide whether it is taken: its own and those of the arcs before it.
+    guards: tuple[Authored, ...] = ()
+    # Admission conditions of the target step.
+    admission: tuple[Authored, ...] = ()
     args: Authored | None = None
-    reason: str | None = None  # why it cannot be taken round after round, whatever the guards say
+    # Why a cycle over this edge must end, whatever its guards are. None if there is no such reason.
+    reason: str | None = None
 
 
 def edges(net: Net, inside: set[str] | None = None) -> list[StepEdge]:
@@ -70,6 +131,7 @@ def _routed(step: Transition) -> Iterator[StepEdge]:
     before: list[Authored] = []
     for at, arc in enumerate(router.arcs):
         own = (arc.when,) if arc.when is not None else ()
+        # In an exclusive router an arc is taken because those before it were not, so what they read decides it too.
         guards = (*own, *(before if router.mode is Mode.EXCLUSIVE else ()), *decided)
         reason = "a repeated key is dropped (dedupe)" if arc.dedupe is not None else _after_failure(step, arc, router)
         yield from _ways(step.name, arc, arc_address(step.name, at), guards, reason)
@@ -128,16 +190,17 @@ def arc_cycles(net: Net, graph: Graph) -> tuple[list[PlacedFinding], list[CycleR
         moving = _moving(net, inside, around)
         leaving = {graph.name(index) for index in part if _leaves(graph, index, set(part))}
         why = {edge: _cycle_reason(edge, moving, edge.source in leaving) for edge in around}
+        # Without every arc that has a reason to stay silent: a cycle that is left runs on arcs without any.
         endless = cycles({name: [e.target for e in around if e.source == name and not why[e]] for name in inside})
         found += [_endless(graph, names, [e for e in around if not why[e]]) for names in endless]
         if not endless:
-            told = dict.fromkeys(reason for reason in why.values() if reason)
-            reasons.append(CycleReason(tuple(graph.name(index) for index in part), "; ".join(told)))
+            distinct = dict.fromkeys(reason for reason in why.values() if reason)
+            reasons.append(CycleReason(tuple(graph.name(index) for index in part), "; ".join(distinct)))
     return found, reasons
 
 
 def _cycle_reason(edge: StepEdge, moving: Moving, leaves: bool) -> str | None:
-    """Why `edge` will not be taken for ever."""
+    """Why `edge` will not be taken forever."""
     decided = edge.guards if leaves else ()
     return edge.reason or moving.first_reason((*decided, *edge.admission))
 
@@ -164,10 +227,12 @@ def _endless(graph: Graph, names: list[str], around: list[StepEdge]) -> PlacedFi
     names = sorted(names, key=order.__getitem__)
     ways = {name: [e.target for e in around if e.source == name and e.target in names] for name in names}
     walk = path(ways, names[0], [names[0]]) or names
+    # The arc that leads back from furthest down in the text: there an author looks for what closes the cycle.
     back = max((e for e in around if e.source in names and e.target in names), key=lambda e: order[e.source])
     indexes = {step.index: step.successors for step in graph.steps}
     start = order[names[0]]
     lead = [start] if start == graph.entry else path(indexes, graph.entry, [start]) or [start]
+    # The shortest walk may miss steps of a cycle with several ways; then all of them are named.
     around_once = " -> ".join(walk) if set(walk) == set(names) else f"through {', '.join(names)}"
     message = f"nothing was found that ends the cycle {around_once}"
     hint = "guard an arc of it with something a round changes: a counter, a result, or a wait"

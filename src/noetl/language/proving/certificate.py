@@ -1,29 +1,34 @@
 """The certificate: what was proved about one net, kept beside it under the net's content hash (beyond.md §2, ADV-06).
 
-Plain data that serialises to JSON. `analyse` is the only door to this room.
+Plain data that serialises to JSON. `analyse` is the only entry point of the package. The findings about routing
+and limits are made here too; soundness, cycles, pipelines and variables have modules of their own.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 import msgspec
 
-from noetl.base.diagnostics import Diagnostic, in_order
+from noetl.base.diagnostics import Diagnostic, in_order, is_template
+from noetl.language.proving import guards
 from noetl.language.proving.arcs import arc_cycles
 from noetl.language.proving.dataflow import used_before_set
-from noetl.language.proving.firings import build
-from noetl.language.proving.graph import Graph
+from noetl.language.proving.firings import arc_truth, build
+from noetl.language.proving.graph import FAILED, Graph, boundary_events
 from noetl.language.proving.pipelines import pipeline_findings
-from noetl.language.proving.resources import resource_findings
-from noetl.language.proving.routing import routing_findings
 from noetl.language.proving.soundness import UNSOUND, Soundness, judge, soundness_findings
-from noetl.language.proving.source_positions import CycleReason, PlacedFinding
-from noetl.language.proving.witness import Move
-from noetl.net.debug import DebugMap
-from noetl.net.net import Net, content_hash
+from noetl.language.proving.witness import CycleReason, Move, PlacedFinding
+from noetl.net.debug import DebugMap, arc_address, part_address, rule_address, step_address, task_address
+from noetl.net.net import Concurrency, Net, Transition, content_hash
+from noetl.net.routing import Mode, Router
+from noetl.net.task import Task
+from noetl.templates.logic import And, Compare, Not, Or, Shape
+from noetl.templates.values import Authored
 
-BUDGET = 400_000  # combinations looked at before soundness is left undecided; well under half a second
+# Combinations to examine before soundness stays undecided; they take well under half a second.
+BUDGET = 400_000
 
 Verdict = Literal["sound", "unsound", "not decided"]
 
@@ -60,9 +65,11 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
     """What was proved of one net. Stored as JSON beside it."""
 
     verdict: Verdict
-    hash: str  # of the net that it is about: a certificate of another version proves nothing
+    # Hash of the net: a certificate of another version proves nothing.
+    hash: str
     findings: tuple[Diagnostic, ...] = ()  # in document order
-    witnesses: tuple[Witness, ...] = ()  # of those findings that a firing sequence shows
+    # For the findings that a firing sequence can show.
+    witnesses: tuple[Witness, ...] = ()
     marks: tuple[CertificateMark, ...] = ()
     reasons: tuple[CycleReason, ...] = ()  # why each cycle ends
     statistics: Statistics
@@ -104,3 +111,164 @@ def _statistics(graph: Graph, result: Soundness, cycles: int) -> Statistics:
         combinations=result.work,
         markings=result.states,
     )
+
+
+# Routing: events that no arc takes, guards that can never decide, arcs and steps that can never fire (ADV-06). Only
+# what is certain is said: a guard on data may be meant to be false (ROUTE-07). That an unguarded arc hides the ones
+# behind it is the compiler's W_ARC_SHADOWED; that a name is no event of the step its W_EVENT_NEVER.
+
+
+def routing_findings(net: Net) -> list[PlacedFinding]:
+    """What is certainly wrong with the guards of `net`."""
+    found: list[PlacedFinding] = []
+    for step in net.transitions:
+        found += _never_admitted(step)
+        # The rules of a v2-case step decide first, and its router is asked only for what they leave.
+        if step.router is not None and step.case is None:
+            found += _constant_false(step, step.router)
+            found += _unrouted(step, step.router)
+            found += _overlapping(step, step.router)
+        for task in step.tasks:
+            found += _shadowed_rules(step, task)
+    return found
+
+
+def _never_admitted(step: Transition) -> Iterator[PlacedFinding]:
+    admission = step.admission
+    if admission is None or not admission.rules:
+        return
+    live = [rule for rule in admission.rules if rule.when is None or guards.truth(rule.when, None) is not False]
+    if not any(rule.allow for rule in live):
+        message = f'no token is ever admitted to step "{step.name}"'
+        where = (part_address(step.name, "admission"), step_address(step.name))
+        yield PlacedFinding("W_UNREACHABLE", where, message, "let a rule say allow: true, or remove the step")
+
+
+def _constant_false(step: Transition, router: Router) -> Iterator[PlacedFinding]:
+    for at, arc in enumerate(router.arcs):
+        if arc.when is not None and guards.truth(arc.when, None) is False:
+            message = f'this arc to "{arc.target}" can never fire: its guard is always false'
+            hint = "correct its when, or remove the arc"
+            yield PlacedFinding("W_UNREACHABLE", (arc_address(step.name, at),), message, hint)
+
+
+def _unrouted(step: Transition, router: Router) -> Iterator[PlacedFinding]:
+    if not router.arcs or _ends_a_saga(router):
+        return
+    for event in boundary_events(step):
+        if event != FAILED and all(arc_truth(arc, event, router) is False for arc in router.arcs):
+            message = f'no arc of step "{step.name}" takes "{event}", so its token ends here'
+            hint = f'add an arc for "{event}", or one without when, if the workflow should go on'
+            yield PlacedFinding(
+                "W_EVENT_UNROUTED", (part_address(step.name, "next"), step_address(step.name)), message, hint
+            )
+
+
+def _ends_a_saga(router: Router) -> bool:
+    """Failures lead to compensation and successes nowhere: the last step of a saga, done when it is done (SAGA-02)."""
+    return all(arc.trigger_compensation and guards.truth(arc.when, "step.done") is False for arc in router.arcs)
+
+
+def _overlapping(step: Transition, router: Router) -> Iterator[PlacedFinding]:
+    if router.mode is not Mode.EXCLUSIVE:
+        return
+    earlier: list[Authored | None] = []
+    for at, arc in enumerate(router.arcs):
+        if arc.when is None:
+            continue
+        events = [event for event in boundary_events(step) if guards.truth(arc.when, event) is not False]
+        if earlier and events and all(guards.implied(arc.when, earlier, event) for event in events):
+            yield _never_decides(arc_address(step.name, at), "arcs")
+        earlier.append(arc.when)
+
+
+def _shadowed_rules(step: Transition, task: Task) -> Iterator[PlacedFinding]:
+    """Policy rules are tried in order too (POL-01)."""
+    earlier: list[Authored | None] = []
+    for at, rule in enumerate(task.policy.rules if task.policy else ()):
+        if rule.when is None:
+            break
+        if earlier and guards.truth(rule.when, None) is not False and guards.implied(rule.when, earlier, None):
+            yield _never_decides(rule_address(step.name, task.name, at), "rules")
+        earlier.append(rule.when)
+
+
+def _never_decides(address: str, others: str) -> PlacedFinding:
+    message = f"this guard can never decide: whenever it is true, one of the {others} before it is true as well"
+    return PlacedFinding("W_GUARD_OVERLAP", (address,), message, "put the narrower guard first, or remove this one")
+
+
+# Resource deadlock: a limit that is held while waiting for something that needs the same limit. Looked for, and nothing
+# else: (1) a playbook with a concurrency limit that calls itself and waits for the child; (2) a step that holds a slot
+# while it waits for an event which only steps queueing for the same slot emit. A limit counts when it is a literal
+# number and queues. The slot of a step's limit belongs to one execution, so a child never waits for that of its parent:
+# without a key it is the step's own, with one it is shared by all steps that have the same key, and two keys count as
+# the same when they are written the same way. Limits of other playbooks, capacities of pools, rates and leases are not
+# known to a net and are left alone.
+
+
+def resource_findings(net: Net) -> list[PlacedFinding]:
+    """Limits of `net` that can wait for themselves."""
+    found: list[PlacedFinding] = []
+    for step in net.transitions:
+        for task in step.tasks:
+            if _waits_for_itself(net, task):
+                found += _nested(net, step, task)
+        found += _held_while_waiting(net, step)
+    return found
+
+
+def _waits_for_itself(net: Net, task: Task) -> bool:
+    spec = task.spec.data if isinstance(task.spec.data, dict) else {}
+    inputs = task.inputs.data if isinstance(task.inputs.data, dict) else {}
+    return task.kind == "playbook" and inputs.get("path") == net.path and not spec.get("async")
+
+
+def _nested(net: Net, step: Transition, task: Task) -> Iterator[PlacedFinding]:
+    where = (task_address(step.name, task.name),)
+    if _limits(net.executor.concurrency):
+        message = "this playbook calls itself and waits, while its own concurrency limit keeps the child queued"
+        yield PlacedFinding(
+            "W_RESOURCE_DEADLOCK", where, message, "give the child another key, or call it with async: true"
+        )
+
+
+def _limits(concurrency: Concurrency | None) -> bool:
+    """A literal limit that queues. Nesting has no bound, so any number of slots can be used up."""
+    return concurrency is not None and concurrency.on_limit == "queue" and not is_template(str(concurrency.limit.data))
+
+
+def _held_while_waiting(net: Net, step: Transition) -> Iterator[PlacedFinding]:
+    if step.case is None or not step.case.on_event or not _only_one(step.concurrency):
+        return
+    heard = {name for rule in step.case.rules for name in _event_names(guards.shape_of(rule.when))}
+    emitters = [other for other in net.transitions if any(emit.name in heard for emit in other.emit)]
+    queueing = [other for other in emitters if other is not step and _same_slot(step, other)]
+    if emitters and len(queueing) == len(emitters):
+        names = " and ".join(f'"{other.name}"' for other in queueing)
+        message = f"this step holds the slot that {names} needs, and waits for an event that only {names} emits"
+        where = (part_address(step.name, "concurrency"), step_address(step.name))
+        yield PlacedFinding("W_RESOURCE_DEADLOCK", where, message, "use another key for the step that waits")
+
+
+def _only_one(concurrency: Concurrency | None) -> bool:
+    return _limits(concurrency) and concurrency is not None and str(concurrency.limit.data) == "1"
+
+
+def _same_slot(one: Transition, other: Transition) -> bool:
+    """Whether two steps share a slot that the one fills: the same key, written the same way (`engine.limits`)."""
+    if one.concurrency is None or other.concurrency is None or not _only_one(other.concurrency):
+        return False
+    return one.concurrency.key is not None and one.concurrency.key == other.concurrency.key
+
+
+def _event_names(shape: Shape) -> set[str]:
+    match shape:
+        case And(parts) | Or(parts):
+            return set().union(*map(_event_names, parts))
+        case Compare("event", ("name",), "==" | "in", values):
+            return {str(value) for value in values}
+        case Not(part):
+            return _event_names(part)
+        case _:
+            return set()

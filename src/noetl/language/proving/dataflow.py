@@ -12,22 +12,14 @@ from difflib import get_close_matches
 
 import msgspec
 
+from noetl.language.proving import variable_access
 from noetl.language.proving.arcs import args_to_anywhere, edges
 from noetl.language.proving.graph import Graph
 from noetl.language.proving.pipelines import reached_from, task_hops
-from noetl.language.proving.source_positions import PlacedFinding
-from noetl.language.proving.variable_access import (
-    ReadKeys,
-    beside_ctx,
-    ending_ctx,
-    keys,
-    references,
-    step_ctx,
-    task_ctx,
-)
+from noetl.language.proving.variable_access import ReadKeys
+from noetl.language.proving.witness import PlacedFinding
 from noetl.net.debug import arc_address, case_address, part_address, rule_address, step_address, task_address
 from noetl.net.net import Loop, Net, Transition
-from noetl.net.routing import Arc
 from noetl.net.task import Task
 from noetl.templates.logic import GuardReference
 from noetl.templates.values import Authored
@@ -53,17 +45,19 @@ class _Flow:
         self._graph = graph
         self._index = {step.name: at for at, step in enumerate(net.transitions)}
         self._writers: dict[str, list[int]] = {}
-        self._everywhere = keys(net.ctx)  # there from the beginning
+        self._everywhere = variable_access.keys(net.ctx)  # there from the beginning
         for at, step in enumerate(net.transitions):
-            written = step_ctx(step)
-            self._everywhere |= beside_ctx(step) | ReadKeys(unknown=written.unknown)
+            written = variable_access.step_ctx(step)
+            # What handlers and compensations write may come at any time; and one computed key may be any key.
+            self._everywhere |= variable_access.beside_ctx(step) | ReadKeys(unknown=written.unknown)
             for key in written.names:
                 self._writers.setdefault(key, []).append(at)
         self._passed: dict[str, ReadKeys] = {}
-        self._anywhere = keys(*args_to_anywhere(net))
-        self._arriving = Counter(edge.target for edge in edges(net))
-        for edge in edges(net):
-            self._passed[edge.target] = self._passed_to(edge.target) | keys(edge.args)
+        self._anywhere = variable_access.keys(*args_to_anywhere(net))
+        ways = edges(net)
+        self._arriving = Counter(edge.target for edge in ways)
+        for edge in ways:
+            self._passed[edge.target] = self._passed_to(edge.target) | variable_access.keys(edge.args)
         self._after: dict[int, set[int]] = {}
         self._forks = [step.index for step in graph.steps if step.forks]
 
@@ -86,6 +80,7 @@ class _Flow:
         if any(self._may_precede(at, index) for at in writers):
             return
         hint = f"set it with set_ctx in an earlier step, or give it a default: {{{{ {root}.{key} | default(…) }}}}"
+        # Where some step sets this very key the author has not misspelt it, but reads it too early.
         near = [] if writers else get_close_matches(key, sorted(self._writers), 1, 0.75)
         if near:
             hint = f'did you mean "{root}.{near[0]}"?'
@@ -96,20 +91,21 @@ class _Flow:
         """What the run itself may have set by then."""
         if site.position == BEFORE:
             return ReadKeys()
+        # In a loop an earlier iteration may have run every task.
         if site.position == AFTER or step.loop is not None:
-            return step_ctx(step)
+            return variable_access.step_ctx(step)
         hops = task_hops(step)
-        own = ending_ctx(step) if step.case is not None else ReadKeys()
+        own = variable_access.ending_ctx(step) if step.case is not None else ReadKeys()
         for at, task in enumerate(step.tasks):
             if site.position in reached_from(hops, at) or (at == site.position and _retries(step, at)):
-                own |= task_ctx(task)
+                own |= variable_access.task_ctx(task)
         return own
 
     def _passed_to(self, step: str) -> ReadKeys:
         return self._passed.get(step, self._anywhere)
 
     def _args(self, step: Transition, site: ReadSite, key: str) -> Iterator[PlacedFinding]:
-        if key in self._passed_to(step.name) or key in keys(step.args):
+        if key in self._passed_to(step.name) or key in variable_access.keys(step.args):
             return
         message = f'"args.{key}" is read here, but no arc passes "{key}" to step "{step.name}"'
         hint = f"pass it in the args of an arc that leads here, or give it a default: {{{{ args.{key} | default(…) }}}}"
@@ -140,6 +136,7 @@ class _Flow:
         """Whether a run of `source` may end before one of `target` begins: ahead of it, or beside it in a fork."""
         if target in self._following(source):
             return True
+        # Its own earlier run: only if a second token can come to it.
         if source == target and self._arriving[self._graph.name(target)] < 2:
             return False
         return any(source in self._following(f) and target in self._following(f) for f in self._forks)
@@ -162,6 +159,7 @@ def _finding(site: ReadSite, message: str, hint: str) -> PlacedFinding:
 # Sites: the places of a step where templates read names, and how far the run has come there.
 
 BEFORE = -1  # before the first task
+# Greater than any position of a task, so that positions compare by how far a run has come.
 AFTER = 1_000_000  # when the run has ended
 
 
@@ -170,14 +168,17 @@ class ReadSite(msgspec.Struct, frozen=True):
 
     step: str
     address: str
-    position: int  # of the task that reads in its pipeline, or BEFORE it, or AFTER it
+    # Position of the reading task in its pipeline, or BEFORE or AFTER the whole pipeline.
+    position: int
     reads: tuple[GuardReference, ...]
-    own_args: bool = False  # `args` is the task's, not the token's
+    # `args` refers to the task's arguments, not to those of the token.
+    own_args: bool = False
 
 
 def sites(step: Transition) -> Iterator[ReadSite]:
     """Every place of `step` that reads something, in the order a run comes to it."""
-    for site in (*_before(step), *_tasks(step), *_after(step)):
+    within = (site for at, task in enumerate(step.tasks) for site in task_sites(step.name, task, at))
+    for site in (*_before(step), *within, *_after(step)):
         if site.reads:
             yield site
 
@@ -185,18 +186,15 @@ def sites(step: Transition) -> Iterator[ReadSite]:
 def _before(step: Transition) -> Iterator[ReadSite]:
     name = step.name
     rules = step.admission.rules if step.admission else ()
-    admitted = references(*(rule.when for rule in rules), *(rule.set_token for rule in rules))
+    admitted = variable_access.references(*(rule.when for rule in rules), *(rule.set_token for rule in rules))
     yield ReadSite(name, part_address(name, "admission"), BEFORE, admitted)
-    yield ReadSite(name, part_address(name, "args"), BEFORE, references(step.args))
+    yield ReadSite(name, part_address(name, "args"), BEFORE, variable_access.references(step.args))
     loop: Loop | None = step.loop
     while loop is not None:
-        yield ReadSite(name, part_address(name, "loop"), BEFORE, references(loop.items, loop.max_in_flight))
+        yield ReadSite(
+            name, part_address(name, "loop"), BEFORE, variable_access.references(loop.items, loop.max_in_flight)
+        )
         loop = loop.inner
-
-
-def _tasks(step: Transition) -> Iterator[ReadSite]:
-    for at, task in enumerate(step.tasks):
-        yield from task_sites(step.name, task, at)
 
 
 def task_sites(step: str, task: Task, position: int) -> Iterator[ReadSite]:
@@ -204,8 +202,8 @@ def task_sites(step: str, task: Task, position: int) -> Iterator[ReadSite]:
     own = task.args is not None
     address = task_address(step, task.name)
     if task.args is not None:
-        yield ReadSite(step, address, position, references(task.args))
-    yield ReadSite(step, address, position, references(task.inputs, task.spec), own)
+        yield ReadSite(step, address, position, variable_access.references(task.args))
+    yield ReadSite(step, address, position, variable_access.references(task.inputs, task.spec), own)
     for index, rule in enumerate(task.policy.rules if task.policy else ()):
         values: list[Authored | None] = [rule.when, rule.error]
         if rule.retry is not None:
@@ -213,29 +211,26 @@ def task_sites(step: str, task: Task, position: int) -> Iterator[ReadSite]:
         if rule.mutations is not None:
             m = rule.mutations
             values += [m.set_iter, m.set_ctx, m.set_vars, m.set_shared, m.set_prev]
-        yield ReadSite(step, rule_address(step, task.name, index), position, references(*values), own)
+        yield ReadSite(step, rule_address(step, task.name, index), position, variable_access.references(*values), own)
 
 
 def _after(step: Transition) -> Iterator[ReadSite]:
     name = step.name
     yield from _waits(step)
     if step.sink is not None:
-        yield ReadSite(name, part_address(name, "sink"), AFTER, references(step.sink.inputs), True)
-    yield ReadSite(name, part_address(name, "set_ctx"), AFTER, references(step.set_ctx))
+        yield ReadSite(name, part_address(name, "sink"), AFTER, variable_access.references(step.sink.inputs), True)
+    yield ReadSite(name, part_address(name, "set_ctx"), AFTER, variable_access.references(step.set_ctx))
     for at, rule in enumerate(step.case.rules if step.case else ()):
         values: list[Authored | None] = [rule.when]
         for action in rule.actions:
             values += [action.set_ctx, action.guard, action.delay, action.task.inputs if action.task else None]
             values += [value for arc in action.transition for value in (arc.args, arc.computed)]
-        yield ReadSite(name, case_address(name, at), AFTER, references(*values))
+        yield ReadSite(name, case_address(name, at), AFTER, variable_access.references(*values))
     for emit in step.emit:
-        yield ReadSite(name, step_address(name), AFTER, references(emit.when, emit.data))
+        yield ReadSite(name, step_address(name), AFTER, variable_access.references(emit.when, emit.data))
     for at, arc in enumerate(step.router.arcs if step.router else ()):
-        yield ReadSite(name, arc_address(name, at), AFTER, references(*_of_arc(arc)))
-
-
-def _of_arc(arc: Arc) -> tuple[Authored | None, ...]:
-    return arc.when, arc.args, arc.set_ctx, arc.computed, arc.delay
+        read = variable_access.references(arc.when, arc.args, arc.set_ctx, arc.computed, arc.delay)
+        yield ReadSite(name, arc_address(name, at), AFTER, read)
 
 
 def _waits(step: Transition) -> Iterator[ReadSite]:
@@ -250,4 +245,4 @@ def _waits(step: Transition) -> Iterator[ReadSite]:
         task = step.human_task
         parts["human_task"] = (task.title, task.description, task.data, task.role, task.user, task.due_date)
     for part, values in parts.items():
-        yield ReadSite(step.name, part_address(step.name, part), AFTER, references(*values))
+        yield ReadSite(step.name, part_address(step.name, part), AFTER, variable_access.references(*values))

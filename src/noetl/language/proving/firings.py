@@ -14,9 +14,9 @@ from noetl.language.v2_case import port as v2_case
 from noetl.net.debug import arc_address, part_address
 from noetl.net.net import Net, Transition
 from noetl.net.routing import Admission, Arc, Mode, Router
-from noetl.templates.values import Authored
 
-_ENUMERATED = 5  # optional arcs whose guards are compared with each other; more are taken as independent
+# Number of optional arcs whose guards are compared with each other; with more, guards count as independent.
+_ENUMERATED = 5
 
 
 def build(net: Net) -> Graph:
@@ -40,6 +40,7 @@ def build(net: Net) -> Graph:
 
 def _firings(step: Transition, targets: Targets) -> tuple[Firing, ...]:
     if step.ends_execution:
+        # One event is enough: whichever it is, the execution ends.
         firings = [Firing(event, stops=True) for event in boundary_events(step)[:1]]
     else:
         by_rules = v2_case.firings(step, targets)
@@ -53,10 +54,7 @@ def _firings(step: Transition, targets: Targets) -> tuple[Firing, ...]:
 def router_firings(step: Transition, targets: Targets) -> list[Firing]:
     """What the router of a v10 or v2-eval step can do on each of its boundary events."""
     router = step.router or Router()
-    ways = [
-        targets.way(arc_address(step.name, at), at, arc.target, arc.computed, arc.candidates, arc.tokens, arc.cancel)
-        for at, arc in enumerate(router.arcs)
-    ]
+    ways = [targets.way(arc_address(step.name, at), at, arc) for at, arc in enumerate(router.arcs)]
     found: list[Firing] = []
     for event in boundary_events(step):
         truths = [arc_truth(arc, event, router) for arc in router.arcs]
@@ -81,6 +79,8 @@ def _exclusive(event: str, arcs: tuple[Arc, ...], ways: list[StepEnding], truths
         if truth is True:
             return firings
         open_guards.append(arc.when)
+    # No arc may be taken, and then the token ends. A failure without an arc fails the execution, which is never
+    # unsound.
     if event != FAILED and not guards.covered(open_guards, event):
         firings.append(Firing(event))
     return firings
@@ -90,6 +90,7 @@ def _inclusive(event: str, arcs: tuple[Arc, ...], ways: list[StepEnding], truths
     fixed = tuple(way for way, truth in zip(ways, truths, strict=True) if truth is True)
     chances = [(arc, way) for arc, way, truth in zip(arcs, ways, truths, strict=True) if truth is None]
     if not chances:
+        # A failure that no arc takes fails the execution and is no firing (ROUTE-08).
         return [Firing(event, fixed)] if fixed or event != FAILED else []
     together = _compared(event, fixed, chances)
     if together is not None:
@@ -102,6 +103,7 @@ def _inclusive(event: str, arcs: tuple[Arc, ...], ways: list[StepEnding], truths
 def _compared(event: str, fixed: tuple[StepEnding, ...], chances: list[tuple[Arc, StepEnding]]) -> list[Firing] | None:
     """Every set of `chances` that can be true together, or None where guards do not bear on one another."""
     conditions = [arc.when for arc, _ in chances]
+    # Guards that read different things can be true in every combination, which `optional` says in one firing.
     if len(chances) > _ENUMERATED or not guards.related(conditions, event):
         return None
     firings = []
@@ -123,7 +125,7 @@ def _stopping(firing: Firing, router: Router) -> Firing:
 
 
 def _distinct(firings: list[Firing]) -> tuple[Firing, ...]:
-    """One firing for each effect: which event led to it matters to nobody further on."""
+    """One firing for each effect: later analysis does not need the event that led to it."""
     seen: dict[tuple[object, ...], Firing] = {}
     for firing in firings:
         seen.setdefault((firing.fixed, firing.optional, firing.stops, firing.ends), firing)
@@ -163,24 +165,16 @@ class Targets:
     def implicit(self) -> list[tuple[str, int]]:
         return [(name, at) for name, at in self._indexes.items() if at >= self._written]
 
-    def way(
-        self,
-        address: str,
-        index: int,
-        target: str,
-        computed: Authored | None,
-        candidates: tuple[str, ...],
-        tokens: int,
-        cancel: tuple[str, ...],
-    ) -> StepEnding:
+    def way(self, address: str, index: int, arc: Arc) -> StepEnding:
         """An arc in numbers. A computed target without known candidates may lead to any step."""
         targets: tuple[int, ...]
-        if computed is None:
-            targets = (self.index(target),)
-        elif candidates:
-            targets = tuple(self.index(name) for name in candidates)
+        if arc.computed is None:
+            targets = (self.index(arc.target),)
+        elif arc.candidates:
+            targets = tuple(self.index(name) for name in arc.candidates)
         else:
             targets = tuple(range(self._written))
             self.guessed.append(address)
-        cancels = tuple(self._indexes[name] for name in cancel if name in self._indexes)
-        return StepEnding(address, index, targets, max(tokens, 1), cancels)
+        # `*`, the whole execution, is no step: `_stopping` sees to it.
+        cancels = tuple(self._indexes[name] for name in arc.cancel if name in self._indexes)
+        return StepEnding(address, index, targets, max(arc.tokens, 1), cancels)

@@ -6,7 +6,8 @@ Guards are over-approximated: one that is not constant and not decided by the ev
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -19,9 +20,11 @@ class StepEnding(msgspec.Struct, frozen=True):
 
     address: str
     index: int
-    targets: tuple[int, ...]  # several: a computed target, of which one will be taken (C-27)
+    # Several if the target is computed: exactly one of them is taken (C-27).
+    targets: tuple[int, ...]
     tokens: int = 1
-    cancels: tuple[int, ...] = ()  # steps whose tokens it withdraws
+    # Steps whose tokens it withdraws.
+    cancels: tuple[int, ...] = ()
 
 
 class Firing(msgspec.Struct, frozen=True):
@@ -30,9 +33,11 @@ class Firing(msgspec.Struct, frozen=True):
 
     event: str
     fixed: tuple[StepEnding, ...] = ()  # all of these fire
-    optional: tuple[StepEnding, ...] = ()  # any of these may: their guards read data
+    # Any of these may fire: their guards read data.
+    optional: tuple[StepEnding, ...] = ()
     stops: bool = False  # the whole execution ends
-    may_end: bool = False  # when `fixed` is empty: all of `optional` may stay silent, and the token ends
+    # Only if `fixed` is empty: none of `optional` may fire, and then the token ends.
+    may_end: bool = False
 
     @property
     def ends(self) -> bool:
@@ -121,13 +126,7 @@ class Graph(msgspec.Struct, frozen=True):
 
     def reachable(self, *starts: int) -> set[int]:
         """Steps that a token from one of `starts` can come to, the starts included."""
-        seen, waiting = set(starts), list(starts)
-        while waiting:
-            for target in self.steps[waiting.pop()].successors:
-                if target not in seen:
-                    seen.add(target)
-                    waiting.append(target)
-        return seen
+        return closure(starts, lambda at: self.steps[at].successors)
 
     def leading_to(self, goals: set[int]) -> set[int]:
         """Steps from which one of `goals` can be reached, the goals included."""
@@ -135,19 +134,14 @@ class Graph(msgspec.Struct, frozen=True):
         for step in self.steps:
             for target in step.successors:
                 before.setdefault(target, []).append(step.index)
-        seen, waiting = set(goals), list(goals)
-        while waiting:
-            for source in before.get(waiting.pop(), ()):
-                if source not in seen:
-                    seen.add(source)
-                    waiting.append(source)
-        return seen
+        return closure(goals, lambda at: before.get(at, ()))
 
 
 # Boundary events: how a step's run can end, as far as its compiled form tells (ROUTE-09, LOOP-09, TMR-02).
 
 FAILED = "step.failed"
-TIMED_OUT = "step.timeout"  # not a boundary event: the alternative of a timeout block is taken without arcs (TMR-05)
+# Not a boundary event: the alternative of a timeout block is taken without arcs (TMR-05).
+TIMED_OUT = "step.timeout"
 
 _ALIASES: dict[str, frozenset[str] | None] = {
     "call.done": frozenset({"step.done", "loop.done"}),
@@ -198,3 +192,93 @@ def same_event(written: object, event: str) -> bool:
         meant = _ALIASES[written]
         return meant is None or event in meant
     return written == event
+
+
+Node = TypeVar("Node")
+
+
+def closure(starts: Iterable[Node], following: Callable[[Node], Iterable[Node]]) -> set[Node]:
+    """The starts, and all that follows from them in any number of steps."""
+    seen = set(starts)
+    waiting = list(seen)
+    while waiting:
+        for node in following(waiting.pop()):
+            if node not in seen:
+                seen.add(node)
+                waiting.append(node)
+    return seen
+
+
+def components(successors: Mapping[Node, Sequence[Node]]) -> list[list[Node]]:
+    """Tarjan's components, those without way out first; nodes that are only targets must be keys too."""
+    order: dict[Node, int] = {}
+    low: dict[Node, int] = {}
+    open_nodes: list[Node] = []
+    is_open: set[Node] = set()
+    found: list[list[Node]] = []
+    for root in successors:
+        if root in order:
+            continue
+        order[root] = low[root] = len(order)
+        open_nodes.append(root)
+        is_open.add(root)
+        # A stack of our own: a playbook of a thousand steps in a row would end Python's recursion.
+        walk = [(root, iter(successors[root]))]
+        while walk:
+            node, rest = walk[-1]
+            for target in rest:
+                if target not in order:
+                    order[target] = low[target] = len(order)
+                    open_nodes.append(target)
+                    is_open.add(target)
+                    walk.append((target, iter(successors[target])))
+                    break
+                if target in is_open:
+                    low[node] = min(low[node], order[target])
+            else:
+                walk.pop()
+                if walk:
+                    low[walk[-1][0]] = min(low[walk[-1][0]], low[node])
+                if low[node] == order[node]:
+                    # From the end: a component is what was opened since its root, and mostly that is short.
+                    cut = _last_index(open_nodes, node)
+                    found.append(open_nodes[cut:])
+                    is_open.difference_update(open_nodes[cut:])
+                    del open_nodes[cut:]
+    return found
+
+
+def _last_index(nodes: list[Node], wanted: Node) -> int:
+    return next(i for i in range(len(nodes) - 1, -1, -1) if nodes[i] == wanted)
+
+
+def cycles(successors: Mapping[Node, Sequence[Node]]) -> list[list[Node]]:
+    """The components that hold a cycle, each in the order of the mapping's keys."""
+    position = {node: at for at, node in enumerate(successors)}
+    return [
+        sorted(part, key=position.__getitem__)
+        for part in components(successors)
+        if len(part) > 1 or part[0] in successors[part[0]]
+    ]
+
+
+def path(successors: Mapping[Node, Iterable[Node]], start: Node, goals: Iterable[Node]) -> list[Node] | None:
+    """A shortest walk of at least one edge from `start` to one of `goals`, both ends included."""
+    wanted = set(goals)
+    came: dict[Node, Node] = {}
+    layer = [start]
+    while layer:
+        following = []
+        for node in layer:
+            for target in successors.get(node, ()):
+                if target in wanted:
+                    walk = [target, node]
+                    while walk[-1] != start:
+                        walk.append(came[walk[-1]])
+                    return walk[::-1]
+                # The start is no part of `came`, so that a walk may come back to it.
+                if target not in came and target != start:
+                    came[target] = node
+                    following.append(target)
+        layer = following
+    return None

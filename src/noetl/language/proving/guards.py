@@ -21,7 +21,8 @@ from noetl.templates.values import Authored
 UNDEFINED: Any = object()
 # A value that no guard compares with: it stands for all that are not named.
 _OTHER = "\0some other value"
-_TRIED = 2_000  # combinations of values tried before giving up
+# Combinations of values tried before giving up.
+_TRIED = 2_000
 _EVENT_NAME = ("event", ("name",))
 _ORDERS: dict[str, Callable[[Any, Any], bool]] = {
     "<": lambda a, b: bool(a < b),
@@ -30,7 +31,8 @@ _ORDERS: dict[str, Callable[[Any, Any], bool]] = {
     ">=": lambda a, b: bool(a >= b),
 }
 
-Variable = tuple[str, tuple[str | int, ...]] | str  # what a test reads; an opaque text is its own variable
+# What a comparison reads. An expression that cannot be analysed is a variable of its own.
+Variable = tuple[str, tuple[str | int, ...]] | str
 Values = Mapping[Variable, Any]
 
 
@@ -58,6 +60,7 @@ def truth(guard: Authored | None, event: str | None) -> bool | None:
 def _decided(shape: Shape, event: str | None) -> bool | None:
     if isinstance(shape, Const):
         return shape.value
+    # Untyped: a value may be missing or of any type at run time, and "certainly" has to hold for those as well.
     can_be = _satisfiable((shape,), (), event, typed=False)
     can_fail = _satisfiable((), (shape,), event, typed=False)
     return None if can_be and can_fail else can_be
@@ -117,6 +120,7 @@ def _satisfiable(yes: tuple[Shape, ...], no: tuple[Shape, ...], event: str | Non
     size = 1
     for domain in domains:
         size *= len(domain)
+        # Too many to try: it counts as possible, so that nothing is claimed that was not shown.
         if size > _TRIED:
             return True
     for chosen in product(*domains):
@@ -144,14 +148,17 @@ def _domain(tests: list[Compare], typed: bool) -> list[Any]:
     constants = list(dict.fromkeys((type(v), v) for test in tests for v in test.values))
     numbers = sorted({v for kind, v in constants if kind in (int, float)})
     values: list[Any] = [v for _, v in constants]
+    # One number for each interval is enough: all numbers in it pass and fail the same tests.
     values += _between(numbers)
     ordered = any(test.op in _ORDERS for test in tests)
     booleans = bool(constants) and all(kind is bool for kind, _ in constants)
     if any(test.op in ("truthy", "defined") for test in tests) or booleans:
         values += [True, False]
+    # `x > 5` and `x <= 5` leave nothing out if x is a number, as their author means it; text would pass neither.
     if not (typed and (ordered or booleans)):
         values.append(_OTHER)
     if not typed or any(test.op == "defined" for test in tests):
+        # Three kinds of nothing: `defined`, equality and truth tell them apart.
         values += [UNDEFINED, None, ""]
     return _unique(values)
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import msgspec
 
 from noetl.language.proving import guards
-from noetl.language.proving.components import cycles
-from noetl.language.proving.source_positions import CycleReason, PlacedFinding
+from noetl.language.proving.graph import closure, cycles
 from noetl.language.proving.variable_access import Moving, ReadKeys, task_ctx, task_iter
+from noetl.language.proving.witness import CycleReason, PlacedFinding
 from noetl.net.debug import rule_address, task_address
 from noetl.net.net import Net, Transition
 from noetl.net.task import Directive, Rule, Task
@@ -26,8 +26,10 @@ class Hop(msgspec.Struct, frozen=True):
     source: int
     target: int
     address: str
-    own: Authored | None = None  # the guard of the rule that says so
-    before: tuple[Authored, ...] = ()  # those of the rules before it, which did not match then
+    # The guard of the rule with this directive.
+    own: Authored | None = None
+    # Guards of the rules before it, none of which matched.
+    before: tuple[Authored, ...] = ()
 
 
 def pipeline_findings(net: Net) -> tuple[list[PlacedFinding], list[CycleReason]]:
@@ -80,6 +82,7 @@ def _targets(rule: Rule, at: int, positions: dict[str, int]) -> list[int]:
             return [at + 1]
         case Directive.RETRY:
             goes_on = rule.retry is not None and rule.retry.on_exhausted is Directive.CONTINUE
+            # The last position stands for the end of the pipeline.
             return [at + 1 if goes_on else len(positions)]
         case _:
             return [len(positions)]
@@ -87,15 +90,11 @@ def _targets(rule: Rule, at: int, positions: dict[str, int]) -> list[int]:
 
 def reached_from(hops: list[Hop], start: int) -> set[int]:
     """Tasks that run after `start` on some way through the pipeline; itself only if control comes back."""
-    seen: set[int] = set()
-    waiting = [start]
-    while waiting:
-        at = waiting.pop()
-        for hop in hops:
-            if hop.source == at and hop.target not in seen:
-                seen.add(hop.target)
-                waiting.append(hop.target)
-    return seen
+
+    def following(at: int) -> list[int]:
+        return [hop.target for hop in hops if hop.source == at]
+
+    return closure(following(start), following)
 
 
 def _unreached(step: Transition, hops: list[Hop]) -> list[PlacedFinding]:
@@ -121,6 +120,7 @@ def _cycles(
         inside = set(part)
         around = [hop for hop in hops if hop.source in inside and hop.target in inside]
         moving = _moving([step.tasks[at] for at in part], workload)
+        # Leaving on an error only is no plan for ending the cycle.
         leaving = {hop.source for hop in hops if hop.target not in inside and _on_success(hop.own)}
         why = {hop: _reason(hop, moving, hop.source in leaving) for hop in around}
         endless = cycles({at: [h.target for h in around if h.source == at and not why[h]] for at in part})
@@ -141,7 +141,7 @@ def _moving(tasks: list[Task], workload: frozenset[str]) -> Moving:
 
 
 def _reason(hop: Hop, moving: Moving, leaves: bool) -> str | None:
-    """Why `hop` will not be taken for ever; that a rule leaves on errors is no plan for ending the cycle."""
+    """Why `hop` will not be taken forever; that a rule leaves on errors is no plan for ending the cycle."""
     if not _on_success(hop.own):
         return "goes round only after an error"
     return moving.first_reason([hop.own, *filter(_on_success, hop.before)]) if leaves else None

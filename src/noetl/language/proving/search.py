@@ -1,7 +1,7 @@
 """Search: all markings of the reduced net, one after another, within a budget.
 
-Stubborn sets keep it small: a token that nothing can withdraw, and whose move disturbs nobody, is moved alone;
-every interleaving with the others comes to the same. Used where order matters: cancel lists, `rest: block | cancel`.
+Stubborn sets keep it small: a token that nothing can withdraw, and whose move affects no other token, is moved alone;
+all interleavings with the others have the same result. Used where order matters: cancel lists, `rest: block | cancel`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from itertools import combinations
 import msgspec
 
 from noetl.language.proving.fixpoint import Item, MarkedToken, Settling, TokenGroup, ordered, tokens, withdraw_tokens
+from noetl.language.proving.forks_and_joins import NO_STEP, Fault
 from noetl.language.proving.graph import Firing, Graph, StepEnding
-from noetl.language.proving.outcomes import NOBODY, Fault
 from noetl.language.proving.token_outcomes import OutOfBudget
 from noetl.language.proving.witness import Move, sent
 
-# Reduction before the search: steps that only pass one token on are skipped (series), so states are fewer.
+# Reduction before the search: steps that only pass one token on (series) are skipped, so there are fewer states.
 
 
 class Shortcuts:
@@ -32,7 +32,7 @@ class Shortcuts:
         if step not in self._known:
             passed: list[int] = []
             at = step
-            # A circle of steps with a single way each would be followed for ever; the token is left at its beginning.
+            # A cycle of steps with a single way each would be followed forever; the token stays at its beginning.
             while (following := self._only_way(at)) is not None and following not in passed and following != step:
                 passed.append(at)
                 at = following
@@ -41,6 +41,7 @@ class Shortcuts:
 
     def _only_way(self, step: int) -> int | None:
         node = self._graph[step]
+        # A step that an arc cancels is kept: a token can be withdrawn only while it is there.
         if node.join is not None or node.may_deny or step in self._kept or len(node.firings) != 1:
             return None
         firing = node.firings[0]
@@ -52,12 +53,14 @@ class Shortcuts:
         return way.targets[0]
 
 
-_HERE = MarkedToken(-1)  # stands where a token was taken off, until the new ones are put there
-_OPTIONAL = 10  # guarded arcs of one firing that are tried in all combinations
+# Placeholder for a removed token until its successors are inserted.
+_HERE = MarkedToken(-1)
+# Guarded arcs of one firing that are tried in all combinations: 2**10 is still fast.
+_OPTIONAL = 10
 
 
 class SearchStep(msgspec.Struct, frozen=True):
-    """One edge of the search: the marking it leads to, what moved, and what went wrong."""
+    """One edge of the search: the marking it leads to, its moves, and its faults."""
 
     marking: TokenGroup
     moves: tuple[Move, ...]
@@ -65,8 +68,8 @@ class SearchStep(msgspec.Struct, frozen=True):
 
 
 class StateSearch:
-    """Explores from the start token. `faults` maps each fault to the witness it was found by; they stand even when
-    the budget ended before the search was `finished`."""
+    """Explores from the start token. `faults` maps each fault to its witness; they hold even if the budget ended before
+    the search was `finished`."""
 
     def __init__(self, graph: Graph, budget: int) -> None:
         self._graph = graph
@@ -84,11 +87,12 @@ class StateSearch:
             self.finished = False
 
     def _explore(self) -> None:
+        # Depth first: the stubborn set may be used only if it leads to no marking of the current path (`_steps`).
         first, _ = self._shortcuts[self._graph.entry]
         start = TokenGroup((MarkedToken(first),))
         self._parents[start] = None
         on_path = {start}
-        # A stack of our own instead of recursion: paths may be as long as the budget has states.
+        # A stack instead of recursion: a path may have as many states as the budget allows.
         path: list[tuple[TokenGroup, Iterator[SearchStep]]] = [(start, self._steps(start, on_path))]
         while path:
             marking, steps = path[-1]
@@ -107,12 +111,12 @@ class StateSearch:
                 path.append((step.marking, self._steps(step.marking, on_path)))
 
     def _judge(self, marking: TokenGroup) -> None:
-        """Count the marking, and see whether everything left in it waits for ever."""
+        """Count the marking, and record a deadlock if every token in it waits."""
         self.states += 1
         if self.states > self._budget:
             raise OutOfBudget
         left = list(tokens(marking))
-        # Nothing left is no deadlock: the execution ends.
+        # Without tokens it is not a deadlock: the execution ends.
         if left and all(token.waits for token in left):
             joins = tuple(sorted({token.step for token in left}))
             fault = Fault("W_DEADLOCK", joins)
@@ -123,20 +127,20 @@ class StateSearch:
         moves: list[Move] = []
         at = self._parents[marking]
         while at is not None:
-            # Parents and not whole paths are kept: a path for each marking would cost the square of their number.
+            # Each marking keeps its parent, not its path: paths would cost the square of their number.
             moves[:0] = at[1]
             at = self._parents[at[0]]
         return tuple(moves)
 
     def _steps(self, marking: TokenGroup, on_path: set[TokenGroup]) -> Iterator[SearchStep]:
-        """The moves to try: those of one quiet token when there is one and it makes no circle, else all."""
+        """The moves to try: those of one quiet token if there is one and it closes no cycle, else all."""
         running = list(dict.fromkeys(token for token in tokens(marking) if not token.waits))
-        # The stubborn set: the moves of a quiet token commute with those of all others, so that one order of
-        # them shows every fault.
+        # The stubborn set: the moves of a quiet token commute with those of all others, so one order of them shows
+        # every fault.
         quiet = next((token for token in running if token.step not in self._loud), None)
         if quiet is not None:
             alone = list(self._moves(marking, next(_places(marking, quiet))))
-            # A circle of quiet moves would put off those of the others for ever; then all are tried.
+            # A cycle of quiet moves would postpone those of the others forever; then all are tried.
             if not any(step.marking in on_path for step in alone):
                 yield from alone
                 return
@@ -151,10 +155,12 @@ class StateSearch:
         node = self._graph[token.step]
         grouped = len(at) > 1
         if node.may_deny:
+            # Not `ended`: W_TOKEN_LEFT is about tokens that end by themselves, and this refusal is intended.
             yield self._step(marking, at, [], (), f"{node.name} refuses its token", ended=False)
         for firing in node.firings:
             if firing.stops:
-                continue  # the execution is over; nothing wrong can follow
+                # The execution ends here, so no fault can follow.
+                continue
             for ways in _chosen(firing):
                 if not ways:
                     yield self._step(marking, at, [], (), f"{node.name} ends", ended=grouped)
@@ -185,12 +191,14 @@ class StateSearch:
     ) -> SearchStep:
         token = _item(marking, at)
         assert isinstance(token, MarkedToken)
-        # In two steps: what the arcs cancel is withdrawn after the token has left, and before the new ones are there.
-        after = _replaced(marking, at, [_HERE], token.step if ended else NOBODY)
+        # In two steps: tokens that the arcs cancel are withdrawn after the token has left, and before the new ones
+        # exist.
+        after = _replaced(marking, at, [_HERE], token.step if ended else NO_STEP)
         cancelled = frozenset(step for way in ways for step in way.cancels)
-        if cancelled:  # those that were there before; a new token may go to the very step that was cleared
+        # Only tokens that existed before: the firing may put a new token on a step it cancels.
+        if cancelled:
             after = withdraw_tokens(after, cancelled)
-        after = _replaced(after, next(_places(after, _HERE)), made, NOBODY)
+        after = _replaced(after, next(_places(after, _HERE)), made, NO_STEP)
         after, faults = self._settling.settle(after)
         names = tuple(self._graph.name(t.step) for t in tokens(after))
         move = Move(self._graph.name(token.step), tuple(dict.fromkeys(w.address for w in ways)), names, text)
@@ -199,7 +207,7 @@ class StateSearch:
 
 def _loud_steps(graph: Graph) -> frozenset[int]:
     """Steps whose tokens may be withdrawn, or whose moves withdraw others, stop all, or race to a blocking join."""
-    # Such a join may withdraw a token wherever it stands, so that none is quiet.
+    # Such a join may withdraw a token at any step, so no token is quiet.
     if any(step.join is not None and step.join.rest == "cancel" for step in graph.steps):
         return frozenset(range(len(graph.steps)))
     racing = {s.index for s in graph.steps if s.join is not None and s.join.rest == "block"}
@@ -212,7 +220,7 @@ def _loud_steps(graph: Graph) -> frozenset[int]:
 
 def _chosen(firing: Firing) -> Iterator[tuple[StepEnding, ...]]:
     """The sets of arcs that can fire together; the empty one where the token may end."""
-    # Two to the power of their number: given up, and said so, instead of searching a part.
+    # There are two to the power of their number: give up and report that, instead of searching a part.
     if len(firing.optional) > _OPTIONAL:
         raise OutOfBudget
     for size in range(len(firing.optional) + 1):
@@ -234,6 +242,7 @@ def _spread(ways: tuple[StepEnding, ...]) -> Iterator[tuple[int, ...]]:
 
 def _places(group: TokenGroup, wanted: MarkedToken) -> Iterator[tuple[int, ...]]:
     """Where in the nested groups tokens like `wanted` stand, one for each level that has some."""
+    # Equal tokens of one level are interchangeable, so one of them represents all.
     if wanted in group.items:
         yield (group.items.index(wanted),)
     for position, item in enumerate(group.items):
@@ -248,11 +257,12 @@ def _item(group: TokenGroup, at: tuple[int, ...]) -> Item:
 
 
 def _replaced(group: TokenGroup, at: tuple[int, ...], made: list[Item], ended: int) -> TokenGroup:
-    """The marking with the token at `at` replaced by `made`; `ended` notes a token that ended unasked."""
+    """The marking with the token at `at` replaced by `made`; `ended` is the step of a token that ended by itself."""
     items = list(group.items)
     if len(at) == 1:
         items[at[0] : at[0] + 1] = made
-        noted = ended if group.ended == NOBODY else group.ended
+        # Only the first end is kept: one is enough for the finding, and each further one would be another marking.
+        noted = ended if group.ended == NO_STEP else group.ended
         return group._replace(items=ordered(items), ended=noted)
     inner = items[at[0]]
     assert isinstance(inner, TokenGroup)

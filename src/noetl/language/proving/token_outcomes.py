@@ -1,9 +1,9 @@
-"""For every step, everything a token there can come to; the least solution of the net's equations.
+"""The possible outcomes of a token at each step: the least solution of the equations of the net.
 
-A fork group is settled inside and stands in its parent as one move, so structured nets collapse level by level:
-series, choices, loops, forks with their joins, and dead ends are all absorbed by equal outcomes. Cycles are solved
-by iteration; outcomes are finite, so it ends. Cancel lists are over-approximated here (`soundness` has the search
-confirm what is found then), and `rest: block` is not looked at.
+A fork group is solved on its own and is one move of its parent, so structured nets collapse level by level: series,
+choices, loops, forks with their joins, and dead ends have few distinct outcomes. Cycles are solved by iteration;
+outcomes are finite, so it ends. Cancel lists are over-approximated here (`soundness` lets the search confirm such
+findings), and `rest: block` is ignored.
 """
 
 from __future__ import annotations
@@ -11,10 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import combinations
 
-from noetl.language.proving.forks_and_joins import Meeting, caps, group_outcomes, settle_joins
-from noetl.language.proving.graph import Firing, Graph, NetStep
-from noetl.language.proving.outcomes import (
-    NOBODY,
+from noetl.language.proving.forks_and_joins import (
+    NO_STEP,
     NOTHING,
     STOP,
     WITHDRAWN,
@@ -27,16 +25,23 @@ from noetl.language.proving.outcomes import (
     Normal,
     Outcome,
     RefusedDerivation,
+    SettledJoins,
+    caps,
+    group_outcomes,
     product,
+    settle_joins,
 )
+from noetl.language.proving.graph import Firing, Graph, NetStep
 
-Node = tuple[int, bool]  # a step, and whether its token belongs to a fork group
+# A step, and whether its token belongs to a fork group.
+Node = tuple[int, bool]
 
-_ENDS_KEPT = 6  # different steps at which a token may end, kept apart for one node; more would only repeat a finding
+# Different end steps recorded for one node. More would only repeat the same finding.
+_ENDS_KEPT = 6
 
 
-class OutOfBudget(Exception):  # noqa: N818 - control flow inside analysis, never an error for anybody
-    """The work allowed was not enough."""
+class OutOfBudget(Exception):  # noqa: N818 - control flow inside analysis, never shown as an error
+    """The work budget is used up."""
 
 
 class TokenOutcomes:
@@ -50,25 +55,27 @@ class TokenOutcomes:
         self._caps = caps(graph)
         self._withdrawn = graph.cancelled
         self._sweeping = any(step.sweeps for step in graph.steps)
-        # Who has read a node's outcomes, and has to be evaluated again when they grow.
+        # Nodes that have read a node's outcomes, and are evaluated again when these grow.
         self._readers: dict[Node, dict[Node, None]] = {}
-        # Nodes that the evaluation under way has asked for and that were never solved.
+        # Nodes that the current evaluation has read and that were never solved.
         self._missing: list[Node] = []
-        self._dirty: dict[Node, None] = {}  # in the order they became so, each once
+        # An ordered set: nodes in the order in which they became dirty.
+        self._dirty: dict[Node, None] = {}
         self.root: Node = (graph.entry, False)
         self._solve(self.root)
 
     def outcomes(self, step: int, grouped: bool) -> Derived:
-        """What a token running at `step` can come to; empty where it was never needed or can never end."""
+        """The outcomes of a token running at `step`; empty if it was never needed or can never end."""
         return self.table.get((step, grouped), {})
 
     @property
     def can_end(self) -> bool:
-        """Whether an execution can be over at all; nobody is left to withdraw its last token."""
+        """Whether an execution can end at all. A withdrawn outcome does not count: nothing can withdraw the last
+        token."""
         return any(not (isinstance(o, Normal) and o.withdrawn) for o in self.outcomes(*self.root))
 
     def enters(self, step: int, grouped: bool, reader: Node) -> list[Outcome]:
-        """What a token sent to `step` can come to: at a join of its group it arrives, elsewhere it runs."""
+        """The outcomes of a token sent to `step`: at a join of its group it arrives, elsewhere it runs."""
         if grouped and self.graph[step].join is not None:
             arrived: list[Outcome] = [Normal(((step, 1),))]
             return [*arrived, NOTHING] if step in self._withdrawn else arrived
@@ -86,7 +93,7 @@ class TokenOutcomes:
             raise OutOfBudget
 
     def _solve(self, root: Node) -> None:
-        """Demand-driven: what a node needs is solved first, what it fed is solved again when it grew."""
+        """Solve on demand: first the nodes that a node reads; its own readers again when its outcomes grow."""
         stack, opened = [root], set[Node]()
         while stack or self._dirty:
             node = stack.pop() if stack else next(iter(self._dirty))
@@ -95,9 +102,11 @@ class TokenOutcomes:
                 opened.add(node)
                 wanted = [n for n in self._needs(node) if n not in opened]
                 if wanted:
+                    # The node goes below the nodes it needs on the stack: it is evaluated after them.
                     stack += [node, *wanted]
                     continue
             grew = self._evaluate(node)
+            # Steps behind joins are not in `_needs`: which joins fire is known only after the evaluation.
             missing = [n for n in dict.fromkeys(self._missing) if n not in opened]
             if missing:
                 stack += [node, *missing]
@@ -111,6 +120,7 @@ class TokenOutcomes:
             members = firing.ways if firing.most_tokens >= 2 else ()
             for ways, inside in ((members, True), (firing.alone, grouped)):
                 for target in (target for way in ways for target in way.targets):
+                    # A token that arrives at a join of its group does not run there: `settle_joins` handles it.
                     if not (inside and self.graph[target].join is not None):
                         needs[(target, inside)] = None
         return needs
@@ -127,6 +137,7 @@ class TokenOutcomes:
             known.setdefault(WITHDRAWN, RefusedDerivation())
         for firing in step.firings:
             self._fire(node, step, firing, known)
+        # Outcomes are only ever added, so a larger number is the only possible change.
         return len(known) > before
 
     def _fire(self, node: Node, step: NetStep, firing: Firing, known: Derived) -> None:
@@ -135,6 +146,7 @@ class TokenOutcomes:
             known.setdefault(STOP, EndedDerivation(firing))
             return
         if firing.ends:
+            # Outside of a group no join waits for the token, so it does not matter where it ended.
             _keep(known, Normal(ended=step.index) if grouped else NOTHING, EndedDerivation(firing))
         for way in firing.alone:
             for target in way.targets:
@@ -149,14 +161,14 @@ class TokenOutcomes:
 
         for outcome, members in group_outcomes(firing, enter, self._caps, self._spend):
             if not isinstance(outcome, Normal):
+                # A stop or a fault of one member is the outcome of the whole fork, whatever its joins would have done.
                 if outcome not in known:
                     known[outcome] = Forked(firing, members())
                 continue
             meeting = settle_joins(self.graph, outcome)
             if outcome.withdrawn and not any(self._is_cancelling(join) for join in meeting.fired):
-                known.setdefault(
-                    WITHDRAWN, RefusedDerivation()
-                )  # somebody outside did it, and took those who wait here too
+                # A join of an outer group withdrew it, and with it the tokens that wait here.
+                known.setdefault(WITHDRAWN, RefusedDerivation())
                 continue
             for fault in meeting.faults:
                 if fault not in known and (fault.kind != "W_DEADLOCK" or self._goes_on(node, meeting)):
@@ -170,23 +182,24 @@ class TokenOutcomes:
                     _keep(known, result, Forked(firing, members(), outcome, joined))
 
     def _after(
-        self, node: Node, group: Normal, meeting: Meeting
+        self, node: Node, group: Normal, meeting: SettledJoins
     ) -> Iterable[tuple[Outcome, tuple[tuple[int, Outcome], ...]]]:
-        """What the group leaves in the group around it: the runs of its joins, or nothing but an end."""
+        """What the group contributes to its outer group: the runs of its joins, or only an end."""
         if not meeting.fired:
+            # All tokens ended. The outer group sees one token that ended, as if there had been no fork.
             return [(Normal(ended=group.ended) if node[1] else NOTHING, ())]
         sizes = range(len(meeting.maybe) + 1)
         extras = [extra for size in sizes for extra in combinations(meeting.maybe, size)]
         return [result for extra in extras for result in self._run_joins(node, meeting.fired + extra)]
 
-    def _goes_on(self, node: Node, meeting: Meeting) -> bool:
-        """Whether the joins that have run may have left the others waiting: what ends the whole execution, or was
-        withdrawn with all around it, has not."""
+    def _goes_on(self, node: Node, meeting: SettledJoins) -> bool:
+        """Whether the execution can go on after the joins that have run, so that the others still wait. It cannot if a
+        run ends the whole execution or is withdrawn with its outer group."""
         runs = [self._read((join, node[1]), node) for join in meeting.fired]
         return all(any(outcome not in (STOP, WITHDRAWN) for outcome in run) for run in runs)
 
-    def _ender(self, node: Node, meeting: Meeting) -> int | None:
-        """A join that has run and can have ended the whole execution."""
+    def _ender(self, node: Node, meeting: SettledJoins) -> int | None:
+        """A join that has run and may have ended the whole execution."""
         return next((join for join in meeting.fired if STOP in self._read((join, node[1]), node)), None)
 
     def _is_cancelling(self, join: int) -> bool:
@@ -210,13 +223,14 @@ class TokenOutcomes:
 def _keep(known: Derived, outcome: Outcome, derivation: Derivation) -> None:
     if outcome in known:
         return
-    if isinstance(outcome, Normal) and outcome.ended != NOBODY:
-        alike = sum(isinstance(o, Normal) and o.ended != NOBODY and o.arrived == outcome.arrived for o in known)
+    if isinstance(outcome, Normal) and outcome.ended != NO_STEP:
+        alike = sum(isinstance(o, Normal) and o.ended != NO_STEP and o.arrived == outcome.arrived for o in known)
+        # Further ends would only repeat the finding for another step, and outcomes multiply in forks.
         if alike >= _ENDS_KEPT:
             return
     known[outcome] = derivation
 
 
 def _likeliest(run: list[Outcome], wanted: Outcome) -> Outcome:
-    """An outcome of one of several runs that fits what they came to together, for the witness."""
+    """An outcome of one of several runs that fits their combined outcome, for the witness."""
     return wanted if wanted in run else next((o for o in run if isinstance(o, Normal)), run[0])

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
+from noetl.base.diagnostics import is_template
 from noetl.base.errors import TemplateError
-from noetl.base.source import is_template
 from noetl.net.net import Loop, Transition
 from noetl.net.task import Mutations, Task
 from noetl.templates.expression import parse
@@ -48,14 +48,16 @@ def _read(text: str) -> tuple[GuardReference, ...]:
     try:
         return parse(text).references
     except TemplateError:
-        return ()  # the compiler has said so already
+        # The compiler has already reported this template.
+        return ()
 
 
 class ReadKeys(msgspec.Struct, frozen=True):
     """Top-level keys that are written."""
 
     names: frozenset[str] = frozenset()
-    unknown: bool = False  # some are computed, so that any key may be
+    # Some keys are computed, so any key may be meant.
+    unknown: bool = False
 
     def __or__(self, other: ReadKeys) -> ReadKeys:
         return ReadKeys(self.names | other.names, self.unknown or other.unknown)
@@ -85,17 +87,11 @@ def keys(*values: Authored | None) -> ReadKeys:
 
 def task_ctx(task: Task) -> ReadKeys:
     """Shared keys that the rules of a task set; older dialects' `vars` are the same store (C-05)."""
-    found = ReadKeys()
-    for mutations in _mutations(task):
-        found |= keys(mutations.set_ctx, mutations.set_vars, mutations.set_shared)
-    return found
+    return keys(*(written for one in _mutations(task) for written in (one.set_ctx, one.set_vars, one.set_shared)))
 
 
 def task_iter(task: Task) -> ReadKeys:
-    found = ReadKeys()
-    for mutations in _mutations(task):
-        found |= keys(mutations.set_iter)
-    return found
+    return keys(*(one.set_iter for one in _mutations(task)))
 
 
 def _mutations(task: Task) -> Iterable[Mutations]:

@@ -3,6 +3,7 @@ simulation that makes one.
 
 A witness shows the tokens that matter and leaves the others where they are. `Marking` is what it moves: steps
 with the tokens they hold, in the order they came.
+Places of a finding lead from an address of the net to the line its author wrote.
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ from collections.abc import Sequence
 
 import msgspec
 
-from noetl.language.proving import outcomes
+from noetl.base.diagnostics import CODES, Diagnostic, DiagnosticPosition
+from noetl.language.proving import forks_and_joins
 from noetl.language.proving.graph import Graph
 from noetl.language.proving.token_outcomes import Node, TokenOutcomes
+from noetl.net.debug import DebugMap
 
-_NAMED = 4  # names listed in one text before "and n more"
+# Names listed in one text before "and n more".
+_NAMED = 4
 
 
 class Move(msgspec.Struct, frozen=True):
@@ -72,7 +76,7 @@ def sent(graph: Graph, step: int, targets: Sequence[int], event: str) -> str:
 # A derivation of `token_outcomes` as a witness. It follows the tokens that matter for one fault.
 
 
-def play(solved: TokenOutcomes, fault: outcomes.Fault) -> tuple[Move, ...]:
+def play(solved: TokenOutcomes, fault: forks_and_joins.Fault) -> tuple[Move, ...]:
     """The moves from the start to `fault`."""
     player = _Player(solved)
     player.follow(solved.root, fault)
@@ -85,50 +89,51 @@ class _Player:
         self._graph = solved.graph
         self.marking = Marking(solved.graph)
 
-    def follow(self, node: Node, outcome: outcomes.Outcome) -> None:
+    def follow(self, node: Node, outcome: forks_and_joins.Outcome) -> None:
         """Move the token of `node` until it has come to `outcome`; long chains need no recursion."""
-        at: tuple[Node, outcomes.Outcome] | None = (node, outcome)
+        at: tuple[Node, forks_and_joins.Outcome] | None = (node, outcome)
         while at is not None:
             (step, grouped), outcome = at
             derivation = self._solved.outcomes(step, grouped).get(outcome)
             at = self._take(step, grouped, outcome, derivation) if derivation is not None else None
 
     def _take(
-        self, step: int, grouped: bool, outcome: outcomes.Outcome, derivation: outcomes.Derivation
-    ) -> tuple[Node, outcomes.Outcome] | None:
+        self, step: int, grouped: bool, outcome: forks_and_joins.Outcome, derivation: forks_and_joins.Derivation
+    ) -> tuple[Node, forks_and_joins.Outcome] | None:
         match derivation:
-            case outcomes.EndedDerivation(firing):
+            case forks_and_joins.EndedDerivation(firing):
                 ending = "ends the execution" if firing.stops else "ends"
                 self.marking.fire(step, (), (), f"{self._graph.name(step)} {ending}")
                 return None
-            case outcomes.RefusedDerivation():
+            case forks_and_joins.RefusedDerivation():
                 self.marking.fire(step, (), (), f"{self._graph.name(step)} refuses its token")
                 return None
-            case outcomes.MovedDerivation(firing, member):
+            case forks_and_joins.MovedDerivation(firing, member):
                 text = sent(self._graph, step, [member.target], firing.event)
                 self.marking.fire(step, [member.way.address], [member.target], text)
                 return self._next(member, grouped)
-            case outcomes.Forked():
+            case forks_and_joins.Forked():
                 self._fork(step, derivation)
                 return self._settle_group(grouped, outcome, derivation)
 
-    def _next(self, member: outcomes.Member, grouped: bool) -> tuple[Node, outcomes.Outcome] | None:
+    def _next(self, member: forks_and_joins.Member, grouped: bool) -> tuple[Node, forks_and_joins.Outcome] | None:
         if grouped and self._graph[member.target].join is not None:
             return None
         return (member.target, grouped), member.outcome
 
-    def _fork(self, step: int, forked: outcomes.Forked) -> None:
+    def _fork(self, step: int, forked: forks_and_joins.Forked) -> None:
         targets = [member.target for member in forked.members]
         arcs = list(dict.fromkeys(member.way.address for member in forked.members))
         self.marking.fire(step, arcs, targets, sent(self._graph, step, targets, forked.firing.event))
 
     def _settle_group(
-        self, grouped: bool, outcome: outcomes.Outcome, forked: outcomes.Forked
-    ) -> tuple[Node, outcomes.Outcome] | None:
-        if forked.group is None:  # the fault lies inside one member; the others need not move
+        self, grouped: bool, outcome: forks_and_joins.Outcome, forked: forks_and_joins.Forked
+    ) -> tuple[Node, forks_and_joins.Outcome] | None:
+        # The fault is inside one member, so the other members need not move.
+        if forked.group is None:
             member = next((m for m in forked.members if m.outcome == outcome), None)
             return self._next(member, True) if member else None
-        if isinstance(outcome, outcomes.Fault) and not forked.joined:
+        if isinstance(outcome, forks_and_joins.Fault) and not forked.joined:
             for member in _concerned(forked.members, outcome):
                 self._member(member)
             self._close(outcome)
@@ -140,19 +145,20 @@ class _Player:
         return self._onward(grouped, outcome, forked.joined)
 
     def _onward(
-        self, grouped: bool, outcome: outcomes.Outcome, joined: tuple[tuple[int, outcomes.Outcome], ...]
-    ) -> tuple[Node, outcomes.Outcome] | None:
+        self, grouped: bool, outcome: forks_and_joins.Outcome, joined: tuple[tuple[int, forks_and_joins.Outcome], ...]
+    ) -> tuple[Node, forks_and_joins.Outcome] | None:
         telling = [(join, came) for join, came in joined if came == outcome] or list(joined)
+        # The first of them comes last, by the caller: the witness ends where the outcome shows.
         for join, came in telling[1:]:
             self.follow((join, grouped), came)
         return ((telling[0][0], grouped), telling[0][1]) if telling else None
 
-    def _member(self, member: outcomes.Member) -> None:
+    def _member(self, member: forks_and_joins.Member) -> None:
         following = self._next(member, True)
         if following is not None:
             self.follow(*following)
 
-    def _close(self, fault: outcomes.Fault) -> None:
+    def _close(self, fault: forks_and_joins.Fault) -> None:
         names = [self._graph.name(step) for step in fault.steps]
         if fault.kind == "W_TOKEN_LEFT":
             self.marking.add_remark(fault.steps[0], f"{names[0]} runs without the token that ended at {names[1]}")
@@ -168,16 +174,55 @@ class _Player:
                 self.marking.add_remark(at, f"{name} waits for the token held at {others}")
 
 
-def _concerned(members: tuple[outcomes.Member, ...], fault: outcomes.Fault) -> list[outcomes.Member]:
+def _concerned(
+    members: tuple[forks_and_joins.Member, ...], fault: forks_and_joins.Fault
+) -> list[forks_and_joins.Member]:
     """Members that show the fault: one for each join it names and for the step where a token ended."""
-    chosen: dict[int, outcomes.Member] = {}
+    chosen: dict[int, forks_and_joins.Member] = {}
     for wanted in fault.steps:
         for at, member in enumerate(members):
             came = member.outcome
-            if at in chosen or not isinstance(came, outcomes.Normal):
+            if at in chosen or not isinstance(came, forks_and_joins.Normal):
                 continue
             if came.ended == wanted or any(join == wanted for join, _ in came.arrived):
                 chosen[at] = member
+                # Of an unfilled join all that came are shown: their number is the finding.
                 if fault.kind != "W_JOIN_UNFILLED":
                     break
     return [chosen[at] for at in sorted(chosen)]
+
+
+class PlacedFinding(msgspec.Struct, frozen=True):
+    """A finding before it has a line: `addresses` are tried in order, since not every part was written."""
+
+    code: str
+    addresses: tuple[str, ...]
+    message: str
+    hint: str = ""
+    moves: tuple[Move, ...] = ()
+
+    def diagnostic(self, debug: DebugMap) -> Diagnostic:
+        assert self.code in CODES
+        place = placed(debug, *self.addresses)
+        texts = tuple(move.text for move in self.moves)
+        return Diagnostic(self.code, place.path, place.span, self.message, self.hint, texts)
+
+
+def placed(debug: DebugMap, *addresses: str) -> DiagnosticPosition:
+    """The first of `addresses` that has an origin; else the nearest enclosing element that has one."""
+    for address in addresses:
+        while address:
+            if address in debug:
+                return DiagnosticPosition(debug[address].path, debug[address].span)
+            address = address.rpartition("/")[0]
+    return DiagnosticPosition()
+
+
+# Reasons: why a cycle ends, as far as it shows in the net.
+
+
+class CycleReason(msgspec.Struct, frozen=True):
+    """`cycle` lists its steps (or `step.task` for a pipeline) in text order; `why` names what ends it."""
+
+    cycle: tuple[str, ...]
+    why: str

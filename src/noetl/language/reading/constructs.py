@@ -10,21 +10,23 @@ from collections.abc import Iterator
 
 import msgspec
 
-from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
+from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, inner
 
 SUGAR = ("choose", "while", "until")
 
 
-class Anatomy(msgspec.Struct, frozen=True):
+class DocumentParts(msgspec.Struct, frozen=True):
     """The parts of one document in which markers are looked for."""
 
     root: Mapping
     steps: tuple[Mapping, ...]
-    pipeline: tuple[Mapping, ...]  # items of tool lists, those inside sugar included
-    tasks: tuple[Mapping, ...]  # what holds a task's own keys: items, the value below a label, single tools
+    # Items of tool lists, including those inside choose, while and until.
+    pipeline: tuple[Mapping, ...]
+    # Mappings with a task's own keys: list items, values below a label, single tools.
+    tasks: tuple[Mapping, ...]
 
 
-def dissect(root: Mapping) -> Anatomy:
+def document_parts(root: Mapping) -> DocumentParts:
     """The parts of the document at `root`, in its order."""
     steps = tuple(mappings(root.get("workflow")))
     pipeline = tuple(item for step in steps for item in _pipeline(step.get("tool")))
@@ -33,7 +35,7 @@ def dissect(root: Mapping) -> Anatomy:
     tasks += [tool for tool in single if isinstance(tool, Mapping)]
     tasks += [tool for step in steps for tool in _case_tools(step)]
     tasks += _workbook_tasks(root.get("workbook"))
-    return Anatomy(root, steps, pipeline, tuple(tasks))
+    return DocumentParts(root, steps, pipeline, tuple(tasks))
 
 
 def mappings(node: Node | None) -> Iterator[Mapping]:
@@ -90,9 +92,7 @@ def rules(task: Mapping) -> Iterator[Mapping]:
     for entry in mappings(task.get("eval")):
         yield entry
         yield from _mapping(entry.get("else"))
-    spec = task.get("spec")
-    policy = spec.get("policy") if isinstance(spec, Mapping) else None
-    for rule in mappings(policy.get("rules") if isinstance(policy, Mapping) else None):
+    for rule in mappings(inner(task, "spec", "policy", "rules")):
         for branch in (rule, *_mapping(rule.get("else"))):
             yield from _mapping(branch.get("then"))
 

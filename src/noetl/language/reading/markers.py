@@ -11,14 +11,15 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from noetl.language.reading.constructs import Anatomy, exits, key, label, loops, mappings, rules, sugar
-from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, scalars
+from noetl.language.reading.constructs import DocumentParts, exits, key, label, loops, mappings, rules, sugar
+from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, inner, scalars
 from noetl.language.reading.playbook import Dialect
-from noetl.language.reading.spellings.table import BY_ID
+from noetl.language.reading.spellings.respelling import BY_ID
 
-Finder = Callable[[Anatomy], Iterator[Scalar]]
+Finder = Callable[[DocumentParts], Iterator[Scalar]]
 
 V10, V10_IO, V2_EVAL, V2_CASE = Dialect.V10, Dialect.V10_IO, Dialect.V2_EVAL, Dialect.V2_CASE
+# `output` as a name at the begin of a chain: not a key (`x.output`), a text, nor the target of a `set`.
 _OUTPUT = re.compile(r"\{[{%][^}]*(?<![.\w'\"])output\b(?!\s*=[^=])(?!['\"])")
 
 
@@ -59,7 +60,7 @@ def _in_rule(name: str) -> Finder:
     return lambda parts: (found for task in parts.tasks for rule in rules(task) for found in key(rule, name))
 
 
-def _spec_policy(parts: Anatomy) -> Iterator[Scalar]:
+def _spec_policy(parts: DocumentParts) -> Iterator[Scalar]:
     """`spec.policy` wherever a spec may stand."""
     yield from key(parts.root, "executor", "spec", "policy")
     for step in parts.steps:
@@ -68,26 +69,26 @@ def _spec_policy(parts: Anatomy) -> Iterator[Scalar]:
     yield from _on_task("spec", "policy")(parts)
 
 
-def _kind_in_list(parts: Anatomy) -> Iterator[Scalar]:
+def _kind_in_list(parts: DocumentParts) -> Iterator[Scalar]:
     return (found for item in parts.pipeline for found in key(item, "kind"))
 
 
-def _sugar_task(parts: Anatomy) -> Iterator[Scalar]:
+def _sugar_task(parts: DocumentParts) -> Iterator[Scalar]:
     return (found for item in parts.pipeline if (found := sugar(item)) is not None)
 
 
-def _label_in_list(parts: Anatomy) -> Iterator[Scalar]:
+def _label_in_list(parts: DocumentParts) -> Iterator[Scalar]:
     return (found for item in parts.pipeline if (found := label(item)) is not None)
 
 
-def _guarded_entry(parts: Anatomy) -> Iterator[Scalar]:
+def _guarded_entry(parts: DocumentParts) -> Iterator[Scalar]:
     """A `next` list entry with `when`; beside case-family markers it is only a mistake of its own (C-04, V2C-04)."""
     for step in parts.steps:
         for entry in mappings(step.get("next")):
             yield from key(entry, "when")
 
 
-def _stray_then(parts: Anatomy) -> Iterator[Scalar]:
+def _stray_then(parts: DocumentParts) -> Iterator[Scalar]:
     """`then` outside policy rules, admit rules, sugar and on_event."""
     for step in parts.steps:
         entries = [*mappings(step.get("case")), *mappings(step.get("retry"))]
@@ -98,26 +99,18 @@ def _stray_then(parts: Anatomy) -> Iterator[Scalar]:
             yield from key(holder, "then")
 
 
-def _in_policy_rule(name: str) -> Finder:
-    """A key in what a rule of a task policy does."""
-
-    def find(parts: Anatomy) -> Iterator[Scalar]:
-        for task in parts.tasks:
-            if "eval" not in task:
-                yield from (found for rule in rules(task) for found in key(rule, name))
-
-    return find
-
-
-def _set(parts: Anatomy) -> Iterator[Scalar]:
+def _set(parts: DocumentParts) -> Iterator[Scalar]:
     """`set` on steps, tasks and arcs, and in task policies; in case rules it is a word of v2-case."""
     yield from _on_step("set")(parts)
     yield from _on_task("set")(parts)
     yield from _on_arc("set")(parts)
-    yield from _in_policy_rule("set")(parts)
+    for task in parts.tasks:
+        # There `set` beside `eval` is another mistake, with a message of its own.
+        if "eval" not in task:
+            yield from (found for rule in rules(task) for found in key(rule, "set"))
 
 
-def _input(parts: Anatomy) -> Iterator[Scalar]:
+def _input(parts: DocumentParts) -> Iterator[Scalar]:
     yield from _on_step("input")(parts)
     yield from _on_arc("input")(parts)
     yield from _on_task("input")(parts)
@@ -132,15 +125,14 @@ def _arcs(step: Mapping) -> Iterator[Mapping]:
     yield from mappings(router.get("arcs") if isinstance(router, Mapping) else router)
 
 
-def _output(parts: Anatomy) -> Iterator[Scalar]:
+def _output(parts: DocumentParts) -> Iterator[Scalar]:
     """`output` as a name in policies, arcs and what a step sets, or as rules of a task; where the document has nothing
     of its own under that name."""
     if _names_something(parts.root, "output"):
         return
     for task in parts.tasks:
         yield from key(task, "output", "rules")
-        spec = task.get("spec")
-        yield from _reading_output(spec.get("policy") if isinstance(spec, Mapping) else None)
+        yield from _reading_output(inner(task, "spec", "policy"))
     for step in parts.steps:
         for name in ("next", "set_ctx", "set"):
             yield from _reading_output(step.get(name))
@@ -153,6 +145,7 @@ def _names_something(node: Node, word: str) -> bool:
             named = (node.get(name) for name in ("step", "name", "iterator", "element"))
             if any(isinstance(one, Scalar) and one.value == word for one in named):
                 return True
+            # Keys of tasks and steps are words of the language, no names that an author gave.
             if word in node and "kind" not in node and "step" not in node:
                 return True
             return any(_names_something(value, word) for value in node.values.values())
@@ -165,6 +158,11 @@ def _reading_output(node: Node | None) -> Iterator[Scalar]:
     for scalar in scalars(node) if node is not None else ():
         if isinstance(scalar.value, str) and _OUTPUT.search(scalar.value):
             yield scalar
+
+
+def _both(instead: str) -> dict[Dialect, str]:
+    """What v10 and v2-eval write in the same way."""
+    return {V10: instead, V2_EVAL: instead}
 
 
 GUARDED_ENTRY = Marker(
@@ -203,11 +201,7 @@ STRONG: tuple[Marker, ...] = (
     ),
     GUARDED_ENTRY,
     Marker(
-        "labels",
-        V2_EVAL,
-        _label_in_list,
-        {V10: "- { name, kind }", V2_CASE: "tool: { kind }"},
-        spelling="task-label",
+        "labels", V2_EVAL, _label_in_list, {V10: "- { name, kind }", V2_CASE: "tool: { kind }"}, spelling="task-label"
     ),
     Marker("set_vars", V2_EVAL, _in_rule("set_vars"), {V10: "set_iter or set_ctx", V2_CASE: "vars"}),
     Marker("set_shared", V2_EVAL, _in_rule("set_shared"), {V10: "loop.spec.reduce", V2_CASE: "vars"}),
@@ -222,35 +216,17 @@ STRONG: tuple[Marker, ...] = (
         {V10: "a policy rule with do: retry", V2_EVAL: "eval with do: retry"},
         spelling="step-retry",
     ),
-    Marker("sink", V2_CASE, _on_step("sink"), {V10: "a storing task", V2_EVAL: "a storing task"}),
-    Marker("vars", V2_CASE, _on_step("vars"), {V10: "set_ctx", V2_EVAL: "set_ctx"}, spelling="step-vars"),
+    Marker("sink", V2_CASE, _on_step("sink"), _both("a storing task")),
+    Marker("vars", V2_CASE, _on_step("vars"), _both("set_ctx"), spelling="step-vars"),
     Marker("then", V2_CASE, _stray_then, {V10: "policy rules or arcs", V2_EVAL: "do in eval"}),
-    Marker(
-        "loop.mode",
-        V2_CASE,
-        _on_loop("mode"),
-        {V10: "loop.spec.mode", V2_EVAL: "loop.spec.mode"},
-        spelling="loop-options",
-    ),
-    Marker(
-        "loop.collection",
-        V2_CASE,
-        _on_loop("collection"),
-        {V10: "loop.in", V2_EVAL: "loop.in"},
-        spelling="loop-collection",
-    ),
-    Marker(
-        "loop.element",
-        V2_CASE,
-        _on_loop("element"),
-        {V10: "loop.iterator", V2_EVAL: "loop.iterator"},
-        spelling="loop-collection",
-    ),
+    Marker("loop.mode", V2_CASE, _on_loop("mode"), _both("loop.spec.mode"), spelling="loop-options"),
+    Marker("loop.collection", V2_CASE, _on_loop("collection"), _both("loop.in"), spelling="loop-collection"),
+    Marker("loop.element", V2_CASE, _on_loop("element"), _both("loop.iterator"), spelling="loop-collection"),
     Marker(
         "loop.spec.batch_size",
         V2_CASE,
         _on_loop("spec", "batch_size"),
-        {V10: "loop.spec.max_in_flight", V2_EVAL: "loop.spec.max_in_flight"},
+        _both("loop.spec.max_in_flight"),
         spelling="loop-batch-size",
     ),
     Marker(
@@ -259,24 +235,19 @@ STRONG: tuple[Marker, ...] = (
         _on_step("spec", "case_mode"),
         {V10: "next: { spec: { mode } }", V2_EVAL: "spec: { next_mode }"},
     ),
-    Marker(
-        "spec.eval_mode",
-        V2_CASE,
-        _on_step("spec", "eval_mode"),
-        {V10: "message or signal", V2_EVAL: "message or signal"},
-    ),
+    Marker("spec.eval_mode", V2_CASE, _on_step("spec", "eval_mode"), _both("message or signal")),
     Marker(
         "spec.on_error",
         V2_CASE,
         _on_step("spec", "on_error"),
         {V10: "a policy rule with do: continue", V2_EVAL: "eval with do: continue"},
     ),
-    Marker("name", V2_CASE, _at_root("name"), {V10: "metadata.name", V2_EVAL: "metadata.name"}),
-    Marker("path", V2_CASE, _at_root("path"), {V10: "metadata.path", V2_EVAL: "metadata.path"}),
+    Marker("name", V2_CASE, _at_root("name"), _both("metadata.name")),
+    Marker("path", V2_CASE, _at_root("path"), _both("metadata.path")),
 )
 
 
-def weak_dialect(parts: Anatomy) -> Dialect | None:
+def weak_dialect(parts: DocumentParts) -> Dialect | None:
     """What the shape of `next` and step-level `args` suggest; the first rule that applies anywhere decides (DIA-03)."""
     exits_written = [step.get("next") for step in parts.steps]
     named = any(isinstance(node, Scalar) and isinstance(node.value, str) for node in exits_written)

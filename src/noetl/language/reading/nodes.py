@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from noetl.base.source import Span
+from noetl.base.diagnostics import Span
 
 type_names = {type(None): "null", bool: "a boolean", int: "a number", float: "a number", str: "text"}
 
@@ -101,3 +101,10 @@ def scalars(node: Node) -> Iterator[Scalar]:
         case Mapping():
             for value in node.values.values():
                 yield from scalars(value)
+
+
+def inner(node: Node | None, *path: str) -> Node | None:
+    """The value at `path` below `node`, through mappings only."""
+    for key in path:
+        node = node.get(key) if isinstance(node, Mapping) else None
+    return node

@@ -1,4 +1,4 @@
-"""Keys of other dialects and ages, each refused with its own code and the way out (DIA-05, VAL-14, MIG-04, V2E-10).
+"""Keys of other dialects, ages and systems, each with the way out (DIA-05, VAL-14, MIG-04, V2E-10).
 
 A key stands here when an author may believe it works. Which keys a construct does have is its reader's business.
 """
@@ -121,3 +121,35 @@ def refuse(reading: ReadContext, node: Mapping, refusals: dict[str, OldKeyRefusa
     for key, refusal in refusals.items():
         if key in node:
             reading.error(refusal.code, node.keys[key], refusal.message, refusal.hint)
+
+
+# Words of other systems for what a playbook has under another name, each with what to write instead. People write them
+# on a step as well as inside a task, so each says where its key stands.
+_TIMER = "a step that waits has timer: {duration: 5s} in place of tool"
+_PERSON = "a step that asks a person has human_task: {title: …, form: […]} in place of tool"
+_GUARD = (
+    'a condition stands on the arc that leads here: next: {arcs: [{step: …, when: "{{ … }}"}]}; '
+    'between the tasks of one step: tool: [{choose: [{when: "{{ … }}", then: [{kind: …}]}]}]'
+)
+_LOOP = 'write loop: {in: "{{ … }}", iterator: item} beside tool'
+_FAILURE = "decide it in the task: spec: {policy: {rules: [{when: …, then: {do: retry | continue | fail}}]}}"
+WORDS_OF_OTHERS = {
+    "description": "write desc",
+    "save": "storage is a task of its own: {kind: postgres, auth: …, table: …, args: {…}} in tool",
+    **dict.fromkeys(("sleep", "wait", "delay", "pause"), _TIMER),
+    **dict.fromkeys(("approval", "approve", "manual", "form", "human"), _PERSON),
+    **dict.fromkeys(("if", "condition", "unless", "switch"), _GUARD),
+    **dict.fromkeys(("foreach", "for_each", "for", "each", "items", "with_items", "map", "iterate"), _LOOP),
+    **dict.fromkeys(("retries", "on_error", "on_failure", "catch", "except"), _FAILURE),
+    **dict.fromkeys(
+        ("depends_on", "needs", "after", "requires"),
+        "the step before leads here: it has next: {arcs: [{step: …}]}; "
+        "one that waits for several has spec: {join: all}",
+    ),
+    **dict.fromkeys(
+        ("env", "environment", "vars", "variables"),
+        "give values as workload: {…} of the playbook, or as args: {…} of the step",
+    ),
+    **dict.fromkeys(("run", "script", "bash", "shell"), 'write tool: {kind: shell, command: "…"}'),
+    **dict.fromkeys(("schedule", "cron"), 'the playbook has it: trigger: {timer: {cron: "…"}} beside workflow'),
+}

@@ -1,6 +1,6 @@
 """Playbook: a document as its author wrote it, understood but not yet lowered.
 
-The readers (`v10`, `v2_eval`, `v2_case`) check shapes and fill these; the compiler turns them into a `Net`.
+The readers (`reader.py`, `language/v2_case/reader.py`) check shapes and fill these; the compiler makes a `Net` of them.
 Every authored value stays a `Node`, so that whatever is wrong with it later can be shown in place. The fields
 of older dialects (`case`, `retry`, `sink`, `vars`, `set_vars` …) are empty in a v10 document.
 """
@@ -11,7 +11,7 @@ from enum import StrEnum
 
 import msgspec
 
-from noetl.base.source import Source, Span
+from noetl.base.diagnostics import Source, Span
 from noetl.language.reading.nodes import Mapping, Node, Scalar
 
 
@@ -283,14 +283,16 @@ class StepSyntax(_Part, frozen=True, kw_only=True):
     name: str
     name_node: Scalar
     desc: str | None = None
-    spec: Mapping | None = None  # as written; its parts below are read from it
+    # As written. Several fields below are read from it.
+    spec: Mapping | None = None
     args: Mapping | None = None
     set_ctx: Mapping | None = None
     result: Mapping | None = None
     admit: Admit | None = None
     loop: LoopSyntax | None = None
     tasks: tuple[TaskSyntax | Sugar, ...] = ()
-    single: bool = False  # `tool` was one mapping, not a list (TASK-03)
+    # `tool` was one mapping, not a list (TASK-03).
+    single: bool = False
     router: RouterSyntax | None = None
     timer: TimerSyntax | None = None
     message: MessageSyntax | None = None
@@ -337,7 +339,7 @@ class DestinationSyntax(_Part, frozen=True, kw_only=True):
 
 
 class NotificationSyntax(_Part, frozen=True, kw_only=True):
-    """One event of `on`, and whom it is told."""
+    """One event of `on`, and where its notice is sent."""
 
     event: str
     notify: tuple[DestinationSyntax, ...] = ()
@@ -353,8 +355,10 @@ class Playbook(_Part, frozen=True, kw_only=True):
     node: Mapping
     dialect: Dialect
     api_version: str
-    strict: bool = False  # --strict: unknown keys are errors under noetl.io/v2 too
-    source: Source | None = None  # the text, for places inside block scalars
+    # --strict: unknown keys are errors under noetl.io/v2 too.
+    strict: bool = False
+    # The text, which is needed to find places inside block scalars.
+    source: Source | None = None
     name: str
     catalog_path: str  # metadata.path
     version: str | None = None

@@ -5,22 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any
 
-from noetl.language.grammar.policies import DIRECTIVE, ERROR_KEYS, REDUCERS, RETRY_KEYS, TASK_POLICY
+from noetl.language.grammar.tasks import DIRECTIVE, ERROR_KEYS, REDUCERS, RETRY_KEYS, TASK_POLICY
+from noetl.language.reading import shared_checks
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, describe
-from noetl.language.reading.numbers import count, duration, found_text, is_templated
 from noetl.language.reading.playbook import Dialect, PolicySyntax, RuleSyntax, TaskSyntax, Then
 from noetl.language.reading.policy_keys import owner_of
-from noetl.language.reading.rule_lists import check_else_order, read_condition, read_ladder
-from noetl.language.reading.shared_checks import (
-    ReadContext,
-    check_keys,
-    choice,
-    known_keys,
-    mapping,
-    opening,
-    sequence,
-    text,
-)
+from noetl.language.reading.routers import check_else_order, read_condition, read_ordered_rules
+from noetl.language.reading.shared_checks import ReadContext
 
 TaskListReader = Callable[[ReadContext, Node, str], tuple[TaskSyntax, ...]]
 
@@ -37,13 +28,15 @@ def read_policy(reading: ReadContext, node: Node | None, read_hooks: TaskListRea
         return None
     _check_keys(reading, node)
     if "rules" not in node:
-        reading.error("E_POLICY_SHAPE", opening(node), "a task policy has no rules, and rules is required", _SHAPE)
+        reading.error(
+            "E_POLICY_SHAPE", shared_checks.opening(node), "a task policy has no rules, and rules is required", _SHAPE
+        )
         return None
-    rules = sequence(reading, node.values["rules"], "E_POLICY_SHAPE", "rules", _SHAPE)
+    rules = shared_checks.sequence(reading, node.values["rules"], "E_POLICY_SHAPE", "rules", _SHAPE)
     return PolicySyntax(
         node=node,
         rules=_read_rules(reading, rules) if rules else (),
-        on_unmatched=choice(
+        on_unmatched=shared_checks.choice(
             reading, node.get("on_unmatched"), TASK_POLICY["on_unmatched"].words, "E_POLICY_SHAPE", "on_unmatched"
         ),
         before=_read_hooks(reading, node, "before", read_hooks),
@@ -54,7 +47,7 @@ def read_policy(reading: ReadContext, node: Node | None, read_hooks: TaskListRea
 
 def _check_keys(reading: ReadContext, node: Mapping) -> None:
     foreign = {key: owner for key in node.values if key not in TASK_POLICY.names() and (owner := owner_of(key))}
-    check_keys(reading, node, TASK_POLICY, "E_POLICY_SHAPE", handled=foreign)
+    shared_checks.check_keys(reading, node, TASK_POLICY, "E_POLICY_SHAPE", handled=foreign)
     for key, owner in foreign.items():
         message = f'"{key}" is not part of a task policy'
         reading.error("E_POLICY_SCOPE", node.keys[key], message, f"it belongs to {owner}")
@@ -62,30 +55,30 @@ def _check_keys(reading: ReadContext, node: Mapping) -> None:
     if isinstance(mode, Scalar) and mode.value == "inclusive":
         reading.error("E_RESERVED_OPTION", mode, "mode inclusive is reserved for task policies", "leave it out")
     else:
-        choice(reading, mode, TASK_POLICY["mode"].words, "E_POLICY_SHAPE", "mode")
+        shared_checks.choice(reading, mode, TASK_POLICY["mode"].words, "E_POLICY_SHAPE", "mode")
 
 
 def _read_rules(reading: ReadContext, rules: Sequence) -> tuple[RuleSyntax, ...]:
     read = []
-    for rung in read_ladder(reading, rules):
-        if isinstance(rung.body, Mapping):
-            read.append(RuleSyntax(node=rung.node, when=rung.when, then=read_then(reading, rung.body)))
+    for rule in read_ordered_rules(reading, rules):
+        if isinstance(rule.body, Mapping):
+            read.append(RuleSyntax(node=rule.node, when=rule.when, then=read_then(reading, rule.body)))
         else:
-            message = f"then must be a mapping, and this is {describe(rung.body)}"
-            reading.error("E_RULE_SHAPE", rung.body, message, "then: {do: continue}")
+            message = f"then must be a mapping, and this is {describe(rule.body)}"
+            reading.error("E_RULE_SHAPE", rule.body, message, "then: {do: continue}")
     return tuple(read)
 
 
 def _read_hooks(reading: ReadContext, node: Mapping, key: str, read_hooks: TaskListReader) -> tuple[TaskSyntax, ...]:
     """Hooks have no control flow: their tasks carry no policy (POL-13)."""
-    listed = sequence(reading, node.get(key), "E_POLICY_SHAPE", key, f"{key}: [{{name: …, kind: …}}]")
+    listed = shared_checks.sequence(reading, node.get(key), "E_POLICY_SHAPE", key, f"{key}: [{{name: …, kind: …}}]")
     return read_hooks(reading, listed, key) if listed else ()
 
 
 def read_eval(reading: ReadContext, node: Node | None) -> PolicySyntax | None:
     """A v2-eval `eval` list. `strict`: an error that nothing matches fails (V2E-04)."""
     shape = "eval: [{expr: …, do: …}, {else: {do: …}}]"
-    entries = sequence(reading, node, "E_POLICY_SHAPE", "eval", shape)
+    entries = shared_checks.sequence(reading, node, "E_POLICY_SHAPE", "eval", shape)
     if entries is None:
         return None
     check_else_order(reading, entries)
@@ -106,7 +99,7 @@ def _read_eval_entry(reading: ReadContext, entry: Node) -> RuleSyntax | None:
         reading.error("E_RULE_SHAPE", entry.keys["when"], "an eval entry has no when", hint)
     condition = entry.get("expr") or entry.get("when")
     if condition is None:
-        reading.error("E_RULE_SHAPE", opening(entry), "this eval entry has neither expr nor else", shape)
+        reading.error("E_RULE_SHAPE", shared_checks.opening(entry), "this eval entry has neither expr nor else", shape)
         return None
     when = read_condition(reading, condition, "expr")
     then = read_then(reading, entry, besides=("expr", "when"))
@@ -114,7 +107,7 @@ def _read_eval_entry(reading: ReadContext, entry: Node) -> RuleSyntax | None:
 
 
 def _read_eval_else(reading: ReadContext, entry: Mapping) -> RuleSyntax | None:
-    known_keys(reading, entry, ("else",), "E_RULE_SHAPE", "an else entry", closed=True)
+    shared_checks.known_keys(reading, entry, ("else",), "E_RULE_SHAPE", "an else entry", closed=True)
     inner = entry.values["else"]
     if not isinstance(inner, Mapping):
         message = f"else must hold a directive, and this is {describe(inner)}"
@@ -138,14 +131,16 @@ _BACKOFFS = {
     Dialect.V10: DIRECTIVE["backoff"].words,
     Dialect.V2_EVAL: ("fixed", "linear", "exponential"),
 }
-_SAME_BACKOFF = {"fixed": "none", "none": "fixed"}  # C-16: one thing under two words
+# Two words for the same backoff (C-16).
+_SAME_BACKOFF = {"fixed": "none", "none": "fixed"}
 
 
 def read_then(reading: ReadContext, node: Mapping, besides: Collection[str] = ()) -> Then:
     """The directive of `node`; `besides` are keys of the rule that stand among it (`expr` in v2-eval)."""
     _check_directive_keys(reading, node, besides)
-    word = choice(reading, node.get("do"), DIRECTIVE["do"].words, "E_DO", "do")
+    word = shared_checks.choice(reading, node.get("do"), DIRECTIVE["do"].words, "E_DO", "do")
     do = word or "continue"
+    # Not after a misspelt `do`: what may stand beside it is not known then, and one message is enough.
     if word or "do" not in node:
         _check_company(reading, node, do)
     return Then(
@@ -162,7 +157,7 @@ def _check_directive_keys(reading: ReadContext, node: Mapping, besides: Collecti
     older = reading.dialect is Dialect.V2_EVAL
     refused = ("next", "then") if older else ("next", *_OLDER_WRITES)
     handled = (*besides, *refused)
-    check_keys(reading, node, DIRECTIVE, "E_RULE_SHAPE", handled=handled, elsewhere=_ELSEWHERE)
+    shared_checks.check_keys(reading, node, DIRECTIVE, "E_RULE_SHAPE", handled=handled, elsewhere=_ELSEWHERE)
     if "next" in node:
         hint = "route the step's boundary event with next[].when" if older else "route the event with next.arcs[].when"
         reading.error("E_RULE_SHAPE", node.keys["next"], "a task policy cannot start a step", hint)
@@ -186,10 +181,10 @@ def _check_company(reading: ReadContext, node: Mapping, do: str) -> None:
 def _read_target(reading: ReadContext, node: Mapping) -> Scalar | None:
     if "to" not in node:
         hint = "to: the name of a task of this step"
-        reading.error("E_JUMP_TARGET", opening(node), 'jump has no "to", the task to go on with', hint)
+        reading.error("E_JUMP_TARGET", shared_checks.opening(node), 'jump has no "to", the task to go on with', hint)
         return None
-    target = text(reading, node.values["to"], "E_JUMP_TARGET", "to", "name a task of this step")
-    if is_templated(target):
+    target = shared_checks.text(reading, node.values["to"], "E_JUMP_TARGET", "to", "name a task of this step")
+    if shared_checks.is_templated(target):
         hint = "write one guarded rule per target"
         reading.error("E_JUMP_TARGET", node.values["to"], "to must be the name of a task, not a template", hint)
         return None
@@ -200,8 +195,8 @@ def _read_error(reading: ReadContext, node: Node | None) -> Node | None:
     """A message, a template, or the fields of an error."""
     hint = "error: a message, {kind: …, message: …}, or a template that gives an error"
     if isinstance(node, Mapping):
-        known_keys(reading, node, ERROR_KEYS, "E_RULE_SHAPE", "error", closed=True)
-    elif node is not None and text(reading, node, "E_RULE_SHAPE", "error", hint) is None:
+        shared_checks.known_keys(reading, node, ERROR_KEYS, "E_RULE_SHAPE", "error", closed=True)
+    elif node is not None and shared_checks.text(reading, node, "E_RULE_SHAPE", "error", hint) is None:
         return None
     return node
 
@@ -209,15 +204,17 @@ def _read_error(reading: ReadContext, node: Node | None) -> Node | None:
 def _read_retry(reading: ReadContext, node: Mapping) -> dict[str, Any]:
     if "attempts" not in node:
         hint = "attempts: 3 counts every run, the first included"
-        reading.error("E_RETRY_ARGS", opening(node), 'retry has no "attempts", its bound', hint)
+        reading.error("E_RETRY_ARGS", shared_checks.opening(node), 'retry has no "attempts", its bound', hint)
     code = "E_RETRY_ARGS"
     return {
-        "attempts": count(reading, node.get("attempts"), code, "attempts", hint="attempts counts every run"),
+        "attempts": shared_checks.count(
+            reading, node.get("attempts"), code, "attempts", hint="attempts counts every run"
+        ),
         "backoff": _read_backoff(reading, node.get("backoff")),
-        "delay": duration(reading, node.get("delay"), "delay", code),
-        "max_delay": duration(reading, node.get("max_delay"), "max_delay", code),
+        "delay": shared_checks.duration(reading, node.get("delay"), "delay", code),
+        "max_delay": shared_checks.duration(reading, node.get("max_delay"), "max_delay", code),
         "jitter": _read_jitter(reading, node.get("jitter")),
-        "on_exhausted": choice(
+        "on_exhausted": shared_checks.choice(
             reading, node.get("on_exhausted"), DIRECTIVE["on_exhausted"].words, code, "on_exhausted"
         ),
     }
@@ -228,19 +225,20 @@ def _read_backoff(reading: ReadContext, node: Node | None) -> str | None:
     found = node.value if isinstance(node, Scalar) else None
     same = _SAME_BACKOFF.get(found, "") if isinstance(found, str) else ""
     hint = f"write {same}, the word of {reading.dialect} for a constant delay" if same in allowed else ""
-    word = choice(reading, node, allowed, "E_BACKOFF", "backoff", hint)
+    word = shared_checks.choice(reading, node, allowed, "E_BACKOFF", "backoff", hint)
+    # The net has one word for a constant delay, whatever the dialect calls it.
     return "none" if word == "fixed" else word
 
 
 def _read_jitter(reading: ReadContext, node: Node | None) -> Node | None:
     if isinstance(node, Scalar) and isinstance(node.value, bool):
         return node
-    return duration(reading, node, "jitter", "E_RETRY_ARGS")
+    return shared_checks.duration(reading, node, "jitter", "E_RETRY_ARGS")
 
 
 def _read_writes(reading: ReadContext, node: Mapping) -> dict[str, Any]:
     def written(key: str) -> Mapping | None:
-        return mapping(reading, node.get(key), "E_RULE_SHAPE", key, f"{key}: {{name: value}}")
+        return shared_checks.mapping(reading, node.get(key), "E_RULE_SHAPE", key, f"{key}: {{name: value}}")
 
     writes: dict[str, Any] = {"set_iter": written("set_iter"), "set_ctx": written("set_ctx")}
     if reading.dialect is Dialect.V2_EVAL:
@@ -254,8 +252,8 @@ def _check_shared(reading: ReadContext, node: Mapping | None) -> None:
     """`{key: {op, value}}`; any other value is taken as the last one (V2E-07)."""
     for _, _, value in node.items() if node else ():
         if isinstance(value, Mapping) and "op" in value:
-            known_keys(reading, value, ("op", "value"), "E_RULE_SHAPE", "set_shared", closed=True)
-            choice(reading, value.values["op"], REDUCERS, "E_RULE_SHAPE", "op")
+            shared_checks.known_keys(reading, value, ("op", "value"), "E_RULE_SHAPE", "set_shared", closed=True)
+            shared_checks.choice(reading, value.values["op"], REDUCERS, "E_RULE_SHAPE", "op")
             if "value" not in value:
-                message = f"{found_text(value.values['op'])} has no value to fold"
-                reading.error("E_RULE_SHAPE", opening(value), message, "{op: sum, value: …}")
+                message = f"{shared_checks.found_text(value.values['op'])} has no value to fold"
+                reading.error("E_RULE_SHAPE", shared_checks.opening(value), message, "{op: sum, value: …}")

@@ -1,28 +1,123 @@
-"""What the keys of executor, step, loop and router policies hold (VAL-12, SPEC-04, LOOP-14/15, ADV-03…07, EVT-09)."""
+"""Checks of a step's `spec`, and of the policies of executor, step, loop and router.
+
+Options of `spec`: join, concurrency, rate, end, pool, lease, timeout (O-01, WRK-03, beyond.md §1). Everything else
+under `spec` is a default for the step's tasks (SPEC-02) and is not checked here. Policies: the values of their keys
+(VAL-12, SPEC-04, LOOP-14/15, ADV-03…07, EVT-09), and that they hold settings only, no actions (VAL-11).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
 from noetl.language.grammar.model import COUNT, FIXED_COUNT, FLAG, FREE, WHOLE, Construct, Key, Schema, ref
-from noetl.language.grammar.policies import DEDUPE, EMITTED_EVENT, PARTITIONING, REDUCERS, SCOPES, TASK_POLICY
+from noetl.language.grammar.steps import CONCURRENCY, JOIN, LEASE, RATE, STEP_SPEC
+from noetl.language.grammar.tasks import DEDUPE, EMITTED_EVENT, PARTITIONING, REDUCERS, SCOPES, TASK_POLICY
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, describe
-from noetl.language.reading.numbers import count, duration, fixed_count, timeout, whole_number
 from noetl.language.reading.shared_checks import (
     ReadContext,
     boolean,
     check_keys,
     choice,
+    count,
     did_you_mean,
+    duration,
+    fixed_count,
+    found_text,
     guard,
+    known_block,
     known_keys,
     mapping,
     opening,
     sequence,
     text,
+    timeout,
+    whole_number,
 )
-from noetl.language.reading.step_options import check_lease
 from noetl.net.kinds import has_policy
+
+_STEP_CODE = "E_SPEC_OPTION"
+_JOINS = JOIN["mode"].words
+_JOIN_FORMS = "write all, any, active, {count: 2}, or {mode: any, rest: ignore | block | cancel}"
+
+
+def check_step_options(reading: ReadContext, spec: Mapping | None) -> None:
+    """Note every shared option of `spec` that holds what it cannot mean."""
+    if spec is None:
+        return
+    if "join" in spec:
+        check_join(reading, spec.values["join"])
+    check_concurrency(reading, spec.get("concurrency"), "concurrency")
+    _check_rate(reading, spec.get("rate"))
+    choice(
+        reading,
+        spec.get("end"),
+        STEP_SPEC["end"].words,
+        _STEP_CODE,
+        "end",
+        "end: execution ends every token with this step",
+    )
+    text(reading, spec.get("pool"), _STEP_CODE, "pool", "pool: default")
+    check_lease(reading, spec.get("lease"))
+    timeout(reading, spec.get("timeout"), "timeout")
+
+
+def check_join(reading: ReadContext, node: Node) -> None:
+    """`all`, `any`, `active`, `{count: n}`, or the long form with `rest` (O-01)."""
+    if isinstance(node, Scalar):
+        choice(reading, node, _JOINS, _STEP_CODE, "join", _JOIN_FORMS)
+        return
+    if not isinstance(node, Mapping):
+        reading.error(_STEP_CODE, node, f"join must be a word or a mapping, and this is {describe(node)}", _JOIN_FORMS)
+        return
+    check_keys(reading, node, JOIN, _STEP_CODE)
+    if ("mode" in node) == ("count" in node):
+        found = "both" if "mode" in node else "neither"
+        reading.error(_STEP_CODE, opening(node), f"join needs one of mode and count, and has {found}", _JOIN_FORMS)
+    choice(reading, node.get("mode"), _JOINS, _STEP_CODE, "join.mode", _JOIN_FORMS)
+    # A number, not a template: how many tokens a join waits for is part of the net.
+    if isinstance(size := node.get("count"), Scalar) and isinstance(size.value, str):
+        message = f"join.count must be a whole number of at least 1, and this is {found_text(size)}"
+        reading.error(_STEP_CODE, size, message, _JOIN_FORMS)
+    else:
+        count(reading, size, _STEP_CODE, "join.count", hint=_JOIN_FORMS)
+    choice(reading, node.get("rest"), JOIN["rest"].words, _STEP_CODE, "join.rest")
+
+
+def check_concurrency(reading: ReadContext, node: Node | None, what: str) -> None:
+    """`{key, limit, on_limit}`, on a step or on the executor."""
+    shape = f'{what}: {{key: "{{{{ … }}}}", limit: 1, on_limit: queue}}'
+    block = mapping(reading, node, _STEP_CODE, what, shape)
+    if block is None:
+        return
+    check_keys(reading, block, CONCURRENCY, _STEP_CODE, what=what)
+    if "limit" not in block:
+        reading.error(_STEP_CODE, opening(block), f"{what} needs a limit", shape)
+    count(reading, block.get("limit"), _STEP_CODE, f"{what}.limit")
+    choice(reading, block.get("on_limit"), CONCURRENCY["on_limit"].words, _STEP_CODE, f"{what}.on_limit")
+
+
+def _check_rate(reading: ReadContext, node: Node | None) -> None:
+    """`{key, limit, per}` (design.md §8)."""
+    shape = 'rate: {key: "{{ … }}", limit: 10, per: 1m}'
+    block = known_block(reading, node, RATE, _STEP_CODE, "rate", shape)
+    if block is None:
+        return
+    for key in ("limit", "per"):
+        if key not in block:
+            reading.error(_STEP_CODE, opening(block), f"rate needs {key}", shape)
+    count(reading, block.get("limit"), _STEP_CODE, "rate.limit")
+    duration(reading, block.get("per"), "rate.per")
+
+
+def check_lease(reading: ReadContext, node: Node | None) -> None:
+    """`{mode: single_owner, ttl, heartbeat}` (WRK-03)."""
+    block = known_block(reading, node, LEASE, _STEP_CODE, "lease", "lease: {mode: single_owner, ttl: 30, heartbeat: 5}")
+    if block is None:
+        return
+    choice(reading, block.get("mode"), LEASE["mode"].words, _STEP_CODE, "lease.mode")
+    duration(reading, block.get("ttl"), "lease.ttl")
+    duration(reading, block.get("heartbeat"), "lease.heartbeat")
+
 
 _CODE = "E_POLICY_SHAPE"
 _LIMITS = ("max_payload_bytes", "max_task_runs", "max_step_runs", "max_depth", "max_in_flight", "lease", "message_ttl")
@@ -37,7 +132,7 @@ def check_parts(reading: ReadContext, policy: Mapping | None, scope: str) -> Non
         if key in construct.names() and (scope, key) not in _READ_ELSEWHERE:
             _check(reading, value, construct[key], what)
         elif scope == "executor" and has_policy(reading.kinds, key):
-            _any_mapping(reading, value, what)
+            mapping(reading, value, _CODE, what)
 
 
 def _check(reading: ReadContext, node: Node, key: Key, what: str) -> None:
@@ -52,7 +147,7 @@ def _check(reading: ReadContext, node: Node, key: Key, what: str) -> None:
     else:
         for known, check in _BY_SHAPE:
             if shape == known:
-                check(reading, node, what)
+                check(reading, node, _CODE, what)
 
 
 def _check_block(reading: ReadContext, node: Node, construct: Construct, what: str) -> None:
@@ -63,26 +158,6 @@ def _check_block(reading: ReadContext, node: Node, construct: Construct, what: s
     for name in construct.names():
         if name in block:
             _check(reading, block.values[name], construct[name], f"{what}.{name}")
-
-
-def _any_mapping(reading: ReadContext, node: Node, what: str) -> None:
-    mapping(reading, node, _CODE, what)
-
-
-def _flag(reading: ReadContext, node: Node, what: str) -> None:
-    boolean(reading, node, _CODE, what)
-
-
-def _at_least_one(reading: ReadContext, node: Node, what: str) -> None:
-    count(reading, node, _CODE, what)
-
-
-def _fixed(reading: ReadContext, node: Node, what: str) -> None:
-    fixed_count(reading, node, _CODE, what)
-
-
-def _number(reading: ReadContext, node: Node, what: str) -> None:
-    whole_number(reading, node, _CODE, what)
 
 
 def _timeouts(reading: ReadContext, node: Node, what: str) -> None:
@@ -110,7 +185,7 @@ def _events(reading: ReadContext, node: Node, what: str) -> None:
 
 
 def _limits(reading: ReadContext, node: Node, what: str) -> None:
-    """Bounds of an execution (O-33). A name that nobody reads bounds nothing, and that is told."""
+    """Bounds of an execution (O-33). An unknown name bounds nothing, so it gets a diagnostic."""
     block = mapping(reading, node, _CODE, what, f"{what}: {{max_payload_bytes: 65536}}")
     for key, key_node, value in block.items() if block else ():
         if key.startswith("max_"):
@@ -127,10 +202,6 @@ def _partitioning(reading: ReadContext, node: Node, what: str) -> None:
         _check_block(reading, node, PARTITIONING, what)
     elif not isinstance(node, Scalar):
         reading.error(_CODE, node, f"{what} must hold a key, and this is {describe(node)}", "{key: …}")
-
-
-def _dedupe(reading: ReadContext, node: Node, what: str) -> None:
-    check_dedupe(reading, node, what, _CODE)
 
 
 def check_dedupe(reading: ReadContext, node: Node, what: str, code: str) -> None:
@@ -150,16 +221,16 @@ _OWN_CHECKS: dict[str, Check] = {
     "limits": _limits,
     "events": _events,
     "reducers": _reducers,
-    "dedupe": _dedupe,
+    "dedupe": lambda reading, node, what: check_dedupe(reading, node, what, _CODE),
     "partitioning": _partitioning,
 }
-_BY_SHAPE: tuple[tuple[Schema, Check], ...] = (
-    (FLAG, _flag),
-    (FREE, _any_mapping),
-    (COUNT, _at_least_one),
-    (FIXED_COUNT, _fixed),
-    (WHOLE, _number),
-    (ref("timeout"), timeout),
+_BY_SHAPE: tuple[tuple[Schema, Callable[[ReadContext, Node, str, str], object]], ...] = (
+    (FLAG, boolean),
+    (FREE, mapping),
+    (COUNT, count),
+    (FIXED_COUNT, fixed_count),
+    (WHOLE, whole_number),
+    (ref("timeout"), lambda reading, node, _code, what: timeout(reading, node, what)),
 )
 # Admission has rules of its own; the mode and the bound of a loop may stand in two places.
 _READ_ELSEWHERE = {("step", "admit"), ("loop", "mode"), ("loop", "max_in_flight")}
@@ -246,5 +317,6 @@ def _actions(node: Node) -> Iterator[Scalar]:
         for key, key_node, value in node.items():
             if key in CONTROL:
                 yield key_node
+            # Admission has rules too, which allow and deny in place of acting.
             elif key != "admit" and key not in _FREE:
                 yield from _actions(value)

@@ -5,25 +5,33 @@ What stands inside a step or a task is the dialect's business: `read_step` and `
 
 from __future__ import annotations
 
-# The name and path a playbook is known by (DOC-05), and v2-case's older place for them (V2C-01).
 from collections.abc import Callable, Iterator
 
 import msgspec
 
 from noetl.language.grammar.root import EXECUTOR, ROOT, WORKBOOK_TASK
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, describe
-from noetl.language.reading.notifications import read_notifications
-from noetl.language.reading.numbers import duration, plain_text, timeout
 from noetl.language.reading.playbook import ExecutorSyntax, KeychainEntrySyntax, Playbook, StepSyntax, TaskSyntax
-from noetl.language.reading.policy_keys import check_parts, read_scope_policy
+from noetl.language.reading.policy_keys import check_concurrency, check_lease, check_parts, read_scope_policy
 from noetl.language.reading.routers import read_unguarded
-from noetl.language.reading.shared_checks import ReadContext, check_keys, choice, mapping, opening, sequence, text
-from noetl.language.reading.step_options import check_concurrency, check_lease
-from noetl.language.reading.trigger import read_trigger
+from noetl.language.reading.shared_checks import (
+    ReadContext,
+    check_keys,
+    choice,
+    duration,
+    known_block,
+    mapping,
+    opening,
+    plain_text,
+    sequence,
+    text,
+    timeout,
+)
+from noetl.language.reading.trigger import read_notifications, read_trigger
 
 
 class PlaybookIdentity(msgspec.Struct, frozen=True):
-    """`node` is the metadata block; its further keys are kept as they are."""
+    """What a playbook is known by (DOC-05). `node` is the metadata block; its further keys are kept as they are."""
 
     name: str
     path: str
@@ -36,6 +44,7 @@ def read_identity(root: Mapping, reading: ReadContext, *, lifted: bool) -> Playb
     """Name and path, empty where they are missing. `lifted`: they may stand at the root instead."""
     hint = "metadata: {name: …, path: …}"
     block = mapping(reading, root.get("metadata"), "E_METADATA", "metadata", hint)
+    # One message for all of it: name and path would each be reported as missing as well.
     if block is None and root.get("metadata") is None and not (lifted and ("name" in root or "path" in root)):
         reading.error("E_METADATA", opening(root), "a playbook needs metadata", hint)
         return PlaybookIdentity("", "", None, None, None)
@@ -166,10 +175,9 @@ _EXECUTOR_CODE = "E_EXECUTOR"
 
 def read_executor(reading: ReadContext, node: Node | None) -> ExecutorSyntax | None:
     """`kind` and its synonym `profile` become one."""
-    block = mapping(reading, node, _EXECUTOR_CODE, "executor", "executor: {kind: local}")
+    block = known_block(reading, node, EXECUTOR, _EXECUTOR_CODE, "executor", "executor: {kind: local}")
     if block is None:
         return None
-    check_keys(reading, block, EXECUTOR, _EXECUTOR_CODE)
     kind = choice(reading, block.get("kind"), _KINDS, _EXECUTOR_CODE, "executor.kind")
     profile = choice(reading, block.get("profile"), _KINDS, _EXECUTOR_CODE, "executor.profile")
     if kind and profile and kind != profile:

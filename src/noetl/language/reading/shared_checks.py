@@ -1,18 +1,19 @@
-"""Small readings that every reader shares: keys, words, guards, and what to say when they are wrong.
+"""Functions that every reader shares: reading keys, words, guards, numbers and times, with the messages for mistakes.
 
 A reader never stops at a mistake: it notes it, takes the nearest sensible value or none, and goes on, so that an
-author sees everything at once (VAL-19).
+author sees everything at once (VAL-19). A literal is checked here; the value of a template is known at run time only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from collections.abc import Mapping as Table
+from datetime import datetime
 
 import msgspec
 
-from noetl.base.diagnostics import DiagnosticPosition, Findings, PositionedDiagnostic
-from noetl.base.source import is_template
+from noetl.base.diagnostics import DiagnosticPosition, Findings, PositionedDiagnostic, is_template
+from noetl.base.durations import FORMS, seconds
 from noetl.language.grammar.model import Construct, Unknown
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, describe
 from noetl.language.reading.playbook import Dialect
@@ -41,6 +42,7 @@ def distance(a: str, b: str) -> int:
         before, previous, row = previous, row, [i]
         for j, y in enumerate(b, 1):
             best = min(previous[j] + 1, row[j - 1] + 1, previous[j - 1] + (x != y))
+            # Two neighbours swapped are one slip of the fingers, not two.
             if i > 1 and j > 1 and x == b[j - 2] and a[i - 2] == y:
                 best = min(best, before[j - 2] + 1)
             row.append(best)
@@ -49,7 +51,8 @@ def distance(a: str, b: str) -> int:
 
 def nearest(word: str, allowed: Collection[str]) -> str | None:
     """The allowed word this one was probably meant to be."""
-    from difflib import get_close_matches  # only who made a mistake waits for it
+    # Imported here because only a playbook with a mistake needs it.
+    from difflib import get_close_matches
 
     close = get_close_matches(word, sorted(allowed), n=1, cutoff=0.6)
     return close[0] if close else None
@@ -117,6 +120,16 @@ def check_keys(
     known_keys(reading, node, known, code, what, closed=closed, handled=handled, elsewhere=elsewhere)
 
 
+def known_block(
+    reading: ReadContext, node: Node | None, construct: Construct, code: str, what: str, hint: str = ""
+) -> Mapping | None:
+    """`node` as a mapping with the keys of `construct`; what else it is, or has, is noted."""
+    block = mapping(reading, node, code, what, hint)
+    if block is not None:
+        check_keys(reading, block, construct, code)
+    return block
+
+
 def opening(node: Node) -> DiagnosticPosition:
     """Where something stands as a whole, shown at its first key: for what is missing in it."""
     if isinstance(node, Mapping) and node.keys:
@@ -128,6 +141,7 @@ def mapping(reading: ReadContext, node: Node | None, code: str, what: str, hint:
     """`node` as a mapping; anything else but null or absence is noted."""
     if node is None or isinstance(node, Mapping):
         return node
+    # Null is what YAML gives for a key with nothing behind it: as if it were not there.
     if not (isinstance(node, Scalar) and node.value is None):
         reading.error(code, node, f"{what} must be a mapping, and this is {describe(node)}", hint)
     return None
@@ -183,7 +197,8 @@ def choice(
     return None
 
 
-_BOOLEAN_WORDS = {"yes": "true", "on": "true", "no": "false", "off": "false"}  # booleans of YAML 1.1, text today
+# YAML 1.1 reads these as booleans; YAML 1.2 reads them as text.
+_BOOLEAN_WORDS = {"yes": "true", "on": "true", "no": "false", "off": "false"}
 
 
 def guard(reading: ReadContext, node: Node | None, what: str = "when") -> Scalar | None:
@@ -220,5 +235,114 @@ def _guard_hint(text: str) -> str:
     if text.lower() in _BOOLEAN_WORDS:
         return f'write {_BOOLEAN_WORDS[text.lower()]}: YAML 1.2 reads "{text}" as text'
     if text.startswith("{") and text.endswith("}"):
-        text = text[1:-1].strip()  # single braces, where double ones were meant
+        # Single braces: the author meant a template, which has double ones.
+        text = text[1:-1].strip()
     return f'write "{{{{ {text} }}}}"'
+
+
+def is_templated(node: Node | None) -> bool:
+    """Whether a node is text with a template in it, so that its value is only known at run time."""
+    return isinstance(node, Scalar) and isinstance(node.value, str) and is_template(node.value)
+
+
+def found_text(node: Node) -> str:
+    """A found value for a message: the text itself when it is short, else what it is."""
+    if isinstance(node, Scalar) and node.value is not None and len(str(node.value)) <= 40:
+        return str(node.value).lower() if isinstance(node.value, bool) else f'"{node.value}"'
+    return describe(node)
+
+
+def timeout(reading: ReadContext, node: Node | None, what: str) -> None:
+    """A task timeout: one duration, or one each for {connect, read} and the like (SPEC-05)."""
+    if isinstance(node, Mapping):
+        for key, _, value in node.items():
+            duration(reading, value, f"{what}.{key}")
+    else:
+        duration(reading, node, what)
+
+
+def count(reading: ReadContext, node: Node | None, code: str, what: str, least: int = 1, hint: str = "") -> Node | None:
+    """A whole number of at least `least`, or a template giving one."""
+    if node is None or is_templated(node):
+        return node
+    value = node.value if isinstance(node, Scalar) else None
+    if isinstance(value, int) and not isinstance(value, bool) and value >= least:
+        return node
+    reading.error(
+        code, node, f"{what} must be a whole number of at least {least}, and this is {found_text(node)}", hint
+    )
+    return None
+
+
+def fixed_count(reading: ReadContext, node: Node | None, code: str, what: str) -> None:
+    """A whole number of at least 1, and no template: it is read where there is nothing to render one with."""
+    if node is not None and is_templated(node):
+        reading.error(code, node, f"{what} must be a whole number of at least 1, and this is a template")
+    else:
+        count(reading, node, code, what)
+
+
+def whole_number(reading: ReadContext, node: Node | None, code: str, what: str) -> Node | None:
+    """Any whole number, or a template giving one."""
+    if node is None or is_templated(node):
+        return node
+    if isinstance(node, Scalar) and isinstance(node.value, int) and not isinstance(node.value, bool):
+        return node
+    reading.error(code, node, f"{what} must be a whole number, and this is {found_text(node)}")
+    return None
+
+
+def plain_text(reading: ReadContext, node: Node | None, code: str, what: str) -> str | None:
+    """Words for people (desc, version): any scalar, as text; null and absence are nothing."""
+    if node is None or (isinstance(node, Scalar) and node.value is None):
+        return None
+    if isinstance(node, Scalar):
+        return str(node.value)
+    reading.error(code, node, f"{what} must be text, and this is {describe(node)}")
+    return None
+
+
+# Times as people write them in a document: lengths and moments, written out or as templates (TMR-03, HUM-04).
+
+_MOMENT_FORM = "write it as 2025-01-31T06:00:00Z, with its offset"
+
+
+def duration(reading: ReadContext, node: Node | None, what: str, code: str = "E_DURATION") -> Node | None:
+    """`node` if it is a length of time or a template; anything else is noted."""
+    if node is None or is_templated(node):
+        return node
+    if isinstance(node, Scalar):
+        try:
+            seconds(node.value)
+            return node
+        except ValueError:
+            pass
+    reading.error(code, opening(node), f"{what} must be a duration, and this is {_found_text(node)}", FORMS)
+    return None
+
+
+def moment(reading: ReadContext, node: Node | None, what: str) -> Node | None:
+    """`node` if it is a moment (RFC 3339) or a template; anything else is noted."""
+    if node is None or is_templated(node) or is_moment(node):
+        return node
+    reading.error("E_DURATION", opening(node), f"{what} must be a time, and this is {_found_text(node)}", _MOMENT_FORM)
+    return None
+
+
+def duration_or_moment(reading: ReadContext, node: Node | None, what: str) -> Node | None:
+    """`node` if it is a moment, a length of time or a template."""
+    return node if node is not None and is_moment(node) else duration(reading, node, what)
+
+
+def is_moment(node: Node) -> bool:
+    """Whether this is a time with a date and an offset: one without an offset would mean another moment elsewhere."""
+    if not isinstance(node, Scalar) or not isinstance(node.value, str) or len(node.value) < len("2025-01-01T00:00Z"):
+        return False
+    try:
+        return datetime.fromisoformat(node.value).tzinfo is not None
+    except ValueError:
+        return False
+
+
+def _found_text(node: Node) -> str:
+    return f'"{node.value}"' if isinstance(node, Scalar) and isinstance(node.value, str) else describe(node)

@@ -1,47 +1,160 @@
-"""What the steps of v10 and v2-eval have in common: words, data, loop and tasks (DOC-10, design.md §5, §8)."""
+"""What the steps of v10 and v2-eval have in common (`read_common`): texts, data, result, loop and tasks (DOC-10).
+
+A loop has `in`, `iterator`, `spec`, and perhaps a loop inside (VAL-03, SPEC-06, LOOP-07, C-08). What differs between
+the two dialects is read in `reader.py`.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from noetl.language.grammar.steps import RESULT
-from noetl.language.reading.loops import read_loop
-from noetl.language.reading.nodes import Mapping, Scalar
-from noetl.language.reading.numbers import plain_text
-from noetl.language.reading.shared_checks import ReadContext, check_keys, mapping, sequence, text
-from noetl.language.reading.step_options import check_step_options
+from noetl.language.grammar.steps import LOOP, LOOP_SPEC, RESULT
+from noetl.language.reading.nodes import Mapping, Node, Scalar, data
+from noetl.language.reading.old_keys import WORDS_OF_OTHERS
+from noetl.language.reading.playbook import Dialect, LoopSyntax
+from noetl.language.reading.policy_keys import check_parts, check_step_options, read_scope_policy
+from noetl.language.reading.shared_checks import (
+    ReadContext,
+    boolean,
+    check_keys,
+    choice,
+    count,
+    found_text,
+    guard,
+    is_templated,
+    known_block,
+    mapping,
+    opening,
+    plain_text,
+    sequence,
+    text,
+    timeout,
+)
 from noetl.language.reading.tasks import is_single, read_tool
+
+_SHAPE = 'loop: {in: "{{ … }}", iterator: name, spec: {mode: sequential}}'
+# The other dialects' spellings, and where the same is said here.
+_REPLACED = {
+    "collection": "loop.in",
+    "element": "loop.iterator",
+    "mode": "loop.spec.mode",
+    "max_in_flight": "loop.spec.max_in_flight",
+    "batch_size": "loop.spec.max_in_flight",
+    "policy": "loop.spec.policy",
+}
+_FILTER = (
+    "filter the list itself: in: \"{{ list | selectattr('key', 'gt', 1) | list }}\"; "
+    "or begin with a noop whose rule says do: break"
+)
+# Words for which elements, how long, and what after a failure, each with what to write instead.
+FILTERS = {
+    **dict.fromkeys(("where", "filter", "when", "if"), _FILTER),
+    **dict.fromkeys(
+        ("until", "while", "break_when", "stop_when"), "write loop.spec.complete_when, looked at after each iteration"
+    ),
+    **dict.fromkeys(
+        ("on_error", "on_failure", "continue_on_error"), "write step.spec.policy.failure.mode: best_effort"
+    ),
+}
+REPLACED_OPTIONS = {"batch_size": "loop.spec.max_in_flight", "on_error": "step.spec.policy.failure.mode"}
+
+
+def read_loop(reading: ReadContext, node: Node | None) -> LoopSyntax | None:
+    """A loop and the loops inside it."""
+    if node is None:
+        return None
+    loop = mapping(reading, node, "E_LOOP_SHAPE", "loop", _SHAPE)
+    if loop is None:
+        if isinstance(node, Scalar) and node.value is None:
+            reading.error("E_LOOP_SHAPE", node, "loop is empty, and needs both in and iterator", _SHAPE)
+        return None
+    _refuse(reading, loop, _REPLACED)
+    check_keys(reading, loop, LOOP, "E_LOOP_SHAPE", handled=_REPLACED, elsewhere=FILTERS)
+    spec = mapping(reading, loop.get("spec"), "E_LOOP_SHAPE", "loop.spec", _SHAPE)
+    mode, in_flight = _read_spec(reading, spec) if spec else (None, None)
+    inner = read_loop(reading, loop.get("loop"))
+    items, iterator = _read_items(reading, loop), _read_iterator(reading, loop)
+    if items is None or iterator is None:
+        return None
+    return LoopSyntax(
+        node=loop,
+        items=items,
+        iterator=iterator,
+        spec=spec,
+        mode=mode or "sequential",
+        max_in_flight=in_flight,
+        inner=inner,
+    )
+
+
+def _refuse(reading: ReadContext, node: Mapping, replaced: dict[str, str]) -> None:
+    for key, place in replaced.items():
+        if key in node:
+            message = f'"{key}" is not how {reading.dialect} writes a loop'
+            reading.error("E_LOOP_SHAPE", node.keys[key], message, f"write {place}")
+
+
+def _read_items(reading: ReadContext, loop: Mapping) -> Node | None:
+    # Not `or`: an empty list is false, and yet a collection.
+    items = loop.get("in") if "in" in loop else loop.get("collection")
+    if items is None:
+        reading.error("E_LOOP_SHAPE", opening(loop), "loop needs both in and iterator, and in is missing", _SHAPE)
+        return None
+    if isinstance(items, Scalar) and not is_templated(items):
+        message = f"in must be a list or a template that gives one, and this is {found_text(items)}"
+        reading.error("E_LOOP_SHAPE", items, message, f'in: "{{{{ {items.value or "workload.items"} }}}}"')
+        return None
+    return items
+
+
+def _read_iterator(reading: ReadContext, loop: Mapping) -> Scalar | None:
+    node = loop.get("iterator") if "iterator" in loop else loop.get("element")
+    if node is None:
+        message = "loop needs both in and iterator, and iterator is missing"
+        reading.error("E_LOOP_SHAPE", opening(loop), message, _SHAPE)
+        return None
+    iterator = text(reading, node, "E_LOOP_SHAPE", "iterator", "iterator: item, read as iter.item")
+    if is_templated(iterator):
+        reading.error("E_LOOP_SHAPE", node, "iterator must be a name, not a template", "iterator: item")
+        return None
+    return iterator
+
+
+def _read_spec(reading: ReadContext, spec: Mapping) -> tuple[str | None, Node | None]:
+    """The mode and the bound, each written once: in spec, or in its policy (SPEC-06)."""
+    _refuse(reading, spec, REPLACED_OPTIONS)
+    policy = None
+    if reading.dialect is Dialect.V10:
+        policy = read_scope_policy(reading, spec.get("policy"), "loop")
+        check_parts(reading, policy, "loop")
+    elif "policy" in spec:
+        reading.error("E_SPEC_OPTION", spec.keys["policy"], f"{reading.dialect} has no policies", "noetl migrate")
+    guard(reading, spec.get("complete_when"), "complete_when")
+    boolean(reading, spec.get("extend"), "E_LOOP_SHAPE", "extend")
+    timeout(reading, spec.get("timeout"), "timeout")
+    mode = _written_once(reading, spec, policy, "mode")
+    in_flight = _written_once(reading, spec, policy, "max_in_flight")
+    hint = "mode: parallel with max_in_flight: 1 runs them one at a time"
+    return (
+        choice(reading, mode, LOOP_SPEC["mode"].words, "E_LOOP_MODE", "mode"),
+        count(reading, in_flight, "E_LOOP_SHAPE", "max_in_flight", hint=hint),
+    )
+
+
+def _written_once(reading: ReadContext, spec: Mapping, policy: Mapping | None, key: str) -> Node | None:
+    outer, inner = spec.get(key), policy.get(key) if policy else None
+    if outer is not None and inner is not None and data(outer) != data(inner):
+        message = f"loop.spec.{key} is {found_text(outer)}, and loop.spec.policy.{key} is {found_text(inner)}"
+        reading.error("E_LOOP_MODE", inner, message, f"keep one of them, loop.spec.{key}")
+    return outer if outer is not None else inner
+
 
 _CODE = "E_STEP_KEY"
 _OF_TASKS = ("kind", "code", "url", "endpoint", "method", "headers", "params", "payload", "command", "query", "auth")
 # Keys that people write on a step and that stand somewhere else.
-ELSEWHERE = {"description": "write desc", **{key: f"move it into tool: {{kind: …, {key}: …}}" for key in _OF_TASKS}}
+ELSEWHERE = {**WORDS_OF_OTHERS, **{key: f"move it into tool: {{kind: …, {key}: …}}" for key in _OF_TASKS}}
 ELSEWHERE["type"] = "move it into tool: {kind: …}"
 ELSEWHERE["kind"] = "move it into tool: {kind: …}, with the inputs beside it, as noetl migrate does"
-# Words of other systems for what a step has under another name, each with what to write instead.
-_TIMER = "a step that waits has timer: {duration: 5s} in place of tool"
-_GUARD = 'a condition stands on the arc that leads here: next: {arcs: [{step: …, when: "{{ … }}"}]}'
-_LOOP = 'write loop: {in: "{{ … }}", iterator: item} beside tool'
-_FAILURE = "decide it in the task: spec: {policy: {rules: [{when: …, then: {do: retry | continue | fail}}]}}"
-ELSEWHERE |= {
-    **dict.fromkeys(("sleep", "wait", "delay", "pause"), _TIMER),
-    **dict.fromkeys(("approval", "approve", "manual", "form", "human"), "write human_task: {title: …, form: […]}"),
-    **dict.fromkeys(("if", "condition", "unless", "switch"), _GUARD),
-    **dict.fromkeys(("foreach", "for_each", "for", "each", "items", "with_items", "map", "iterate"), _LOOP),
-    **dict.fromkeys(("retries", "on_error", "on_failure", "catch", "except"), _FAILURE),
-    **dict.fromkeys(
-        ("depends_on", "needs", "after", "requires"),
-        "the step before leads here: it has next: {arcs: [{step: …}]}; "
-        "one that waits for several has spec: {join: all}",
-    ),
-    **dict.fromkeys(
-        ("env", "environment", "vars", "variables"),
-        "give values as workload: {…} of the playbook, or as args: {…} of the step",
-    ),
-    **dict.fromkeys(("run", "script", "bash", "shell"), 'write tool: {kind: shell, command: "…"}'),
-    **dict.fromkeys(("schedule", "cron"), 'the playbook has it: trigger: {timer: {cron: "…"}} beside workflow'),
-}
-ELSEWHERE["save"] = "storage is a task of its own: {kind: postgres, auth: …, table: …, args: {…}} in tool"
 
 
 def read_common(reading: ReadContext, node: Mapping, name: Scalar) -> dict[str, Any]:
@@ -75,10 +188,9 @@ def read_result(reading: ReadContext, node: Mapping, spec: Mapping | None) -> Ma
         read = f", or read it where it is used: {{{{ {name.value}.field }}}}" if isinstance(name, Scalar) else ""
         reading.error(_CODE, written, found, kept + read)
         return None
-    result = mapping(reading, written, _CODE, "result", shape)
+    result = known_block(reading, written, RESULT, _CODE, "result", shape)
     if result is None:
         return None
-    check_keys(reading, result, RESULT, _CODE)
     store = mapping(reading, result.get("store"), _CODE, "result.store", shape)
     if store is not None:
         text(reading, store.get("kind"), _CODE, "result.store.kind", shape)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from noetl.language.grammar.tasks import ROUNDS, SUGAR, TASK
+from noetl.language.reading import shared_checks
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, describe
-from noetl.language.reading.numbers import count, timeout
-from noetl.language.reading.old_keys import REFUSED_IN_TASKS, refuse
+from noetl.language.reading.old_keys import REFUSED_IN_TASKS, WORDS_OF_OTHERS, refuse
 from noetl.language.reading.playbook import Branch, Dialect, PolicySyntax, Sugar, TaskSyntax
 from noetl.language.reading.policies import read_eval, read_policy
-from noetl.language.reading.rule_lists import read_condition, read_ladder
-from noetl.language.reading.shared_checks import ReadContext, check_keys, is_typo, mapping, opening, sequence, text
+from noetl.language.reading.routers import read_condition, read_ordered_rules
+from noetl.language.reading.shared_checks import ReadContext
 
 _TOOL = "tool: {kind: …}, or a list of {name: …, kind: …}"
 
@@ -55,15 +55,18 @@ def read_task(reading: ReadContext, node: Node, label: Scalar | None = None) -> 
     own = (*TASK.names(reading.dialect.rules), *refusals)
     name = label or _read_name(reading, node)
     kind = _read_kind(reading, node)
-    spec = mapping(reading, node.get("spec"), "E_TASK_KEY", "a task's spec", "spec: {timeout: 30}")
-    timeout(reading, spec.get("timeout") if spec else None, "timeout")
+    spec = shared_checks.mapping(reading, node.get("spec"), "E_TASK_KEY", "a task's spec", "spec: {timeout: 30}")
+    shared_checks.timeout(reading, spec.get("timeout") if spec else None, "timeout")
     inputs = {key: value for key, value in node.values.items() if key not in own}
     if kind and kind.value == "workbook" and label is not None and label is not node.get("name") and "name" in node:
-        inputs["name"] = node.values["name"]  # the task it refers to (design.md §5), since the label names this one
+        # With a label, `name` is the workbook task that is referred to (design.md §5).
+        inputs["name"] = node.values["name"]
     return TaskSyntax(
         node=node,
         name=str(name.value) if name else None,
-        kind=str(kind.value) if kind else "noop",  # a stand-in: its name still serves jumps and templates
+        # A placeholder kind keeps the task, so that jumps to it and reads of its result are still checked.
+        kind=str(kind.value) if kind else "noop",
+        # Without a kind the inputs are unknown, and each of them would get a diagnostic.
         inputs=inputs if kind else {},
         spec=spec,
         policy=_read_policy(reading, node, spec),
@@ -84,19 +87,31 @@ def _read_policy(reading: ReadContext, node: Mapping, spec: Mapping | None) -> P
 
 
 def _read_name(reading: ReadContext, node: Mapping) -> Scalar | None:
-    return text(reading, node.get("name"), "E_TASK_KEY", "name", "name: a word of its own in this step")
+    return shared_checks.text(reading, node.get("name"), "E_TASK_KEY", "name", "name: a word of its own in this step")
 
 
 def _read_kind(reading: ReadContext, node: Mapping) -> Scalar | None:
     if "kind" in node:
-        return text(reading, node.values["kind"], "E_TOOL_KIND", "kind", "kind: http")
-    misspelt = next((key for key in node.values if is_typo(key, ("kind",))), None)
+        return shared_checks.text(reading, node.values["kind"], "E_TOOL_KIND", "kind", "kind: http")
+    misspelt = next((key for key in node.values if shared_checks.is_typo(key, ("kind",))), None)
     if misspelt:
         message = f'"{misspelt}" is not a key of a task'
         reading.error("E_TASK_KEY", node.keys[misspelt], message, 'did you mean "kind"?')
+    elif foreign := _word_of_others(node):
+        message = f'"{foreign}" is not a key of a task'
+        reading.error("E_TASK_KEY", node.keys[foreign], message, WORDS_OF_OTHERS[foreign])
     else:
-        reading.error("E_TOOL_KIND", opening(node), "this task has no kind", "kind: http, python, postgres, noop, …")
+        reading.error(
+            "E_TOOL_KIND", shared_checks.opening(node), "this task has no kind", "kind: http, python, postgres, noop, …"
+        )
     return None
+
+
+def _word_of_others(node: Mapping) -> str | None:
+    """The word that stands for a whole task, as in `- sleep: 5`."""
+    # Beside a word that is not in the table only the kind was forgotten: `form` is an input of http, beside its url.
+    words = [key for key in node.values if key not in ("name", "desc", "spec")]
+    return words[0] if words and all(key in WORDS_OF_OTHERS for key in words) else None
 
 
 def _read_hooks(reading: ReadContext, node: Node, what: str) -> tuple[TaskSyntax, ...]:
@@ -105,7 +120,7 @@ def _read_hooks(reading: ReadContext, node: Node, what: str) -> tuple[TaskSyntax
     for task in read_tool(reading, node, what):
         if isinstance(task, Sugar):
             message = f'"{task.construct}" in {what}: hooks have no control flow'
-            reading.error("E_POLICY_SCOPE", opening(task.node), message, "list plain tasks")
+            reading.error("E_POLICY_SCOPE", shared_checks.opening(task.node), message, "list plain tasks")
         else:
             if task.policy is not None:
                 reading.error("E_POLICY_SCOPE", task.policy, f"a task in {what} has no policy", "leave the policy out")
@@ -151,7 +166,7 @@ def _read_labelled(reading: ReadContext, item: Mapping) -> TaskSyntax | None:
     empty = next((key for key, _, value in item.items() if isinstance(value, Scalar) and value.value is None), None)
     message = "a task of v2-eval stands under its label"
     hint = f"indent its keys under {empty}:" if empty else "- label: {kind: …}"
-    reading.error("E_TASK_LABEL", opening(item), message, hint)
+    reading.error("E_TASK_LABEL", shared_checks.opening(item), message, hint)
     return read_task(reading, item)
 
 
@@ -187,7 +202,7 @@ def read_sugar(reading: ReadContext, item: Mapping, read_tasks: TaskListReader) 
         message = f'"{other}" and "{construct}" stand in one task'
         reading.error("E_TASK_KEY", item.keys[other], message, "make them two tasks")
     _check_keys(reading, item, construct)
-    name = text(reading, item.get("name"), "E_TASK_KEY", "name")
+    name = shared_checks.text(reading, item.get("name"), "E_TASK_KEY", "name")
     body = item.values[construct]
     if construct == "choose":
         branches, max_rounds = _read_choose(reading, body, read_tasks), None
@@ -207,7 +222,7 @@ def read_sugar(reading: ReadContext, item: Mapping, read_tasks: TaskListReader) 
 
 def _check_keys(reading: ReadContext, item: Mapping, construct: str) -> None:
     handled = (*CONSTRUCTS, "kind", "max_rounds")
-    check_keys(reading, item, SUGAR[construct], "E_TASK_KEY", handled=handled)
+    shared_checks.check_keys(reading, item, SUGAR[construct], "E_TASK_KEY", handled=handled)
     if "max_rounds" in item:
         hint = "choose runs once" if construct == "choose" else f"{construct}: {{when: …, max_rounds: …, then: […]}}"
         message = f"max_rounds stands beside {construct}"
@@ -216,14 +231,14 @@ def _check_keys(reading: ReadContext, item: Mapping, construct: str) -> None:
 
 def _read_choose(reading: ReadContext, node: Node, read_tasks: TaskListReader) -> tuple[Branch, ...]:
     shape = "choose: [{when: …, then: [tasks]}, {else: {then: [tasks]}}]"
-    ladder = sequence(reading, node, "E_RULE_SHAPE", "choose", shape)
-    if ladder is None or not len(ladder):
-        if ladder is not None or isinstance(node, Scalar):
+    listed = shared_checks.sequence(reading, node, "E_RULE_SHAPE", "choose", shape)
+    if listed is None or not len(listed):
+        if listed is not None or isinstance(node, Scalar):
             reading.error("E_RULE_SHAPE", node, "choose has no branches", shape)
         return ()
     return tuple(
-        Branch(node=rung.node, when=rung.when, body=_read_then(reading, rung.body, read_tasks))
-        for rung in read_ladder(reading, ladder)
+        Branch(node=rule.node, when=rule.when, body=_read_then(reading, rule.body, read_tasks))
+        for rule in read_ordered_rules(reading, listed)
     )
 
 
@@ -235,11 +250,11 @@ def _read_rounds(
     if not isinstance(node, Mapping):
         reading.error("E_RULE_SHAPE", node, f"{construct} must be a mapping, and this is {describe(node)}", shape)
         return (), None
-    check_keys(reading, node, ROUNDS, "E_RULE_SHAPE", what=construct)
+    shared_checks.check_keys(reading, node, ROUNDS, "E_RULE_SHAPE", what=construct)
     for key in ("when", "then"):
         if key not in node:
-            reading.error("E_RULE_SHAPE", opening(node), f"{construct} needs both when and then", shape)
-    max_rounds = count(reading, node.get("max_rounds"), "E_RULE_SHAPE", "max_rounds")
+            reading.error("E_RULE_SHAPE", shared_checks.opening(node), f"{construct} needs both when and then", shape)
+    max_rounds = shared_checks.count(reading, node.get("max_rounds"), "E_RULE_SHAPE", "max_rounds")
     when = read_condition(reading, node.values["when"]) if "when" in node else None
     body = _read_then(reading, node.values["then"], read_tasks) if "then" in node else ()
     return ((Branch(node=node, when=when, body=body),) if when else ()), max_rounds

@@ -1,6 +1,8 @@
-"""The root trigger: a playbook that starts by the clock (TMR-01).
+"""The root keys `trigger` and `on`.
 
-Only what is written is checked here: that the schedule and its zone exist. When it fires is the server's business.
+`trigger` is the schedule of a playbook (TMR-01): that its cron expression and its zone exist is checked here, and
+`control/schedules.py` starts it. `on` says who is notified when an execution fails, completes, is late or assigns a
+task (NTF-01).
 """
 
 from __future__ import annotations
@@ -9,24 +11,29 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from noetl.language.grammar.root import TRIGGER, TRIGGER_SPEC, TRIGGER_TIMER
-from noetl.language.reading.nodes import Mapping, Node, Scalar
-from noetl.language.reading.numbers import duration, is_templated
-from noetl.language.reading.playbook import TriggerSyntax
+from noetl.language.grammar.root import DESTINATION, NOTIFICATION, ON, TRIGGER, TRIGGER_SPEC, TRIGGER_TIMER
+from noetl.language.reading.nodes import Mapping, Node, Scalar, describe
+from noetl.language.reading.playbook import DestinationSyntax, NotificationSyntax, TriggerSyntax
 from noetl.language.reading.shared_checks import (
     ReadContext,
     boolean,
     check_keys,
     choice,
+    did_you_mean,
+    duration,
+    is_templated,
     is_typo,
+    known_block,
     mapping,
     nearest,
     opening,
+    sequence,
     text,
 )
+from noetl.net.net import DESTINATIONS, EVENTS
 
-_CODE = "E_TRIGGER"
-_FORM = 'write trigger: {timer: {cron: "0 6 * * *", spec: {timezone: …}}}'
+_TRIGGER_CODE = "E_TRIGGER"
+_TRIGGER_FORM = 'write trigger: {timer: {cron: "0 6 * * *", spec: {timezone: …}}}'
 _CRON_FORM = "write five fields: minute, hour, day of month, month, day of week"
 
 _NICKNAMES = {
@@ -42,20 +49,19 @@ _NICKNAMES = {
 
 def read_trigger(reading: ReadContext, node: Node | None) -> TriggerSyntax | None:
     """The schedule of `trigger.timer`; its cron is always the five-field form, whatever was written."""
-    block = mapping(reading, node, _CODE, "trigger", _FORM)
+    block = known_block(reading, node, TRIGGER, _TRIGGER_CODE, "trigger", _TRIGGER_FORM)
     if block is None:
         return None
-    check_keys(reading, block, TRIGGER, _CODE)
-    timer = mapping(reading, block.get("timer"), _CODE, "trigger.timer", _FORM)
+    timer = mapping(reading, block.get("timer"), _TRIGGER_CODE, "trigger.timer", _TRIGGER_FORM)
     if timer is None:
         if "timer" not in block:
-            reading.error(_CODE, opening(block), "this trigger has no timer", _FORM)
+            reading.error(_TRIGGER_CODE, opening(block), "this trigger has no timer", _TRIGGER_FORM)
         return None
-    check_keys(reading, timer, TRIGGER_TIMER, _CODE)
+    check_keys(reading, timer, TRIGGER_TIMER, _TRIGGER_CODE)
     if "cron" not in timer:
-        reading.error(_CODE, opening(timer), "this timer has no cron schedule", _FORM)
-    cron = _cron(reading, text(reading, timer.get("cron"), _CODE, "cron", _CRON_FORM))
-    spec = mapping(reading, timer.get("spec"), _CODE, "trigger.timer.spec")
+        reading.error(_TRIGGER_CODE, opening(timer), "this timer has no cron schedule", _TRIGGER_FORM)
+    cron = _cron(reading, text(reading, timer.get("cron"), _TRIGGER_CODE, "cron", _CRON_FORM))
+    spec = mapping(reading, timer.get("spec"), _TRIGGER_CODE, "trigger.timer.spec")
     timezone = _options(reading, spec) if spec is not None else None
     return TriggerSyntax(node=timer, cron=cron, timezone=timezone, spec=spec) if cron is not None else None
 
@@ -63,21 +69,26 @@ def read_trigger(reading: ReadContext, node: Node | None) -> TriggerSyntax | Non
 def _cron(reading: ReadContext, node: Scalar | None) -> Scalar | None:
     if node is None:
         return None
-    from cronsim import CronSim, CronSimError  # only playbooks with a trigger pay for it
+    # Imported here so that only playbooks with a trigger pay for it.
+    from cronsim import CronSim, CronSimError
 
     written = str(node.value).strip()
     expression = _NICKNAMES.get(written.lower(), written)
     if expression.startswith("@"):
-        reading.error(_CODE, opening(node), f'"{written}" is not a schedule', f"write one of {', '.join(_NICKNAMES)}")
+        reading.error(
+            _TRIGGER_CODE, opening(node), f'"{written}" is not a schedule', f"write one of {', '.join(_NICKNAMES)}"
+        )
         return None
     try:
         if len(expression.split()) != 5:
             raise CronSimError("wrong number of fields")
+        # Any moment: only whether the schedule parses is asked.
         CronSim(expression, datetime(2025, 1, 1, tzinfo=UTC))
     except CronSimError as problem:
         reason = cron_reason(str(problem))
-        reading.error(_CODE, opening(node), f'"{written}" is not a cron schedule: {reason}', _CRON_FORM)
+        reading.error(_TRIGGER_CODE, opening(node), f'"{written}" is not a cron schedule: {reason}', _CRON_FORM)
         return None
+    # A nickname is written out, so that the net has one form of schedules.
     return msgspec.structs.replace(node, value=expression)
 
 
@@ -97,14 +108,14 @@ def cron_reason(problem: str) -> str:
 
 def _options(reading: ReadContext, spec: Mapping) -> Scalar | None:
     """Checks the timer's spec and gives its time zone."""
-    check_keys(reading, spec, TRIGGER_SPEC, _CODE)
-    choice(reading, spec.get("missed"), TRIGGER_SPEC["missed"].words, _CODE, "missed")
-    choice(reading, spec.get("overlap"), TRIGGER_SPEC["overlap"].words, _CODE, "overlap")
-    boolean(reading, spec.get("paused"), _CODE, "paused")
-    jitter = duration(reading, spec.get("jitter"), "jitter", _CODE)
+    check_keys(reading, spec, TRIGGER_SPEC, _TRIGGER_CODE)
+    choice(reading, spec.get("missed"), TRIGGER_SPEC["missed"].words, _TRIGGER_CODE, "missed")
+    choice(reading, spec.get("overlap"), TRIGGER_SPEC["overlap"].words, _TRIGGER_CODE, "overlap")
+    boolean(reading, spec.get("paused"), _TRIGGER_CODE, "paused")
+    jitter = duration(reading, spec.get("jitter"), "jitter", _TRIGGER_CODE)
     if jitter is not None and is_templated(jitter):
-        reading.error(_CODE, jitter, "jitter must be a duration, and this is a template")
-    zone = text(reading, spec.get("timezone"), _CODE, "timezone", "write a zone like America/New_York")
+        reading.error(_TRIGGER_CODE, jitter, "jitter must be a duration, and this is a template")
+    zone = text(reading, spec.get("timezone"), _TRIGGER_CODE, "timezone", "write a zone like America/New_York")
     return zone if zone is not None and _zone_exists(reading, zone) else None
 
 
@@ -115,8 +126,103 @@ def _zone_exists(reading: ReadContext, node: Scalar) -> bool:
     try:
         ZoneInfo(name)
     except (LookupError, ValueError, OSError):
+        # Only for a near miss: among hundreds of zones something always looks alike.
         guess = nearest(name, available_timezones()) if is_typo(name, available_timezones()) else None
         hint = f'did you mean "{guess}"?' if guess else "write a zone like America/New_York"
-        reading.error(_CODE, opening(node), f'"{name}" is not a time zone', hint)
+        reading.error(_TRIGGER_CODE, opening(node), f'"{name}" is not a time zone', hint)
         return False
     return True
+
+
+_NOTIFICATION_CODE = "E_NOTIFY"
+_NOTIFICATION_FORM = "write on: {failed: {notify: [{email: {to: ops@example.org, auth: mail}}]}}"
+_DESTINATION_FORM = f"write one of {', '.join(DESTINATIONS)}: - email: {{to: …, auth: …}}"
+
+
+def read_notifications(reading: ReadContext, node: Node | None) -> tuple[NotificationSyntax, ...]:
+    """One for each event that can be read."""
+    block = known_block(reading, node, ON, _NOTIFICATION_CODE, "on", _NOTIFICATION_FORM)
+    if block is None:
+        return ()
+    found = (_notification(reading, event, inner) for event, _, inner in block.items() if event in EVENTS)
+    return tuple(one for one in found if one is not None)
+
+
+def _notification(reading: ReadContext, event: str, node: Node) -> NotificationSyntax | None:
+    block = mapping(reading, node, _NOTIFICATION_CODE, f"on.{event}", _NOTIFICATION_FORM)
+    if block is None:
+        return None
+    check_keys(reading, block, NOTIFICATION[event], _NOTIFICATION_CODE)
+    after = _fixed(reading, duration(reading, block.get("after"), "after", _NOTIFICATION_CODE), "after")
+    if event == "late" and "after" not in block:
+        reading.error(
+            _NOTIFICATION_CODE, opening(block), "on.late does not say when an execution is late", "write after: 2h"
+        )
+    return NotificationSyntax(
+        node=block,
+        event=event,
+        notify=_destinations(reading, block, event),
+        after=after if event == "late" else None,
+        throttle=_fixed(reading, duration(reading, block.get("throttle"), "throttle", _NOTIFICATION_CODE), "throttle"),
+        subject=text(reading, block.get("subject"), _NOTIFICATION_CODE, "subject"),
+        text=text(reading, block.get("text"), _NOTIFICATION_CODE, "text"),
+    )
+
+
+def _fixed(reading: ReadContext, node: Node | None, what: str) -> Scalar | None:
+    if node is not None and is_templated(node):
+        reading.error(_NOTIFICATION_CODE, node, f"{what} must be a duration, and this is a template", "write 10m")
+        return None
+    return node if isinstance(node, Scalar) else None
+
+
+def _destinations(reading: ReadContext, block: Mapping, event: str) -> tuple[DestinationSyntax, ...]:
+    written = block.get("notify")
+    if isinstance(written, Mapping):
+        return _of_mapping(reading, written)
+    items = sequence(reading, written, _NOTIFICATION_CODE, f"on.{event}.notify", _DESTINATION_FORM)
+    if items is None or not len(items):
+        if written is None or items is not None:
+            reading.error(
+                _NOTIFICATION_CODE, opening(block), f"on.{event} sends nothing: notify is missing", _DESTINATION_FORM
+            )
+        return ()
+    return tuple(one for item in items for one in _of_item(reading, item))
+
+
+def _of_item(reading: ReadContext, item: Node) -> tuple[DestinationSyntax, ...]:
+    if isinstance(item, Mapping):
+        return _of_mapping(reading, item)
+    reading.error(
+        _NOTIFICATION_CODE, item, f"a destination must be a mapping, and this is {describe(item)}", _DESTINATION_FORM
+    )
+    return ()
+
+
+def _of_mapping(reading: ReadContext, block: Mapping) -> tuple[DestinationSyntax, ...]:
+    found = []
+    for kind, key, node in block.items():
+        if kind not in DESTINATIONS:
+            hint = did_you_mean(kind, tuple(DESTINATIONS))
+            reading.error(_NOTIFICATION_CODE, key, f'there is no destination "{kind}"', hint)
+            continue
+        options = mapping(reading, node, _NOTIFICATION_CODE, kind, _DESTINATION_FORM)
+        if options is None:
+            continue
+        check_keys(reading, options, DESTINATION[kind], _NOTIFICATION_CODE)
+        needed = _needed(kind, options)
+        if needed is not None:
+            reading.error(
+                _NOTIFICATION_CODE, key, f'"{needed}" of the destination "{kind}" is missing', _DESTINATION_FORM
+            )
+        text(reading, options.get("auth"), _NOTIFICATION_CODE, "auth", "write the name of a credential")
+        found.append(DestinationSyntax(node=options, kind=kind))
+    return tuple(found)
+
+
+def _needed(kind: str, options: Mapping) -> str | None:
+    """An option that it cannot do without. The URL of a webhook may be in its credential."""
+    if kind == "webhook":
+        return None if "url" in options or "auth" in options else "url"
+    needed = ("to", "auth") if kind == "email" else ("auth",)
+    return next((key for key in needed if key not in options), None)

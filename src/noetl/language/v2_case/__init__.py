@@ -1,7 +1,12 @@
-"""v2-case: an older dialect at one address: `tool`, `case`, `retry`, `sink`, `vars` and a plain `next`.
+"""v2-case: an older dialect with `tool`, `case`, `retry`, `sink`, `vars` and a plain `next`.
 
-`port.py` is the only door: the rest of the language reads, lowers, proves and migrates such steps through it, and
-`tests/test_imports.py` checks that. Behind it: the reader (`reader.py` and what it calls), `lowering.py` and
-`firings.py` (what a proof may assume), `spellings` (accepted words) and `migration` (the same behaviour as v10).
-How such steps run is in `noetl.engine.v2_case`. Read first: `port.py`, `reader.py`, `migration/rule_placement.py`.
+`port.py` is the only entry point: the rest of the language reads, lowers, proves and migrates such steps through it,
+and `tests/test_imports.py` checks that. The other modules:
+
+- `reader.py`, with `rules.py` and `tools.py`: from nodes to a `Playbook`; `rules.py` also makes the part of the net
+- `firings.py`: what a proof may assume about it
+- `rule_spellings.py` and `action_spellings.py`: accepted words
+- `migration/`: the same behaviour as v10
+
+`noetl.engine.v2_case` runs such steps. Read first: `port.py`, `reader.py`, `migration/rule_placement.py`.
 """

@@ -12,7 +12,7 @@ from noetl.language.proving.firings import Targets
 from noetl.language.proving.graph import FAILED, Firing, StepEnding, boundary_events
 from noetl.net.debug import arc_address, transition_address
 from noetl.net.net import Transition
-from noetl.net.v2_case_rules import Action, Case, CaseRule
+from noetl.net.routing import Action, Case, CaseRule
 
 Transitions = list[tuple[CaseRule, Action, tuple[StepEnding, ...]]]
 
@@ -20,14 +20,17 @@ Transitions = list[tuple[CaseRule, Action, tuple[StepEnding, ...]]]
 def case_firings(step: Transition, case: Case, targets: Targets) -> list[Firing]:
     """How a run of a step with case rules can end."""
     transitions = _transitions(step, case, targets)
-    if case.on_event:  # it listens until a transition is taken, to events of any name (V2C-13)
+    # The step listens to events of any name until a transition is taken (V2C-13).
+    if case.on_event:
         return [Firing("case", ways) for _, _, ways in transitions]
-    if step.loop is not None:  # each iteration decides; the distinct transitions are taken after the loop (V2C-23)
+    # Each iteration decides, and the distinct transitions are taken after the loop (V2C-23).
+    if step.loop is not None:
         decided = tuple(dict.fromkeys(way for _, _, ways in transitions for way in ways))
         together = [Firing("loop.done", (), decided)] if decided else []
         return together + _shortcut(step, "loop.done", targets)
     found: list[Firing] = []
     for event in boundary_events(step):
+        # Rules are asked when the step is entered, too: what holds then may decide before the call.
         seen = (*ENTERING, event)
         certain = _always_decides(case)
         for rule, action, ways in transitions:
@@ -47,10 +50,7 @@ def _transitions(step: Transition, case: Case, targets: Targets) -> Transitions:
             if not action.transition:
                 continue
             address = transition_address(step.name, at, position)
-            ways = tuple(
-                targets.way(address, index, arc.target, arc.computed, arc.candidates, arc.tokens, arc.cancel)
-                for index, arc in enumerate(action.transition)
-            )
+            ways = tuple(targets.way(address, index, arc) for index, arc in enumerate(action.transition))
             found.append((rule, action, ways))
     return found
 
@@ -62,7 +62,8 @@ def _always_decides(case: Case) -> bool:
 
 
 def _rule_truths(rule: CaseRule, events: tuple[str, ...]) -> list[bool | None]:
-    if rule.when is None:  # else is decided by the other rules' guards, which are over-approximated
+    # `else` depends on the guards of the other rules, which are over-approximated.
+    if rule.when is None:
         return [None]
     return [guards.truth(rule.when, event) for event in events]
 
@@ -72,8 +73,5 @@ def _shortcut(step: Transition, event: str, targets: Targets) -> list[Firing]:
     if event == FAILED and not step.on_error_continue:
         return []
     arcs = step.router.arcs if step.router else ()
-    ways = tuple(
-        targets.way(arc_address(step.name, at), at, arc.target, arc.computed, arc.candidates, arc.tokens, arc.cancel)
-        for at, arc in enumerate(arcs)
-    )
+    ways = tuple(targets.way(arc_address(step.name, at), at, arc) for at, arc in enumerate(arcs))
     return [Firing(event, ways)]

@@ -1,4 +1,4 @@
-"""The door of v2-case: what the rest of the language asks of the dialect.
+"""The entry point of v2-case: what the rest of the language asks of the dialect.
 
 Each function loads its part when it is called: few documents are in this dialect, and reading any other one should not
 pay for it.
@@ -10,8 +10,8 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from noetl.language.compiling.lowering.debug_map import Lowering
     from noetl.language.compiling.lowering.tasks import TaskLowering
+    from noetl.language.compiling.lowering.values import Lowering
     from noetl.language.migrating.document_editor import SourceDocument
     from noetl.language.migrating.notes import Notes
     from noetl.language.proving.firings import Targets
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from noetl.language.reading.spellings.model import Rewriting, Spelling
     from noetl.language.v2_case.migration.steps import CaseSteps
     from noetl.net.net import Transition
-    from noetl.net.v2_case_rules import Case
+    from noetl.net.routing import Case
 
 
 def read(root: Mapping, context: ReadContext) -> Playbook | None:
@@ -43,7 +43,7 @@ def lower_rules(lowering: Lowering, step: StepSyntax, tasks: TaskLowering) -> Ca
     """The rules of a step as data of the net; None where it has none."""
     if step.case is None:
         return None
-    from noetl.language.v2_case.lowering import lower_case
+    from noetl.language.v2_case.rules import lower_case
 
     return lower_case(lowering, step, step.case, tasks)
 
@@ -69,20 +69,21 @@ def migrated_steps(
 
 def with_tasks_of_rules(step: Mapping, rewriting: Rewriting) -> Mapping:
     """A step of mixed dialects with the tasks of its rules in its pipeline."""
-    from noetl.language.v2_case.migration.rule_tasks import with_tasks_of_rules
+    from noetl.language.v2_case.migration.tasks import with_tasks_of_rules
 
     return with_tasks_of_rules(step, rewriting)
 
 
 def retry_spellings() -> tuple[Spelling, ...]:
     """Accepted words for trying again. They come before those of other dialects, which would take the same keys."""
-    from noetl.language.v2_case.spellings.rules import RETRY_SPELLINGS
+    from noetl.language.v2_case.rule_spellings import RETRY_SPELLINGS
 
     return RETRY_SPELLINGS
 
 
 def rule_spellings() -> tuple[Spelling, ...]:
     """Accepted words for rules and what they do, shapes before the words within them."""
-    from noetl.language.v2_case.spellings import actions, rules
+    from noetl.language.v2_case import action_spellings as actions
+    from noetl.language.v2_case import rule_spellings as rules
 
     return (*rules.SPELLINGS, *actions.SPELLINGS)

@@ -6,23 +6,29 @@ compiler's and the engine's business.
 
 from __future__ import annotations
 
-from noetl.language.grammar.steps import LOOP, LOOP_SPEC, STEP, STEP_SPEC
-from noetl.language.grammar.waits import WAITS
-from noetl.language.reading.loops import FILTERS
+from noetl.language.grammar.steps import LOOP, LOOP_SPEC, STEP, STEP_SPEC, WAITS
 from noetl.language.reading.nodes import Mapping, Node, Scalar
-from noetl.language.reading.numbers import count, plain_text
 from noetl.language.reading.playbook import LoopSyntax, Playbook, StepSyntax
+from noetl.language.reading.policy_keys import check_step_options
 from noetl.language.reading.root import read_root
-from noetl.language.reading.shared_checks import ReadContext, check_keys, choice, mapping, opening, option, text
-from noetl.language.reading.step_options import check_step_options
-from noetl.language.reading.steps import ELSEWHERE, read_result
-from noetl.language.reading.waits.blocks import read_wait_blocks
-from noetl.language.v2_case.retry import read_retry
-from noetl.language.v2_case.rules import read_case
-from noetl.language.v2_case.targets import read_shortcut
-from noetl.language.v2_case.tools import read_labelled_tasks, read_options, read_sink, read_tool
+from noetl.language.reading.shared_checks import (
+    ReadContext,
+    check_keys,
+    choice,
+    count,
+    mapping,
+    opening,
+    option,
+    plain_text,
+    text,
+)
+from noetl.language.reading.steps import ELSEWHERE, FILTERS, read_result
+from noetl.language.reading.waits import read_wait_blocks
+from noetl.language.v2_case.rules import read_case, read_shortcut
+from noetl.language.v2_case.tools import read_labelled_tasks, read_options, read_retry, read_sink, read_tool
 
-STEP_CONTENT = ("tool", "next", "case", *WAITS)  # a step has one of them at least (VAL-05)
+# Every step needs at least one of these (VAL-05).
+STEP_CONTENT = ("tool", "next", "case", *WAITS)
 _MOVED = {**ELSEWHERE, "save": "write sink: {tool: {kind: postgres, auth: …, table: …}, args: {…}}"}
 _REFUSED = {
     "when": ("E_STEP_KEY", "a v2-case step has no when", "put the condition in the case of the step before"),
@@ -114,7 +120,8 @@ def read_loop(reading: ReadContext, node: Node | None) -> LoopSyntax | None:
     _refuse_mixture(reading, block)
     spec = read_options(reading, block, "loop")
     mode = _mode(reading, block, spec)
-    items = block.get("in" if "in" in block else "collection")  # an empty list is false, and a collection
+    # Not `get("in") or …`: an empty list is false, yet a valid collection.
+    items = block.get("in" if "in" in block else "collection")
     name = block.get("iterator") or block.get("element")
     iterator = text(reading, name, "E_LOOP_SHAPE", "a loop's iterator", "write the name each element gets")
     if items is None or name is None:

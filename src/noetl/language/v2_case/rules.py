@@ -1,27 +1,188 @@
 """Case rules: what a v2-case step does on its events (V2C-06…14, C-35).
 
 A rule's `then` is a mapping of four actions in a fixed order, or a list of labelled tasks; `else` holds either.
+Also targets: the step's `next` shortcut and the transitions of rules (V2C-04, V2C-12, V2C-25, C-32). They have no
+conditions: those stand in `case`. Several targets fork. Last, the rules as data of the net.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
-from noetl.language.reading.playbook import Action, CaseExit, CaseRuleSyntax, CaseSyntax, RetrySyntax, SetVars
+from noetl.base.diagnostics import is_template
+from noetl.language.compiling.lowering.steps import lower_arc
+from noetl.language.compiling.lowering.tasks import TaskLowering
+from noetl.language.compiling.lowering.values import Lowering, authored
+from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, describe, inner
+from noetl.language.reading.playbook import (
+    Action,
+    ArcSyntax,
+    CaseExit,
+    CaseRuleSyntax,
+    CaseSyntax,
+    RetrySyntax,
+    RouterSyntax,
+    SetVars,
+    StepSyntax,
+    TaskSyntax,
+)
+from noetl.language.reading.routers import check_arc_options
 from noetl.language.reading.shared_checks import (
     ReadContext,
     boolean,
     choice,
+    duration,
     guard,
     known_keys,
     mapping,
     opening,
     sequence,
+    text,
 )
-from noetl.language.v2_case.retry import read_retry
-from noetl.language.v2_case.targets import is_next_tool, read_next_tool, read_targets, read_transition
-from noetl.language.v2_case.tools import read_label, read_labelled_task, read_options, read_sink
+from noetl.language.v2_case.tools import read_label, read_labelled_task, read_options, read_retry, read_sink
+from noetl.net import routing as net_rules
+from noetl.net.debug import case_address, transition_address
+
+_TARGET_FORM = "write a step's name, or a list of names or {step: …, args: {…}}"
+_CONDITIONS = ("when", "then", "else")
+_TASK_FORM = "write - next: {next: [{step: …}]}"
+
+
+def read_shortcut(reading: ReadContext, node: Node | None) -> RouterSyntax | None:
+    """A step's own `next`: taken when no case rule decided a transition."""
+    if node is None or (isinstance(node, Scalar) and node.value is None):
+        return None
+    arcs = read_targets(reading, node)
+    return RouterSyntax(node=node, arcs=arcs, mode="inclusive" if len(arcs) > 1 else "exclusive") if arcs else None
+
+
+def read_targets(reading: ReadContext, node: Node) -> tuple[ArcSyntax, ...]:
+    """A name, or a list of names and `{step, args}` mappings."""
+    if isinstance(node, Mapping):
+        hint = _TARGET_FORM
+        if "arcs" in node:
+            hint = f"arcs belong to v10: {_TARGET_FORM}"
+        elif "step" in node:
+            hint = f"put it in a list: next: [{{step: {_node_text(node.get('step'))}}}]"
+        _refuse_conditions(reading, node)
+        reading.error("E_NEXT_SHAPE", opening(node), "next must be a name or a list, and this is a mapping", hint)
+        return ()
+    items = node.items if isinstance(node, Sequence) else (node,)
+    if not items:
+        reading.error("E_NEXT_SHAPE", opening(node), "next names no step", _TARGET_FORM)
+    arcs = (_target(reading, item) for item in items)
+    return tuple(arc for arc in arcs if arc is not None)
+
+
+def _target(reading: ReadContext, node: Node) -> ArcSyntax | None:
+    if isinstance(node, Scalar):
+        name = text(reading, node, "E_NEXT_SHAPE", "a target", _TARGET_FORM)
+        return _arc(node, name) if name is not None else None
+    if not isinstance(node, Mapping):
+        reading.error(
+            "E_NEXT_SHAPE", opening(node), f"a target must be a step's name, and this is {describe(node)}", _TARGET_FORM
+        )
+        return None
+    _refuse_conditions(reading, node)
+    keys = ("step", "args", "spec")
+    known_keys(reading, node, keys, "E_NEXT_SHAPE", "a target", closed=True, handled=_CONDITIONS)
+    if "step" not in node and not any(key in node for key in _CONDITIONS):
+        reading.error("E_NEXT_SHAPE", opening(node), "this target names no step", _TARGET_FORM)
+    name = text(reading, node.get("step"), "E_NEXT_SHAPE", "a target's step", _TARGET_FORM)
+    args = mapping(reading, node.get("args"), "E_NEXT_SHAPE", "a target's args")
+    spec = _target_spec(reading, node)
+    return _arc(node, name, args, spec) if name is not None else None
+
+
+def _target_spec(reading: ReadContext, node: Mapping) -> Mapping | None:
+    """What an arc may say in any dialect (C-31), but no `guard`: a target has no conditions (C-32)."""
+    spec = mapping(reading, node.get("spec"), "E_SPEC_OPTION", "a target's spec")
+    if spec is not None and "guard" in spec:
+        hint = "write it in the spec of a next task in a then list"
+        reading.error("E_SPEC_OPTION", spec.keys["guard"], "guard is a next option, not one of a target", hint)
+        return None
+    check_arc_options(reading, spec)
+    return spec
+
+
+def _arc(node: Node, name: Scalar, args: Mapping | None = None, spec: Mapping | None = None) -> ArcSyntax:
+    return ArcSyntax(node=node, target=name, args=args, spec=spec, template=is_template(str(name.value)))
+
+
+def _refuse_conditions(reading: ReadContext, node: Mapping) -> None:
+    for key in _CONDITIONS:
+        if key in node:
+            reading.error(
+                "E_NEXT_WHEN",
+                node.keys[key],
+                f'next of a v2-case step has no "{key}"',
+                "put the condition in case, or run noetl migrate and write next.arcs[].when",
+            )
+
+
+def read_transition(reading: ReadContext, name: Scalar, body: Node) -> CaseExit | None:
+    """The `next` task of a `then` list, in any of its three forms; the first also without its inner `next`."""
+    if isinstance(body, Sequence) or (isinstance(body, Scalar) and isinstance(body.value, str)):
+        targets = read_targets(reading, body)
+        return CaseExit(node=body, targets=targets) if targets else None
+    block = mapping(reading, body, "E_NEXT_SHAPE", "a next task", _TASK_FORM)
+    if block is None:
+        if isinstance(body, Scalar) and body.value is None:
+            reading.error("E_NEXT_SHAPE", name, "this next task names no step", _TASK_FORM)
+        return None
+    known_keys(reading, block, ("next", "tool", "spec"), "E_NEXT_SHAPE", "a next task", closed=True)
+    if ("next" in block) == ("tool" in block):
+        found = "both next and tool" if "next" in block else "neither next nor tool"
+        reading.error("E_NEXT_SHAPE", opening(block), f"this next task has {found}", _TASK_FORM)
+        return None
+    if "tool" in block:
+        return read_next_tool(reading, block.values["tool"], block)
+    return _transition(reading, block, read_targets(reading, block.values["next"]))
+
+
+def read_next_tool(reading: ReadContext, node: Node, block: Mapping) -> CaseExit | None:
+    """`{tool: {kind: next, step: …}}`: the tool-based spelling."""
+    tool = mapping(reading, node, "E_NEXT_SHAPE", "the tool of a next task", _TASK_FORM)
+    if tool is None:
+        return None
+    known_keys(reading, tool, ("kind", "step", "args", "spec"), "E_NEXT_SHAPE", "the tool of a next task", closed=True)
+    if not is_next_tool(tool):
+        reading.error("E_NEXT_SHAPE", opening(tool), "the tool of a next task must be of kind next", _TASK_FORM)
+    name = text(reading, tool.get("step"), "E_NEXT_SHAPE", "the step of a next task")
+    if "step" not in tool:
+        reading.error(
+            "E_NEXT_SHAPE", opening(tool), "this next task names no step", "write tool: {kind: next, step: …}"
+        )
+    args = mapping(reading, tool.get("args"), "E_NEXT_SHAPE", "the args of a next task")
+    targets = (_arc(tool, name, args),) if name is not None else ()
+    return _transition(reading, tool if "spec" in tool else block, targets)
+
+
+def is_next_tool(node: Node | None) -> bool:
+    kind = node.get("kind") if isinstance(node, Mapping) else None
+    return isinstance(kind, Scalar) and kind.value == "next"
+
+
+def _transition(reading: ReadContext, block: Mapping, targets: tuple[ArcSyntax, ...]) -> CaseExit | None:
+    spec = read_options(reading, block, "next")
+    if not targets:
+        return None
+    if spec is None:
+        return CaseExit(node=block, targets=targets)
+    return CaseExit(
+        node=block,
+        targets=targets,
+        delay=duration(reading, spec.get("delay"), "delay"),
+        guard=guard(reading, spec.get("guard"), "guard"),
+        trigger_compensation=boolean(
+            reading, spec.get("trigger_compensation"), "E_SPEC_OPTION", "trigger_compensation"
+        ),
+    )
+
+
+def _node_text(node: Node | None) -> str:
+    return str(node.value) if isinstance(node, Scalar) else "…"
+
 
 RULE_KEYS = ("when", "then", "spec", "else")
 _FORM = "write - when: …, then: […]"
@@ -53,6 +214,7 @@ def _rule(reading: ReadContext, node: Node, *, last: bool) -> CaseRuleSyntax | N
     strict, cache = _condition_options(reading, block)
     when = guard(reading, block.get("when"))
     actions, retry = _then(reading, block.get("then"))
+    # Without a condition that can be read the rule would hold always.
     if when is None:
         return None
     return CaseRuleSyntax(node=block, when=when, actions=actions, strict=strict, cache=cache, retry=retry)
@@ -135,6 +297,7 @@ def _listed_actions(reading: ReadContext, tasks: Sequence) -> Iterator[Action | 
             yield from read_retry(reading, body)
             continue
         action = _listed_action(reading, name, body)
+        # What follows a guarded transition can still run: the guard may be false.
         if isinstance(action, CaseExit) and action.guard is None:
             ended = name
         if action is not None:
@@ -158,3 +321,53 @@ def _is_task(body: Node) -> bool:
 
 def _is_null(node: Node) -> bool:
     return isinstance(node, Scalar) and node.value is None
+
+
+# Lowered: actions in order, each a task, a write or a transition (V2C-06…15).
+
+
+def lower_case(lowering: Lowering, step: StepSyntax, case: CaseSyntax, tasks: TaskLowering) -> net_rules.Case:
+    rules = tuple(_lowered_rule(lowering, step, index, rule, tasks) for index, rule in enumerate(case.rules))
+    return net_rules.Case(rules=rules, inclusive=step.case_mode == "inclusive", on_event=step.eval_mode == "on_event")
+
+
+def _lowered_rule(
+    lowering: Lowering, step: StepSyntax, index: int, rule: CaseRuleSyntax, tasks: TaskLowering
+) -> net_rules.CaseRule:
+    lowering.trace(case_address(step.name, index), rule.when or rule, "case")
+    actions = []
+    for position, action in enumerate(rule.actions):
+        address = transition_address(step.name, index, position)
+        actions.append(_lowered_action(lowering, action, address, tasks, sink=_is_mapping(rule)))
+    return net_rules.CaseRule(
+        when=authored(rule.when),
+        actions=tuple(actions),
+        strict=rule.strict,
+        cache=rule.cache,
+        repeat=tasks.repeats(rule.retry, f"case/{index}/retry"),
+    )
+
+
+def _is_mapping(rule: CaseRuleSyntax) -> bool:
+    """Whether the actions are written as a mapping: the only task among them is then its `sink` (V2C-09)."""
+    return isinstance(inner(rule.node, "then") or inner(rule.node, "else"), Mapping)
+
+
+def _lowered_action(
+    lowering: Lowering, action: Action, address: str, tasks: TaskLowering, *, sink: bool
+) -> net_rules.Action:
+    match action:
+        case TaskSyntax():
+            return net_rules.Action(task=tasks.task(action, address), sink=sink)
+        case SetVars():
+            lowering.trace(address, action, "set")
+            return net_rules.Action(set_ctx=authored(action.values))
+        case CaseExit():
+            place = action.targets[0].target if action.targets else action
+            lowering.trace(address, place, "next")
+            return net_rules.Action(
+                transition=tuple(lower_arc(arc) for arc in action.targets),
+                delay=authored(action.delay),
+                guard=authored(action.guard),
+                trigger_compensation=action.trigger_compensation,
+            )

@@ -1,4 +1,5 @@
-"""Lowering: checked document parts become parts of the net, each dialect's defaults made explicit.
+"""Lowering: checked document parts become parts of the net, each dialect's defaults made explicit. The net itself is
+made in `language/compiling/compiler.py`.
 
-Read first: `nets.py`, `steps.py`, `tasks.py`.
+Read first: `steps.py`, `tasks.py`.
 """

@@ -7,14 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 from noetl.language.compiling.guards import ERROR_OUTCOME, decided, shape_of
-from noetl.language.compiling.lowering.debug_map import Lowering
-from noetl.language.compiling.lowering.values import Layers, authored, written
+from noetl.language.compiling.lowering.values import Layers, Lowering, authored, written
 from noetl.language.compiling.passes import key_place
 from noetl.language.reading.nodes import Mapping, data, scalars
-from noetl.language.reading.numbers import is_templated
 from noetl.language.reading.playbook import Dialect, RetrySyntax, StepSyntax, Sugar, TaskSyntax, Then
 from noetl.language.reading.playbook import PolicySyntax as WrittenPolicy
 from noetl.language.reading.playbook import RuleSyntax as WrittenRule
+from noetl.language.reading.shared_checks import is_templated
 from noetl.net.debug import pipeline_address
 from noetl.net.task import Backoff, Collect, Directive, Mutations, Policy, Repeat, Retry, Rule
 from noetl.net.task import Task as NetTask
@@ -45,7 +44,7 @@ class TaskLowering:
         # Apart from the inputs, so that nothing at run time can take code for a template.
         verbatim = {key for key in task.inputs if key in known and known[key].verbatim}
         inputs = {key: data(node) for key, node in task.inputs.items() if key not in verbatim}
-        # A noop would return them as its result, which nobody asked for.
+        # A noop would return them as its result, which the author did not ask for.
         if outer is not None and "args" in known and task.kind != "noop" and isinstance(inputs.get("args", {}), dict):
             inputs["args"] = {**self._handed(outer, task), **inputs.get("args", {})}
         return NetTask(
@@ -58,6 +57,7 @@ class TaskLowering:
             args=authored(task.bound[0]) if task.bound else None,
             inner_args=tuple(Authored(data(each)) for each in task.bound[1:]),
             generated=task.generated,
+            # Stored with the net: the log names the construct of the author, and has no debug map.
             origin=self._lowering.debug[address].path if task.generated else None,
             submits_job=kind is not None and (inputs.get("op") or "") in kind.job_ops,
         )
@@ -125,7 +125,8 @@ def lower_policy(
         _trace_defaults(lowering, task, address, 0, len(_DEFAULT_PAIR))
         return Policy(rules=_DEFAULT_PAIR)
     for index, rule in enumerate(policy.rules):
-        made = task.generated if rule.when is None else None  # a rule of nobody's words points at the construct
+        # A generated rule has no text of its own, so it points at its construct.
+        made = task.generated if rule.when is None else None
         lowering.trace(f"{address}/rules/{index}", key_place(task.node, made, rule) if made else rule, made or "")
     rules = _rules(policy)
     if len(rules) > len(policy.rules):
@@ -140,7 +141,7 @@ def lower_policy(
 
 
 def _trace_defaults(lowering: Lowering, task: TaskSyntax, address: str, first: int, end: int) -> None:
-    """The rules nobody wrote point at the task they complete."""
+    """Map the default rules to the task they belong to."""
     for index in range(first, end):
         lowering.trace(f"{address}/rules/{index}", task.name_node or task, "default")
 
@@ -156,7 +157,8 @@ def _rules(policy: WrittenPolicy) -> tuple[Rule, ...]:
 
 
 def _on_unmatched(policy: WrittenPolicy, default: Directive) -> Directive:
-    if policy.strict:  # its rules leave nothing unmatched
+    # A strict policy leaves no outcome unmatched.
+    if policy.strict:
         return Directive.CONTINUE
     return Directive(policy.on_unmatched) if policy.on_unmatched else default
 
@@ -193,11 +195,7 @@ def _mutations(then: Then) -> Mutations | None:
         set_ctx=authored(then.set_ctx),
         set_vars=authored(then.set_vars),
         set_shared=authored(then.set_shared),
-        set_prev=Authored(_plain(then)) if then.set_prev is not None else None,
+        # A written null is a value here, unlike elsewhere: it is what `_prev` becomes.
+        set_prev=written(then.set_prev) if then.set_prev is not None else None,
     )
     return writes if writes != Mutations() else None
-
-
-def _plain(then: Then) -> object:
-    value = authored(then.set_prev)
-    return value.data if value is not None else None

@@ -1,5 +1,4 @@
-"""Small readings of already checked nodes: what lowering takes out of a `spec` mapping. Also the overlay that makes a
-task's effective `spec`.
+"""What lowering carries along: the debug map (SUGAR-06), readings of checked nodes, and the overlay of a task's `spec`.
 
 The readers have noted every wrong shape; here a wrong one simply counts as absent, so that a playbook with errors
 still becomes as much of a net as it can.
@@ -9,16 +8,60 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
+from noetl.base.diagnostics import PositionedDiagnostic
+from noetl.language.compiling.passes import head, key_place
 from noetl.language.grammar.root import EXECUTOR_SPEC
 from noetl.language.grammar.steps import LOOP_SPEC, STEP_SPEC
-from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, data
-from noetl.language.reading.playbook import Dialect, ExecutorSyntax, LoopSyntax, StepSyntax, TaskSyntax
-from noetl.net.kinds import ToolKind
+from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, data, inner
+from noetl.language.reading.playbook import Dialect, ExecutorSyntax, LoopSyntax, Playbook, StepSyntax, TaskSyntax
+from noetl.net.debug import DebugMap, Origin
+from noetl.net.kinds import Kinds, ToolKind
 from noetl.net.net import Concurrency, Rate
+from noetl.net.task import Directive
 from noetl.templates.values import Authored
 
+
+class Lowering(msgspec.Struct, frozen=True):
+    """What every part of lowering is given."""
+
+    playbook: Playbook
+    kinds: Kinds
+    # Filled during lowering. It is not part of the net, so the layout of the text never changes the hash.
+    debug: DebugMap
+    # The executor's defaults for policies and routers, written into each of them: a net has no defaults to look up.
+    on_unmatched: Directive = Directive.CONTINUE
+    unguarded_always: bool = False
+
+    def trace(self, address: str, part: PositionedDiagnostic, construct: str = "") -> None:
+        """Remember where the element at `address` was written; the first to claim an address keeps it."""
+        place = head(part)
+        self.debug.setdefault(address, Origin(place.path, place.span, construct))
+
+    def trace_task(self, address: str, task: TaskSyntax) -> None:
+        if task.generated:
+            self.trace(address, key_place(task.node, task.generated, task), task.generated)
+        else:
+            kind = task.kind_node if _stands_within(task.kind_node, task) else None
+            place = task.name_node or kind or head(task)
+            self.debug.setdefault(address, Origin(task.path, place.span, _construct(task)))
+
+
+def _stands_within(node: Scalar | None, task: TaskSyntax) -> bool:
+    """The kind of a workbook reference is written elsewhere, in the definition."""
+    return node is not None and node.path.startswith(task.path)
+
+
+def _construct(task: TaskSyntax) -> str:
+    if task.kind_node is not None and not _stands_within(task.kind_node, task):
+        return "workbook"
+    return "eval" if task.policy is not None and task.policy.strict else ""
+
+
 EXECUTOR_OPTIONS = frozenset(EXECUTOR_SPEC.names())
-LOOP_OPTIONS = frozenset(key.name for key in LOOP_SPEC.keys)  # of any dialect: none of them is ever a task's
+# Loop options of all dialects. None of them is ever a task option.
+LOOP_OPTIONS = frozenset(key.name for key in LOOP_SPEC.keys)
 
 
 def authored(node: Node | None) -> Authored | None:
@@ -31,13 +74,6 @@ def authored(node: Node | None) -> Authored | None:
 def written(node: Node | None, otherwise: Any = None) -> Authored:
     """Like `authored`, for places that need a value."""
     return authored(node) or Authored(otherwise)
-
-
-def inner(node: Node | None, *path: str) -> Node | None:
-    """The value at `path` below `node`, through mappings only."""
-    for key in path:
-        node = node.get(key) if isinstance(node, Mapping) else None
-    return node
 
 
 def word(node: Node | None, otherwise: str) -> str:
@@ -111,10 +147,8 @@ class Layers:
         self._defaults = table(inner(spec, "policy", "defaults"))
         self._outer = _remaining_options(spec, EXECUTOR_OPTIONS)
         self._outer = overlay(self._outer, _remaining_options(step.spec if step else None, step_options(dialect)))
-        loop = step.loop if step else None
-        while loop is not None:
+        for loop in loops_of(step.loop if step else None):
             self._outer = overlay(self._outer, _remaining_options(loop.spec, LOOP_OPTIONS))
-            loop = loop.inner
 
     def effective(self, task: TaskSyntax, kind: ToolKind | None) -> dict[str, Any]:
         """The spec a task runs under."""

@@ -10,14 +10,16 @@ from noetl.language.reading.spellings import model
 from noetl.language.reading.spellings.model import Rewriting
 from noetl.language.v2_case.port import is_nothing
 
-_ATTEMPTS = 3  # every run counts, the first one too
+# The number counts every attempt, including the first.
+_ATTEMPTS = 3
 _ITERATOR = "item"
 _WORDS = {
     **dict.fromkeys(("constant", "static", "flat", "fixed_delay"), "none"),
     **dict.fromkeys(("exp", "expo", "exponential_backoff", "doubling", "geometric"), "exponential"),
     **dict.fromkeys(("incremental", "arithmetic", "linear_backoff"), "linear"),
 }
-_CASE_WORDS = {"none": "fixed"}  # what v2-case calls a delay that does not grow
+# v2-case calls a constant delay `fixed`.
+_CASE_WORDS = {"none": "fixed"}
 _QUADRATIC = ("quadratic", "square", "squared")
 _LOOP_WORDS = {"collection": "in", "element": "iterator"}
 
@@ -68,9 +70,7 @@ def write_failure_mode(node: Mapping, rewriting: Rewriting) -> Mapping:
     kept = model.without_keys(spec, "on_error")
     if mode.value == "continue":
         failure = model.made_mapping([("mode", model.made_text("best_effort", mode))], mode)
-        policy = kept.get("policy")
-        held = policy if isinstance(policy, Mapping) else model.made_mapping((), mode)
-        kept = model.with_value(kept, "policy", model.with_value(held, "failure", failure))
+        kept = model.with_path(kept, ("policy", "failure"), failure, mode)
     return model.with_value(node, "spec", kept) if len(kept) else model.without_keys(node, "spec")
 
 
@@ -180,7 +180,8 @@ def _squared(node: Mapping, key: str, delay: str, runs: str, rewriting: Rewritin
     if not isinstance(first, Scalar) or isinstance(first.value, bool):
         return node
     number = expression(first.value) if isinstance(first.value, str) else str(first.value)
-    if number is None:  # a duration as text has no square
+    # A duration as text cannot be multiplied.
+    if number is None:
         return node
     text = f"{{{{ {number} * {runs} ** 2 }}}}"
     rewriting.note(word, "a delay that grows with the square of the runs", f"delay: {text}")

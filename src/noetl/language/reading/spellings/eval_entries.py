@@ -51,6 +51,7 @@ def _write_directive(node: Mapping, rewriting: Rewriting) -> Mapping:
     more: dict[str, Node] = {}
     if word == "jump" and isinstance(said, Scalar) and isinstance(said.value, str):
         more["to"] = said
+    # Only a retry has bounds; a key that stands in both places is left to the reader, which refuses it.
     elif (
         isinstance(said, Mapping) and not said.values.keys() & rest.values.keys() and (word == "retry" or not len(said))
     ):
@@ -74,8 +75,7 @@ def _name_directive(node: Mapping, rewriting: Rewriting) -> Mapping:
     bounds = node.get("retry")
     if isinstance(word, Scalar) and word.value == "retry" and isinstance(bounds, Mapping):
         rewriting.note(node.keys["retry"], '"retry" within a rule', "its keys themselves")
-        rest = model.without_keys(node, "retry")
-        node = Mapping({**rest.keys, **bounds.keys}, {**rest.values, **bounds.values}, node.span, node.path, made=True)
+        node = model.merged(model.without_keys(node, "retry"), bounds, node)
     return node
 
 

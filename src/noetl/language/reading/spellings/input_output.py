@@ -5,12 +5,12 @@ Everything else is v10. These are the words of a dialect of their own, so they d
 
 from __future__ import annotations
 
-from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
+from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, inner
 from noetl.language.reading.spellings import model
 from noetl.language.reading.spellings.model import V2_EVAL, V10, V10_IO, Rewriting, Spelling, Where, renames
 from noetl.language.reading.spellings.rules import with_writes
 
-_ON_ERROR, _ON_SUCCESS = "{{ outcome.status == 'error' }}", "{{ outcome.status == 'success' }}"
+_ON_SUCCESS = "{{ outcome.status == 'success' }}"
 _GOING_ON = ("continue", "break", "jump")
 _ANYWHERE = {"input": "args"}
 _IN_TASKS = {**_ANYWHERE, "output": "_prev"}
@@ -62,20 +62,18 @@ def _set_on_task(node: Mapping, rewriting: Rewriting) -> Mapping:
 
 def with_task_writes(node: Mapping, key: str, writes: list[tuple[str, Node]]) -> Mapping:
     """A task with `writes`, which stood under `key`, in its rules; the task itself where it has no place for them."""
-    spec = node.get("spec")
-    policy = spec.get("policy") if isinstance(spec, Mapping) else None
-    rules = policy.get("rules") if isinstance(policy, Mapping) else None
+    policy = inner(node, "spec", "policy")
+    rules = inner(policy, "rules")
     if not writes or "kind" not in node or (policy is not None and not isinstance(rules, Sequence)):
         return node
     at = node.values[key]
-    listed = [_with_task_writes(rule, writes) for rule in rules] if isinstance(rules, Sequence) else [_fail_rule(at)]
+    listed = (
+        [_with_task_writes(rule, writes) for rule in rules] if isinstance(rules, Sequence) else [model.fail_rule(at)]
+    )
     if not any(isinstance(rule, Mapping) and "else" in rule for rule in listed):
         then = model.made_mapping([("do", model.made_text("continue", at)), *writes], at)
         listed.append(model.made_mapping([("when", model.made_text(_ON_SUCCESS, at)), ("then", then)], at))
-    block = policy if isinstance(policy, Mapping) else model.made_mapping((), at)
-    outer = spec if isinstance(spec, Mapping) else model.made_mapping((), at)
-    changed = model.with_value(block, "rules", model.made_list(listed, at))
-    return model.with_value(model.without_keys(node, key), "spec", model.with_value(outer, "policy", changed))
+    return model.with_policy_rules(node, key, listed, at)
 
 
 def _writes_of(node: Mapping, rewriting: Rewriting) -> list[tuple[str, Node]]:
@@ -110,15 +108,9 @@ def _merged(then: Node, writes: list[tuple[str, Node]]) -> Node:
     for target, values in writes:
         own = then.get(target)
         if isinstance(own, Mapping) and isinstance(values, Mapping):
-            keys, merged = {**values.keys, **own.keys}, {**values.values, **own.values}
-            values = Mapping(keys, merged, own.span, own.path, made=True)
+            values = model.merged(values, own, own)
         then = model.with_value(then, target, values)
     return then
-
-
-def _fail_rule(at: Node) -> Mapping:
-    then = model.made_mapping([("do", model.made_text("fail", at))], at)
-    return model.made_mapping([("when", model.made_text(_ON_ERROR, at)), ("then", then)], at)
 
 
 def _name_policy(node: Mapping, rewriting: Rewriting) -> Mapping:
@@ -171,7 +163,8 @@ def _write_in_eval(node: Mapping, rewriting: Rewriting) -> Mapping:
     last = next((i for i, one in enumerate(listed) if _is_else(one)), len(listed))
     kept = [one for one in listed[:last] if not _is_success(one)]
     if len(kept) < last:
-        return node  # rules of its own for a success: they decide, and a person says what belongs to which
+        # The task has its own rules for success. Which of them these writes belong to is the author's decision.
+        return node
     listed.insert(last, entry)
     return model.with_value(model.without_keys(node, *_KEYS), "eval", model.made_list(listed, at), node.keys[key])
 

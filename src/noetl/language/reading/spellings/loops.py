@@ -2,23 +2,10 @@
 
 from __future__ import annotations
 
-from noetl.base.source import is_template
+from noetl.base.diagnostics import is_template
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
-from noetl.language.reading.spellings.model import (
-    EVERYWHERE,
-    V2_CASE,
-    V2_EVAL,
-    V10,
-    Rewriting,
-    Spelling,
-    Where,
-    made_mapping,
-    made_text,
-    moved_into,
-    renames,
-    with_key,
-    with_value,
-)
+from noetl.language.reading.spellings import model
+from noetl.language.reading.spellings.model import Rewriting, Spelling, Where
 
 _PARALLEL_WORDS = ("async", "concurrent", "asynchronous")
 _OPTIONS = {"mode": "mode", "max_in_flight": "max_in_flight", "batch_size": "max_in_flight", "policy": "policy"}
@@ -29,20 +16,23 @@ def _move_options(node: Mapping, rewriting: Rewriting) -> Mapping:
     for key, name in _OPTIONS.items():
         if key in node and not _is_option(node, name):
             rewriting.note(node.keys[key], f"loop.{key}", f"loop.spec.{name}")
-            node = moved_into(node, "spec", key, name)
+            node = model.moved_into(node, "spec", key, name)
     return node
 
 
 def _rename_batch_size(node: Mapping, rewriting: Rewriting) -> Mapping:
     spec = node.get("spec")
     if isinstance(spec, Mapping):
-        node = with_value(node, "spec", renames("a loop's spec", {"batch_size": "max_in_flight"})(spec, rewriting))
+        node = model.with_value(
+            node, "spec", model.renames("a loop's spec", {"batch_size": "max_in_flight"})(spec, rewriting)
+        )
     return node
 
 
 def _read_bound(node: Mapping, rewriting: Rewriting) -> Mapping:
     """A loop that says how many iterations run at once means that several do."""
-    name = "batch_size" if rewriting.dialect is V2_CASE else "max_in_flight"
+    # v2-case has another word for the bound (C-08).
+    name = "batch_size" if rewriting.dialect is model.V2_CASE else "max_in_flight"
     for key in _BOUNDS:
         spec = node.get("spec")
         outside, inside = key in node, isinstance(spec, Mapping) and key in spec
@@ -51,9 +41,9 @@ def _read_bound(node: Mapping, rewriting: Rewriting) -> Mapping:
         place = node.keys[key] if outside or not isinstance(spec, Mapping) else spec.keys[key]
         rewriting.note(place, f'"{key}" of a loop', f"loop.spec.{name}")
         if outside:
-            node = moved_into(node, "spec", key, name)
+            node = model.moved_into(node, "spec", key, name)
         elif isinstance(spec, Mapping):
-            node = with_value(node, "spec", with_key(spec, key, name))
+            node = model.with_value(node, "spec", model.with_key(spec, key, name))
         node = _with_parallel(node, place)
     return node
 
@@ -62,14 +52,14 @@ def _with_parallel(node: Mapping, place: Scalar) -> Mapping:
     spec = node.get("spec")
     if "mode" in node or not isinstance(spec, Mapping) or "mode" in spec:
         return node
-    return with_value(node, "spec", with_value(spec, "mode", made_text("parallel", place), place))
+    return model.with_value(node, "spec", model.with_value(spec, "mode", model.made_text("parallel", place), place))
 
 
 def _name_end(node: Mapping, rewriting: Rewriting) -> Mapping:
     """`until` is looked at after each iteration, as `complete_when` is."""
     if "until" in node and not _is_option(node, "complete_when"):
         rewriting.note(node.keys["until"], "loop.until", "loop.spec.complete_when")
-        return moved_into(node, "spec", "until", "complete_when")
+        return model.moved_into(node, "spec", "until", "complete_when")
     return node
 
 
@@ -81,7 +71,7 @@ def _is_option(node: Mapping, key: str) -> bool:
 def _name_parallel(node: Mapping, rewriting: Rewriting) -> Mapping:
     spec = node.get("spec")
     if isinstance(spec, Mapping):
-        node = with_value(node, "spec", _parallel_word(spec, rewriting))
+        node = model.with_value(node, "spec", _parallel_word(spec, rewriting))
     return _parallel_word(node, rewriting)
 
 
@@ -89,7 +79,7 @@ def _parallel_word(node: Mapping, rewriting: Rewriting) -> Mapping:
     mode = node.get("mode")
     if isinstance(mode, Scalar) and mode.value in _PARALLEL_WORDS:
         rewriting.note(mode, f"the mode {mode.value} of a loop", "parallel")
-        return with_value(node, "mode", made_text("parallel", mode))
+        return model.with_value(node, "mode", model.made_text("parallel", mode))
     return node
 
 
@@ -101,18 +91,19 @@ _ITERATORS = ("as", "var", "item", "variable", "iterator_name", "element_name")
 def _name_collection(node: Mapping, rewriting: Rewriting) -> Mapping:
     """Other words for what is looped over and for its element; one element without a name is called `item`."""
     own = {"in": "iterator", "collection": "element"}
+    # The words that are added follow those that are there: a loop in two spellings is refused.
     held = next((key for key in own if key in node), "in")
     names = dict.fromkeys(_COLLECTIONS, held) | dict.fromkeys(_ITERATORS, own[held])
     if held == "collection" and "iterator" in node:
         names["collection"] = "in"
     elif held == "in" and "element" in node:
         names["element"] = "iterator"
-    node = renames("a loop", names)(node, rewriting)
+    node = model.renames("a loop", names)(node, rewriting)
     if "parallel" in node and "mode" not in node and isinstance(flag := node.values["parallel"], Scalar):
         word = {True: "parallel", False: "sequential"}.get(flag.value) if isinstance(flag.value, bool) else None
         if word is not None and not _is_option(node, "mode"):
             rewriting.note(node.keys["parallel"], "loop.parallel", f"mode: {word}")
-            node = with_value(with_key(node, "parallel", "mode"), "mode", made_text(word, flag))
+            node = model.with_value(model.with_key(node, "parallel", "mode"), "mode", model.made_text(word, flag))
     return node
 
 
@@ -124,7 +115,7 @@ def _nested(levels: Sequence) -> Node:
     """The first level with the others inside it."""
     inner: Node | None = None
     for level in reversed(levels.items):
-        inner = level if inner is None or not isinstance(level, Mapping) else with_value(level, "loop", inner)
+        inner = level if inner is None or not isinstance(level, Mapping) else model.with_value(level, "loop", inner)
     assert inner is not None
     return inner
 
@@ -134,12 +125,14 @@ def _read_collection(node: Mapping, rewriting: Rewriting) -> Mapping:
     loop = node.get("loop")
     if isinstance(loop, Sequence) and len(loop) and all(_is_level(item) for item in loop):
         rewriting.note(node.keys["loop"], "loop as a list of levels", "loop: {in: …, iterator: …, loop: {…}}")
-        return with_value(node, "loop", _nested(loop))
+        return model.with_value(node, "loop", _nested(loop))
     is_text = isinstance(loop, Scalar) and isinstance(loop.value, str) and is_template(loop.value)
     if loop is None or not (is_text or isinstance(loop, Sequence)):
         return node
     rewriting.note(node.keys["loop"], "loop as a collection", "loop: {in: …, iterator: item}")
-    return with_value(node, "loop", made_mapping([("in", loop), ("iterator", made_text("item", loop))], loop))
+    return model.with_value(
+        node, "loop", model.made_mapping([("in", loop), ("iterator", model.made_text("item", loop))], loop)
+    )
 
 
 SPELLINGS = (
@@ -148,7 +141,7 @@ SPELLINGS = (
         where=Where.STEP,
         older='`loop: "{{ … }}"`, `loop: [1, 2]`; a list of levels `[{in, iterator}, …]`',
         canonical="`loop: {in: …, iterator: item}`",
-        dialects=EVERYWHERE,
+        dialects=model.EVERYWHERE,
         rewrite=_read_collection,
     ),
     Spelling(
@@ -156,7 +149,7 @@ SPELLINGS = (
         where=Where.LOOP,
         older="`loop.items`, `over`, `each`; `as`, `var`; `collection` with `iterator`; `parallel: true`",
         canonical="`loop.in`, `loop.iterator`, `loop.spec.mode`",
-        dialects=EVERYWHERE,
+        dialects=model.EVERYWHERE,
         rewrite=_name_collection,
     ),
     Spelling(
@@ -164,15 +157,15 @@ SPELLINGS = (
         where=Where.LOOP,
         older="`loop.collection`, `loop.element`",
         canonical="`loop.in`, `loop.iterator`",
-        dialects=(V10, V2_EVAL),
-        rewrite=renames("a loop", _NAMES),
+        dialects=(model.V10, model.V2_EVAL),
+        rewrite=model.renames("a loop", _NAMES),
     ),
     Spelling(
         id="loop-options",
         where=Where.LOOP,
         older="`loop.mode`, `loop.max_in_flight`, `loop.policy`",
         canonical="the same under `loop.spec`",
-        dialects=(V10, V2_EVAL),
+        dialects=(model.V10, model.V2_EVAL),
         rewrite=_move_options,
     ),
     Spelling(
@@ -180,7 +173,7 @@ SPELLINGS = (
         where=Where.LOOP,
         older="`loop.spec.batch_size`",
         canonical="`loop.spec.max_in_flight`",
-        dialects=(V10, V2_EVAL),
+        dialects=(model.V10, model.V2_EVAL),
         rewrite=_rename_batch_size,
     ),
     Spelling(
@@ -188,7 +181,7 @@ SPELLINGS = (
         where=Where.LOOP,
         older="`loop.concurrency`, `max_concurrency`, `max_parallel`",
         canonical="`loop.spec: {mode: parallel, max_in_flight: …}`",
-        dialects=EVERYWHERE,
+        dialects=model.EVERYWHERE,
         rewrite=_read_bound,
     ),
     Spelling(
@@ -196,7 +189,7 @@ SPELLINGS = (
         where=Where.LOOP,
         older="`loop.until`",
         canonical="`loop.spec.complete_when`",
-        dialects=(V10, V2_EVAL),
+        dialects=(model.V10, model.V2_EVAL),
         rewrite=_name_end,
     ),
     Spelling(
@@ -204,7 +197,7 @@ SPELLINGS = (
         where=Where.LOOP,
         older="`loop.spec.mode: async`",
         canonical="`loop.spec.mode: parallel`",
-        dialects=EVERYWHERE,
+        dialects=model.EVERYWHERE,
         rewrite=_name_parallel,
     ),
 )

@@ -7,8 +7,7 @@ from enum import StrEnum
 
 import msgspec
 
-from noetl.base.diagnostics import Findings, PositionedDiagnostic
-from noetl.base.source import is_template
+from noetl.base.diagnostics import Findings, PositionedDiagnostic, is_template
 from noetl.base.template_names import paths, renamed
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
 from noetl.language.reading.playbook import Dialect
@@ -50,9 +49,29 @@ def with_value(node: Mapping, key: str, value: Node, at: Scalar | None = None) -
     return Mapping({**node.keys, key: name}, {**node.values, key: value}, node.span, node.path, made=True)
 
 
+def with_path(node: Mapping, path: tuple[str, ...], value: Node, at: PositionedDiagnostic) -> Mapping:
+    """`node` with `value` at the end of `path`; mappings that are missing on the way are added."""
+    if len(path) == 1:
+        return with_value(node, path[0], value)
+    held = node.get(path[0])
+    block = held if isinstance(held, Mapping) else made_mapping((), at)
+    return with_value(node, path[0], with_path(block, path[1:], value, at))
+
+
 def without_keys(node: Mapping, *gone: str) -> Mapping:
     keys = {name: key for name, key in node.keys.items() if name not in gone}
     return Mapping(keys, {name: node.values[name] for name in keys}, node.span, node.path, made=True)
+
+
+def only_keys(node: Mapping, *kept: str) -> Mapping:
+    return Mapping(
+        {key: node.keys[key] for key in kept}, {key: node.values[key] for key in kept}, node.span, node.path, made=True
+    )
+
+
+def merged(outer: Mapping, inner: Mapping, at: PositionedDiagnostic) -> Mapping:
+    """The keys of both, at the place of `at`; of one name those of `inner`."""
+    return Mapping({**outer.keys, **inner.keys}, {**outer.values, **inner.values}, at.span, at.path, made=True)
 
 
 def with_items(node: Sequence, items: Iterable[Node]) -> Sequence:
@@ -112,9 +131,11 @@ class Where(StrEnum):
     ROUTER = "next"
     ARC = "arc"
     TASK = "task"
-    RULE = "rule"  # of a task policy, an admission, a choose, a case; an eval entry
+    # A rule of a task policy, an admission, a choose or a case; an eval entry.
+    RULE = "rule"
     ACTION = "then"  # what a rule does
-    RETRY = "retry"  # one policy of a `retry` block
+    # One policy of a `retry` block.
+    RETRY = "retry"
 
 
 class Rewriting(msgspec.Struct):
@@ -123,10 +144,13 @@ class Rewriting(msgspec.Struct):
     dialect: Dialect
     findings: Findings
     v10_api: bool = False  # apiVersion: noetl.io/v10
-    rescue: bool = False  # also rewrite what noetl.io/v10 refuses: `noetl migrate`
-    iter_names: frozenset[str] = frozenset()  # what the templates of a looped step read as `iter.name`
+    # Also rewrite what noetl.io/v10 refuses. Only `noetl migrate` sets it.
+    rescue: bool = False
+    # Names that templates of the current looped step read as `iter.name`.
+    iter_names: frozenset[str] = frozenset()
     step_names: frozenset[str] = frozenset()  # of the document
-    quiet: bool = False  # within a dialect its own words are no news
+    # No note is written: the word is one of the document's own dialect.
+    quiet: bool = False
 
     def note(self, place: PositionedDiagnostic, found: str, instead: str) -> None:
         """Tell that `found` was read as `instead`."""
@@ -148,8 +172,10 @@ class Spelling(msgspec.Struct, frozen=True, kw_only=True):
     canonical: str  # as v10 writes it
     dialects: tuple[Dialect, ...]  # the dialects that accept it
     rewrite: Rewrite | None = None
-    own: Dialect | None = None  # the dialect whose own word it is
-    refused_by_v10: bool = False  # apiVersion noetl.io/v10 refuses it, since a source document says so
+    # The dialect to which the word belongs.
+    own: Dialect | None = None
+    # Documents with apiVersion noetl.io/v10 refuse it, as the specification demands.
+    refused_by_v10: bool = False
 
     def is_read_in(self, dialect: Dialect) -> bool:
         """Whether documents of `dialect` may be written so. v10-io has the spellings of v10, too."""
@@ -160,6 +186,20 @@ class Spelling(msgspec.Struct, frozen=True, kw_only=True):
         if self.rewrite is None or not self.is_read_in(rewriting.dialect):
             return False
         return rewriting.rescue or not (self.refused_by_v10 and rewriting.v10_api)
+
+
+ON_ERROR = "{{ outcome.status == 'error' }}"
+
+
+def fail_rule(at: Node) -> Mapping:
+    """A rule by which an error fails the task, as it does without any rules."""
+    then = made_mapping([("do", made_text("fail", at))], at)
+    return made_mapping([("when", made_text(ON_ERROR, at)), ("then", then)], at)
+
+
+def with_policy_rules(node: Mapping, replaced: str, rules: Iterable[Node], at: Node) -> Mapping:
+    """A task with `rules` as those of its policy, in place of what it has under the key `replaced`."""
+    return with_path(without_keys(node, replaced), ("spec", "policy", "rules"), made_list(rules, at), at)
 
 
 def renames(where: str, names: dict[str, str]) -> Rewrite:

@@ -1,4 +1,5 @@
-"""Respelling: a document in the words of its dialect, every construct visited from the outside in."""
+"""Respelling: a document in the words of its dialect, every construct visited from the outside in. Also the table of
+every accepted spelling with its v10 form, which the pages and `noetl migrate` read too."""
 
 from __future__ import annotations
 
@@ -6,11 +7,50 @@ import re
 from collections.abc import Callable
 from collections.abc import Sequence as Rows
 
-from noetl.base.source import is_template
+from noetl.base.diagnostics import is_template
 from noetl.language.reading.constructs import SUGAR
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, scalars
+from noetl.language.reading.spellings import (
+    eval_entries,
+    input_output,
+    loops,
+    retries,
+    roots,
+    routing,
+    rules,
+    steps,
+    task_shapes,
+)
 from noetl.language.reading.spellings.model import V2_CASE, V2_EVAL, Rewriting, Spelling, Where, with_items, with_value
-from noetl.language.reading.spellings.table import BY_PLACE
+from noetl.language.v2_case import port as v2_case
+
+# The order is that of the rewriting: shapes come before the words within them.
+SPELLINGS: tuple[Spelling, ...] = (
+    *roots.SPELLINGS,
+    *task_shapes.DEPENDENCY_SPELLINGS,
+    # Before the words of tasks and loops: these rows produce them.
+    *task_shapes.SPELLINGS,
+    *steps.POLICY_SPELLINGS,
+    *steps.SPELLINGS,
+    *v2_case.retry_spellings(),
+    # Before the other rows of retries, which turn the canonical words into rules.
+    *retries.WORD_SPELLINGS,
+    *retries.SPELLINGS,
+    *eval_entries.SPELLINGS,
+    # After retries: the writes of a task go behind its error rules.
+    *input_output.SPELLINGS,
+    *loops.SPELLINGS,
+    *routing.SPELLINGS,
+    *rules.SPELLINGS,
+    *v2_case.rule_spellings(),
+    *rules.OPTION_SPELLINGS,
+)
+
+BY_ID: dict[str, Spelling] = {spelling.id: spelling for spelling in SPELLINGS}
+BY_PLACE: dict[Where, tuple[Spelling, ...]] = {
+    where: tuple(one for one in SPELLINGS if one.where is where and one.rewrite is not None) for where in Where
+}
+
 
 _ITER_NAME = re.compile(r"\biter\.([A-Za-z_]\w*)")
 Visit = Callable[[Mapping], Mapping]

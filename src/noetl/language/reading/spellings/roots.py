@@ -15,6 +15,7 @@ def _drop_auto(node: Mapping, rewriting: Rewriting) -> Mapping:
     for key in ("kind", "profile"):
         value = node.get(key)
         if isinstance(value, Scalar) and value.value in ("auto", "default"):
+            # Words of its own: there is nothing to write instead.
             message = f"executor.{key}: {value.value} is what leaving it out means"
             rewriting.findings.add("I_ALIAS", value, message, f"leave {key} out")
             node = model.without_keys(node, key)
@@ -28,6 +29,7 @@ def _move_timeout(node: Mapping, rewriting: Rewriting) -> Mapping:
             rewriting.note(node.keys[key], f"executor.{key}", "executor.spec.timeout")
             node = model.moved_into(node, "spec", key, "timeout")
         spec = node.get("spec")
+        # Looked at again, as the key may just have been moved there.
         if key == "timeout_s" and isinstance(spec, Mapping) and key in spec and "timeout" not in spec:
             rewriting.note(spec.keys[key], f"executor.spec.{key}", "executor.spec.timeout")
             node = model.with_value(node, "spec", model.with_key(spec, key, "timeout"))
@@ -44,15 +46,12 @@ def _move_requires(node: Mapping, rewriting: Rewriting) -> Mapping:
     key, value = holder.keys["requires"], holder.values["requires"]
     outer = spec if isinstance(spec, Mapping) else model.made_mapping((), key)
     policy = outer.get("policy")
-    block = policy if isinstance(policy, Mapping) else model.made_mapping((), key)
-    if "placement" in block:
+    if isinstance(policy, Mapping) and "placement" in policy:
         return node
     rewriting.note(key, "executor.requires", "executor.spec.policy.placement.requires")
     placement = model.made_mapping([("requires", value)], value)
-    outer = model.with_value(outer, "policy", model.with_value(block, "placement", placement))
-    return model.with_value(
-        model.without_keys(node, "requires"), "spec", model.without_keys(outer, "requires") if inside else outer
-    )
+    outer = model.with_path(outer, ("policy", "placement"), placement, key)
+    return model.with_value(model.without_keys(node, "requires"), "spec", model.without_keys(outer, "requires"))
 
 
 def _list_keychain(node: Mapping, rewriting: Rewriting) -> Mapping:
@@ -94,6 +93,7 @@ def _name_sections(node: Mapping, rewriting: Rewriting) -> Mapping:
 
 def with_listed_steps(root: Mapping) -> Mapping:
     """`root` with its steps where every dialect has them, so that their shapes can tell which one it is."""
+    # Notes go nowhere: the same rows are applied again, with notes, once the dialect is known.
     quiet = Rewriting(dialect=Dialect.V10, findings=Findings())
     return _list_steps(renames("a playbook", {"steps": "workflow"})(root, quiet), quiet)
 

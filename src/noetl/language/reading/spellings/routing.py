@@ -5,20 +5,11 @@ from __future__ import annotations
 
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
 from noetl.language.reading.spellings import model
-from noetl.language.reading.spellings.model import (
-    EVERYWHERE,
-    V2_CASE,
-    V2_EVAL,
-    V10,
-    Rewriting,
-    Spelling,
-    Where,
-    renames,
-)
+from noetl.language.reading.spellings.model import Rewriting, Spelling, Where
 
 CONDITIONS = ("cond", "condition", "if")
 _INCLUSIVE_WORDS = ("parallel", "all", "fork")
-_MODES = {V2_EVAL: "next_mode", V2_CASE: "case_mode"}
+_MODES = {model.V2_EVAL: "next_mode", model.V2_CASE: "case_mode"}
 
 
 def _read_router(node: Mapping, rewriting: Rewriting) -> Mapping:
@@ -28,7 +19,7 @@ def _read_router(node: Mapping, rewriting: Rewriting) -> Mapping:
     if arcs is None or written is None:
         return node
     found = {Scalar: "next as a name", Sequence: "next as a list", Mapping: "next as one arc"}[type(written)]
-    if rewriting.dialect.rules is V10:
+    if rewriting.dialect.rules is model.V10:
         rewriting.note(node.keys["next"], found, "next: {arcs: [{step: …}]}")
         return model.with_value(node, "next", model.made_mapping([("arcs", arcs)], written))
     if arcs is written:
@@ -44,6 +35,7 @@ def _arcs_of(node: Node | None) -> Sequence | None:
             return model.made_list([model.made_mapping([("step", node)], node)], node)
         case Mapping() if "step" in node and "arcs" not in node:
             return model.made_list([node], node)
+        # One name alone: what several mean differs between dialects (C-09).
         case Sequence() if (
             len(node) == 1 and isinstance(node.items[0], Scalar) and isinstance(node.items[0].value, str)
         ):
@@ -99,8 +91,9 @@ def _name_keys(node: Mapping, rewriting: Rewriting) -> Mapping:
     if len(node) == 1 and (isinstance(held, Scalar) or (isinstance(held, Mapping) and "step" in held)):
         rewriting.note(node.keys["else"], "an arc with else", "an arc without when")
         return held if isinstance(held, Mapping) else model.made_mapping([("step", held)], held)
+    # `data` and its kin are args only where they hold names with values.
     words = {key: new for key, new in _WORDS.items() if new == "step" or isinstance(node.get(key), Mapping)}
-    return renames("an arc", words)(node, rewriting)
+    return model.renames("an arc", words)(node, rewriting)
 
 
 def _list_arcs(node: Mapping, rewriting: Rewriting) -> Mapping:
@@ -127,20 +120,22 @@ def _gather_arcs(node: Mapping, rewriting: Rewriting) -> Mapping:
         if "next" not in node and isinstance(node.get(key), Sequence | Mapping):
             rewriting.note(node.keys[key], f'"{key}" of a step', "next")
             node = model.with_key(node, key, "next")
-    told = [(key, target) for key in _EVENTS if _is_step(target := node.get(key), rewriting)]
+    events = [(key, target) for key in _EVENTS if _is_step(target := node.get(key), rewriting)]
     after = node.get("next")
     listed = list(after) if isinstance(after, Sequence) else [] if after is None else None
-    if not told or listed is None:
+    if not events or listed is None:
         return node
     arcs = []
-    for key, target in told:
+    for key, target in events:
         rewriting.note(node.keys[key], f'"{key}" of a step', "an arc with when")
+        # A looped step has no step.done (LOOP-09).
         event = "loop.done" if key == "on_success" and "loop" in node else _EVENTS[key]
         when = model.made_text(f"{{{{ event.name == '{event}' }}}}", node.keys[key])
         if isinstance(target, Scalar):
             arcs.append(model.made_mapping([("step", target), ("when", when)], target))
-    at = node.keys[told[0][0]]
-    rest = model.without_keys(node, *(key for key, _ in told))
+    at = node.keys[events[0][0]]
+    rest = model.without_keys(node, *(key for key, _ in events))
+    # Before the others: of guarded arcs the first that holds is taken.
     return model.with_value(rest, "next", model.made_list([*arcs, *listed], at), at)
 
 
@@ -186,7 +181,7 @@ SPELLINGS = (
         where=Where.ROUTER,
         older="`arcs: [name]`, `arcs: {step: name}`",
         canonical="`arcs: [{step: name}]`",
-        dialects=(V10,),
+        dialects=(model.V10,),
         rewrite=_list_arcs,
     ),
     Spelling(
@@ -194,7 +189,7 @@ SPELLINGS = (
         where=Where.STEP,
         older="`arcs` or `transitions` of a step; `on_success`, `on_failure`, `on_error` with a step's name",
         canonical="`next: {arcs: [{step, when}]}`",
-        dialects=(V2_EVAL, V10),
+        dialects=(model.V2_EVAL, model.V10),
         rewrite=_gather_arcs,
     ),
     Spelling(
@@ -202,7 +197,7 @@ SPELLINGS = (
         where=Where.ARC,
         older="`to`, `goto`, `target` of an arc; `with`, `payload`, `data`; `{else: name}`",
         canonical="`step`, `args`; an arc without `when`",
-        dialects=EVERYWHERE,
+        dialects=model.EVERYWHERE,
         rewrite=_name_keys,
     ),
     Spelling(
@@ -210,7 +205,7 @@ SPELLINGS = (
         where=Where.ARC,
         older="`on: step.failed` of an arc",
         canonical="`when: \"{{ event.name == 'step.failed' }}\"`",
-        dialects=(V10, V2_EVAL),
+        dialects=(model.V10, model.V2_EVAL),
         rewrite=_name_event,
     ),
     *(
@@ -223,8 +218,8 @@ SPELLINGS = (
             rewrite=_number_priority,
         )
         for name, where, what, dialects in (
-            ("next", Where.ROUTER, "a router's policy", (V10,)),
-            ("arc", Where.ARC, "an arc", (V10, V2_EVAL)),
+            ("next", Where.ROUTER, "a router's policy", (model.V10,)),
+            ("arc", Where.ARC, "an arc", (model.V10, model.V2_EVAL)),
         )
     ),
     Spelling(
@@ -232,7 +227,7 @@ SPELLINGS = (
         where=Where.STEP,
         older="`next: name`, `next: [{step, when}]`",
         canonical="`next: {arcs: [{step, when}]}`",
-        dialects=(V10, V2_EVAL),
+        dialects=(model.V10, model.V2_EVAL),
         rewrite=_read_router,
     ),
     Spelling(
@@ -240,7 +235,7 @@ SPELLINGS = (
         where=Where.STEP,
         older="`next: {step: name}`",
         canonical="`next: {arcs: [{step: name}]}`",
-        dialects=(V2_CASE,),
+        dialects=(model.V2_CASE,),
         rewrite=_read_single_target,
     ),
     Spelling(
@@ -248,7 +243,7 @@ SPELLINGS = (
         where=Where.ROUTER,
         older="`next.mode`",
         canonical="`next.spec.mode`",
-        dialects=(V10,),
+        dialects=(model.V10,),
         rewrite=_move_mode,
     ),
     Spelling(
@@ -256,7 +251,7 @@ SPELLINGS = (
         where=Where.ROUTER,
         older="`next.spec.mode: parallel`",
         canonical="`next.spec.mode: inclusive`",
-        dialects=(V10,),
+        dialects=(model.V10,),
         rewrite=_name_inclusive,
     ),
     Spelling(
@@ -264,7 +259,7 @@ SPELLINGS = (
         where=Where.STEP,
         older="`spec.next_mode: parallel`, `spec.case_mode: parallel`",
         canonical="`next.spec.mode: inclusive`",
-        dialects=(V2_EVAL, V2_CASE),
+        dialects=(model.V2_EVAL, model.V2_CASE),
         rewrite=_name_inclusive_on_step,
     ),
     Spelling(
@@ -272,7 +267,7 @@ SPELLINGS = (
         where=Where.ARC,
         older="`cond`, `condition`, `if` of an arc",
         canonical="`when`",
-        dialects=EVERYWHERE,
-        rewrite=renames("an arc", dict.fromkeys(CONDITIONS, "when")),
+        dialects=model.EVERYWHERE,
+        rewrite=model.renames("an arc", dict.fromkeys(CONDITIONS, "when")),
     ),
 )

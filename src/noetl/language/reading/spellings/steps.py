@@ -1,23 +1,171 @@
-"""Steps and tasks in other words: `vars`, `description`, labels."""
+"""Policies in other shapes: rules straight under `spec`, admission as a condition or a list, `else: true`, limits.
+
+Steps and tasks in other words: `vars`, `description`, labels.
+"""
 
 from __future__ import annotations
 
+from noetl.base.diagnostics import is_template
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
-from noetl.language.reading.spellings.model import (
-    EVERYWHERE,
-    V2_EVAL,
-    V10,
-    Rewriting,
-    Spelling,
-    Where,
-    made_text,
-    renames,
-    with_key,
-    with_names,
-    with_value,
-)
+from noetl.language.reading.spellings import model
+from noetl.language.reading.spellings.model import Rewriting, Spelling, Where
 from noetl.language.reading.spellings.routing import CONDITIONS
 from noetl.language.reading.spellings.rules import read_pairs
+
+_ANSWERS = {"allow": True, "deny": False, True: True, False: False}
+
+
+def _move_rules(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """`spec.rules` of a task."""
+    spec = node.get("spec")
+    if "kind" not in node or not isinstance(spec, Mapping) or "policy" in spec:
+        return node
+    if not isinstance(spec.get("rules"), Sequence):
+        return node
+    rewriting.note(spec.keys["rules"], "spec.rules of a task", "spec.policy.rules")
+    return model.with_value(node, "spec", model.moved_into(spec, "policy", "rules", "rules"))
+
+
+def _write_error_rule(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """`on_error: continue` in a task's policy as the rule for errors, before `else`."""
+    spec = node.get("spec")
+    policy = spec.get("policy") if isinstance(spec, Mapping) else None
+    if "kind" not in node or not isinstance(spec, Mapping) or not isinstance(policy, Mapping):
+        return node
+    said, rules = policy.get("on_error"), policy.get("rules")
+    then = _error_directive(said) if said is not None else None
+    if then is None or said is None or not (rules is None or isinstance(rules, Sequence)):
+        return node
+    rewriting.note(policy.keys["on_error"], "on_error of a policy", f"a rule {{when: {model.ON_ERROR}, then: …}}")
+    rule = model.made_mapping([("when", model.made_text(model.ON_ERROR, said)), ("then", then)], said)
+    others = list(rules) if rules is not None else []
+    # The rule for errors stands before an else, which would take them first.
+    last = len(others) - (bool(others) and isinstance(others[-1], Mapping) and "else" in others[-1])
+    listed = model.made_list([*others[:last], rule, *others[last:]], policy)
+    policy = model.with_value(model.without_keys(policy, "on_error"), "rules", listed)
+    return model.with_value(node, "spec", model.with_value(spec, "policy", policy))
+
+
+def _error_directive(said: Node) -> Mapping | None:
+    if isinstance(said, Scalar) and said.value in ("continue", "fail", "break"):
+        return model.made_mapping([("do", said)], said)
+    return said if isinstance(said, Mapping) and "do" in said else None
+
+
+def _write_admission(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """`admit` as a condition, as `{when}`, or as its rules alone."""
+    spec = node.get("spec")
+    policy = spec.get("policy") if isinstance(spec, Mapping) else None
+    admit = policy.get("admit") if isinstance(policy, Mapping) else None
+    if not isinstance(spec, Mapping) or not isinstance(policy, Mapping) or admit is None:
+        return node
+    rules = _admission_rules(admit)
+    if rules is not None:
+        rewriting.note(policy.keys["admit"], "admit without rules", "admit: {rules: [{when: …, then: {allow: true}}]}")
+        admit = model.made_mapping([("rules", rules)], admit)
+    listed = admit.get("rules") if isinstance(admit, Mapping) else None
+    if isinstance(admit, Mapping) and isinstance(listed, Sequence):
+        answered = model.with_items(listed, [_answered(rule, rewriting) for rule in listed])
+        admit = model.with_value(admit, "rules", answered)
+    return model.with_value(node, "spec", model.with_value(spec, "policy", model.with_value(policy, "admit", admit)))
+
+
+def _admission_rules(admit: Node) -> Sequence | None:
+    if isinstance(admit, Sequence):
+        return admit
+    when = admit.get("when") if isinstance(admit, Mapping) and len(admit) == 1 else admit
+    is_flag = isinstance(when, Scalar) and isinstance(when.value, bool)
+    is_text = isinstance(when, Scalar) and isinstance(when.value, str) and is_template(when.value)
+    if when is None or not (is_flag or is_text):
+        return None
+    allowed, denied = (model.made_mapping([("allow", model.made_text(answer, when))], when) for answer in (True, False))
+    otherwise = model.made_mapping([("then", denied)], when)
+    first = model.made_mapping([("when", when), ("then", allowed)], when)
+    return model.made_list([first, model.made_mapping([("else", otherwise)], when)], when)
+
+
+def _answered(rule: Node, rewriting: Rewriting) -> Node:
+    """`then: allow` or `then: deny`, of a rule or of its else."""
+    if not isinstance(rule, Mapping):
+        return rule
+    held = rule.get("else")
+    if isinstance(held, Mapping):
+        return model.with_value(rule, "else", _answered(held, rewriting))
+    then = rule.get("then")
+    if isinstance(then, Scalar) and isinstance(then.value, str | bool) and then.value in _ANSWERS:
+        rewriting.note(then, f"then: {then.value}", "then: {allow: …}")
+        return model.with_value(
+            rule, "then", model.made_mapping([("allow", model.made_text(_ANSWERS[then.value], then))], then)
+        )
+    return rule
+
+
+def _write_else(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """`else: true` beside `then`, and `default` for `else`."""
+    if "when" not in node and "else" not in node:
+        node = model.renames("a rule", {"default": "else", "otherwise": "else"})(node, rewriting)
+    held = node.get("else")
+    if isinstance(held, Scalar) and held.value is True and "then" in node and "when" not in node:
+        rewriting.note(node.keys["then"], '"then" beside else', "else: {then: …}")
+        inner = model.made_mapping([("then", node.values["then"])], node.values["then"])
+        return model.with_value(model.without_keys(node, "then"), "else", inner)
+    return node
+
+
+def _move_limit(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """`timeout: 30` of a step, which is the limit of the whole step."""
+    limit, spec = node.get("timeout"), node.get("spec")
+    taken = isinstance(spec, Mapping) and {"timeout", "timeout_s"} & spec.values.keys()
+    if "step" not in node or not isinstance(limit, Scalar) or limit.value is None or taken:
+        return node
+    rewriting.note(node.keys["timeout"], '"timeout" of a step', "spec.timeout_s")
+    return model.moved_into(node, "spec", "timeout", "timeout_s")
+
+
+POLICY_SPELLINGS = (
+    Spelling(
+        id="task-spec-rules",
+        where=Where.TASK,
+        older="`spec: {rules: […]}` of a task",
+        canonical="`spec: {policy: {rules: […]}}`",
+        dialects=(model.V10,),
+        rewrite=_move_rules,
+    ),
+    Spelling(
+        id="task-policy-on-error",
+        where=Where.TASK,
+        older="`spec.policy.on_error: continue` of a task",
+        canonical="`rules: [{when: \"{{ outcome.status == 'error' }}\", then: {do: continue}}]`",
+        dialects=(model.V10,),
+        refused_by_v10=True,
+        rewrite=_write_error_rule,
+    ),
+    Spelling(
+        id="admit-shape",
+        where=Where.STEP,
+        older='`admit: "{{ … }}"`, `admit: {when: …}`, `admit: [{when, then}]`, `then: allow`',
+        canonical="`admit: {rules: [{when: …, then: {allow: true}}, {else: {then: {allow: false}}}]}`",
+        dialects=(model.V10,),
+        rewrite=_write_admission,
+    ),
+    Spelling(
+        id="rule-else",
+        where=Where.RULE,
+        older="`{else: true, then: …}`, `default` for `else`",
+        canonical="`else: {then: …}`",
+        dialects=(model.V10,),
+        rewrite=_write_else,
+    ),
+    Spelling(
+        id="step-timeout-value",
+        where=Where.STEP,
+        older="`timeout: 30` of a step",
+        canonical="`spec.policy.lifecycle.timeout_s`",
+        dialects=model.EVERYWHERE,
+        rewrite=_move_limit,
+    ),
+)
+
 
 _OLDER_STORE = "vars"
 _KIND_WORDS = {
@@ -36,8 +184,8 @@ def _name_vars(node: Mapping, rewriting: Rewriting) -> Mapping:
     if "vars" not in node or "set_ctx" in node:
         return node
     rewriting.note(node.keys["vars"], '"vars" of a step', '"set_ctx"')
-    node = with_key(node, "vars", "set_ctx")
-    return with_value(node, "set_ctx", with_names(node.values["set_ctx"], _EVENT_NAMES))
+    node = model.with_key(node, "vars", "set_ctx")
+    return model.with_value(node, "set_ctx", model.with_names(node.values["set_ctx"], _EVENT_NAMES))
 
 
 def _read_vars_from_ctx(node: Mapping, rewriting: Rewriting) -> Mapping:
@@ -45,11 +193,11 @@ def _read_vars_from_ctx(node: Mapping, rewriting: Rewriting) -> Mapping:
     workflow = node.get("workflow")
     if not isinstance(workflow, Sequence) or _OLDER_STORE in _own_names(node, workflow):
         return node
-    changed = with_names(workflow, {_OLDER_STORE: "ctx"})
+    changed = model.with_names(workflow, {_OLDER_STORE: "ctx"})
     if changed is workflow:
         return node
     rewriting.note(node.keys["workflow"], "vars.NAME in templates", "ctx.NAME")
-    return with_value(node, "workflow", changed)
+    return model.with_value(node, "workflow", changed)
 
 
 def _own_names(root: Mapping, workflow: Sequence) -> set[str]:
@@ -80,8 +228,8 @@ def _name_task(node: Mapping, rewriting: Rewriting) -> Mapping:
     if not isinstance(inside, Mapping) or "kind" not in inside or "name" in inside:
         return node
     rewriting.note(key, f'the label "{label}" of a task', f"name: {label}")
-    keys = {"name": made_text("name", key), **inside.keys}
-    values: dict[str, Node] = {"name": made_text(label, key), **inside.values}
+    keys = {"name": model.made_text("name", key), **inside.keys}
+    values: dict[str, Node] = {"name": model.made_text(label, key), **inside.values}
     return Mapping(keys, values, node.span, node.path, made=True)
 
 
@@ -90,11 +238,11 @@ def _name_kind(node: Mapping, rewriting: Rewriting) -> Mapping:
     if isinstance(kind, Scalar) and isinstance(kind.value, str) and kind.value in _KIND_WORDS:
         word = _KIND_WORDS[kind.value]
         rewriting.note(kind, f"kind: {kind.value}", f"kind: {word}")
-        return with_value(node, "kind", made_text(word, kind))
+        return model.with_value(node, "kind", model.made_text(word, kind))
     return node
 
 
-_ABOUT = renames("a step or task", {"description": "desc"})
+_ABOUT = model.renames("a step or task", {"description": "desc"})
 
 SPELLINGS = (
     Spelling(
@@ -102,7 +250,7 @@ SPELLINGS = (
         where=Where.DOCUMENT,
         older="`{{ vars.name }}`",
         canonical="`{{ ctx.name }}`",
-        dialects=(V10,),
+        dialects=(model.V10,),
         refused_by_v10=True,
         rewrite=_read_vars_from_ctx,
     ),
@@ -111,7 +259,7 @@ SPELLINGS = (
         where=Where.STEP,
         older="`vars: {name: …}` on a step",
         canonical="`set_ctx: {name: …}` on the step",
-        dialects=(V10, V2_EVAL),
+        dialects=(model.V10, model.V2_EVAL),
         refused_by_v10=True,
         rewrite=_name_vars,
     ),
@@ -120,7 +268,7 @@ SPELLINGS = (
         where=Where.STEP,
         older="`set_ctx: [{name: n, value: v}]` on a step",
         canonical="`set_ctx: {n: v}`",
-        dialects=EVERYWHERE,
+        dialects=model.EVERYWHERE,
         rewrite=read_pairs,
     ),
     Spelling(
@@ -128,15 +276,15 @@ SPELLINGS = (
         where=Where.STEP,
         older="`if`, `cond`, `condition` of a step",
         canonical="`spec.policy.admit.rules`",
-        dialects=(V2_EVAL,),
-        rewrite=renames("a step", dict.fromkeys(CONDITIONS, "when")),
+        dialects=(model.V2_EVAL,),
+        rewrite=model.renames("a step", dict.fromkeys(CONDITIONS, "when")),
     ),
     Spelling(
         id="step-description",
         where=Where.STEP,
         older="`description` of a step",
         canonical="`desc`",
-        dialects=EVERYWHERE,
+        dialects=model.EVERYWHERE,
         rewrite=_ABOUT,
     ),
     Spelling(
@@ -144,7 +292,7 @@ SPELLINGS = (
         where=Where.TASK,
         older="`kind: event_log`, `postgresql`, `pg`, `py`, `rest`, `csv` (`excel`, `parquet`, …), `zip`",
         canonical="`kind: log`, `postgres`, `python`, `http`, `convert`, `archive`",
-        dialects=EVERYWHERE,
+        dialects=model.EVERYWHERE,
         rewrite=_name_kind,
     ),
     Spelling(
@@ -152,7 +300,7 @@ SPELLINGS = (
         where=Where.TASK,
         older="`- label: {kind: …}`",
         canonical="`- {name: label, kind: …}`",
-        dialects=(V10,),
+        dialects=(model.V10,),
         refused_by_v10=True,
         rewrite=_name_task,
     ),

@@ -1,24 +1,105 @@
-"""Steps and tasks in other shapes: `tool: python` with its inputs beside it, `type` for `kind`, `with` for `args`;
-a loop as a kind of tool, and what is saved beside the tool."""
+"""Steps and tasks in other shapes, and steps that name the one before them.
+
+Shapes: `tool: python` with its inputs beside it, `type` for `kind`, `with` for `args`; a loop as a kind of tool, and
+what is saved beside the tool. Dependencies: a workflow in which every step names the one before it, and none says what
+comes next. A step that waits for several others is left as it is: what a join does when one of them ends early is for
+its author to say.
+"""
 
 from __future__ import annotations
 
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
-from noetl.language.reading.spellings.model import (
-    EVERYWHERE,
-    V2_CASE,
-    V2_EVAL,
-    V10,
-    Rewriting,
-    Spelling,
-    Where,
-    made_list,
-    made_mapping,
-    renames,
-    with_key,
-    with_value,
-    without_keys,
+from noetl.language.reading.spellings import model
+from noetl.language.reading.spellings.model import Rewriting, Spelling, Where
+
+_WORDS = ("depends_on", "needs", "after")
+_LEADING = ("next", "case", "arcs", "transitions", "on_success", "on_failure", "on_error", *_WORDS)
+
+
+def _turn_round(node: Mapping, rewriting: Rewriting) -> Mapping:
+    workflow = node.get("workflow")
+    steps = [step for step in workflow if isinstance(step, Mapping)] if isinstance(workflow, Sequence) else []
+    before = {str(step.values["step"].value): _predecessor(step) for step in steps if _is_named(step)}  # type: ignore[union-attr]
+    if not isinstance(workflow, Sequence) or len(before) != len(workflow) or not _is_tree(before):
+        return node
+    if any(key in step for step in steps for key in _LEADING if key not in _WORDS):
+        return node
+    after: dict[str, list[Scalar]] = {}
+    for step in steps:
+        name, word = step.values["step"], _word(step)
+        if word is not None and isinstance(name, Scalar):
+            rewriting.note(step.keys[word], f'"{word}" of a step', "next of the step before it")
+            after.setdefault(before[str(name.value)] or "", []).append(name)
+    turned = [_leading(step, after, rewriting) for step in steps]
+    return model.with_value(node, "workflow", model.with_items(workflow, turned))
+
+
+def _is_named(step: Mapping) -> bool:
+    name = step.get("step")
+    return isinstance(name, Scalar) and isinstance(name.value, str)
+
+
+def _word(step: Mapping) -> str | None:
+    return next((key for key in _WORDS if key in step), None)
+
+
+def _predecessor(step: Mapping) -> str | None:
+    """The one step before this one; "" where that is not one name, None where nothing is said."""
+    word = _word(step)
+    given = step.get(word) if word is not None else None
+    if isinstance(given, Sequence) and len(given) == 1:
+        given = given.items[0]
+    if word is None:
+        return None
+    return given.value if isinstance(given, Scalar) and isinstance(given.value, str) else ""
+
+
+def _is_tree(before: dict[str, str | None]) -> bool:
+    """Whether all steps hang from one first step, and at least one says so."""
+    if len(before) < 2 or list(before.values()).count(None) != 1:
+        return False
+    for name in before:
+        at: str | None = name
+        # Each round settles at least one step, so more rounds than steps means a cycle.
+        for _ in before:
+            at = before.get(at, "") if at is not None else None
+        if at is not None:
+            return False
+    return True
+
+
+def _leading(step: Mapping, after: dict[str, list[Scalar]], rewriting: Rewriting) -> Mapping:
+    targets = after.get(str(step.values["step"].value), [])  # type: ignore[union-attr]
+    step = model.without_keys(step, *(key for key in _WORDS if key in step)) if _word(step) is not None else step
+    if not targets:
+        return step
+    arcs: Node = model.made_list([model.made_mapping([("step", target)], target) for target in targets], targets[0])
+    if rewriting.dialect is model.V2_CASE:
+        return model.with_value(step, "next", arcs)
+    router: list[tuple[str, Node]] = [("arcs", arcs)]
+    mode = model.made_text("inclusive", targets[0])
+    if rewriting.dialect.rules is model.V10:
+        spec = [("spec", model.made_mapping([("mode", mode)], targets[0]))] if len(targets) > 1 else []
+        return model.with_value(step, "next", model.made_mapping([*spec, *router], targets[0]))
+    if len(targets) > 1:
+        held = step.get("spec")
+        block = held if isinstance(held, Mapping) else model.made_mapping((), targets[0])
+        step = model.with_value(step, "spec", model.with_value(block, "next_mode", mode))
+    return model.with_value(step, "next", arcs)
+
+
+DEPENDENCY_SPELLINGS = (
+    Spelling(
+        id="step-depends-on",
+        where=Where.DOCUMENT,
+        older="`depends_on: [name]` of steps, none of which has `next`",
+        canonical="`next: {arcs: [{step: …}]}` of the step before",
+        dialects=model.EVERYWHERE,
+        refused_by_v10=True,
+        rewrite=_turn_round,
+    ),
 )
+
 
 # Inputs of tasks that no step has a key of the same name for.
 TASK_INPUTS = frozenset(
@@ -35,13 +116,13 @@ def _name_step(node: Mapping, rewriting: Rewriting) -> Mapping:
         for key in ("name", "id"):
             if key in node and "step" not in node:
                 rewriting.note(node.keys[key], f'"{key}" of a step', '"step"')
-                node = with_key(node, key, "step")
+                node = model.with_key(node, key, "step")
     return _name_args(node, rewriting)
 
 
 def _name_args(node: Mapping, rewriting: Rewriting) -> Mapping:
     words = {key: new for key, new in _ARGS_WORDS.items() if isinstance(node.get(key), Mapping)}
-    return renames("a step or task", words)(node, rewriting)
+    return model.renames("a step or task", words)(node, rewriting)
 
 
 def _gather_tool(node: Mapping, rewriting: Rewriting) -> Mapping:
@@ -52,10 +133,10 @@ def _gather_tool(node: Mapping, rewriting: Rewriting) -> Mapping:
         return node
     moved = [key for key in node.values if key in TASK_INPUTS and key != "kind"]
     rewriting.note(node.keys[word], f'"{word}: {kind.value}" on a step', f"tool: {{kind: {kind.value}, …}}")
-    tool = made_mapping([("kind", kind)], kind)
+    tool = model.made_mapping([("kind", kind)], kind)
     for key in moved:
-        tool = with_value(tool, key, node.values[key], node.keys[key])
-    return with_value(without_keys(node, word, *moved), "tool", tool, node.keys[word])
+        tool = model.with_value(tool, key, node.values[key], node.keys[key])
+    return model.with_value(model.without_keys(node, word, *moved), "tool", tool, node.keys[word])
 
 
 def _list_labels(node: Mapping, rewriting: Rewriting) -> Mapping:
@@ -65,7 +146,7 @@ def _list_labels(node: Mapping, rewriting: Rewriting) -> Mapping:
         return node
     rewriting.note(node.keys["tool"], "tool as a mapping of tasks", "a list of tasks")
     items = [Mapping({label: key}, {label: task}, task.span, task.path, made=True) for label, key, task in tool.items()]
-    return with_value(node, "tool", made_list(items, tool))
+    return model.with_value(node, "tool", model.made_list(items, tool))
 
 
 def _is_task(node: Node) -> bool:
@@ -76,21 +157,22 @@ def _flatten_task(node: Mapping, rewriting: Rewriting) -> Mapping:
     """A task whose kind stands under `type`, or with its inputs under a `tool` of its own."""
     if "kind" in node:
         return _name_args(node, rewriting)
-    inner = node.get("tool") if rewriting.dialect is not V2_CASE else None  # which writes tasks of rules so
+    # v2-case writes the tasks of rules this way.
+    inner = node.get("tool") if rewriting.dialect is not model.V2_CASE else None
     if (
         isinstance(inner, Mapping)
         and "kind" in inner
-        and not inner.values.keys() & without_keys(node, "tool").keys.keys()
+        and not inner.values.keys() & model.without_keys(node, "tool").keys.keys()
     ):
         rewriting.note(node.keys["tool"], '"tool" within a task', "its keys themselves")
-        rest = without_keys(node, "tool")
-        return Mapping({**rest.keys, **inner.keys}, {**rest.values, **inner.values}, node.span, node.path, made=True)
+        rest = model.without_keys(node, "tool")
+        return model.merged(rest, inner, node)
     if isinstance(node.get("type"), Scalar):
-        return _name_args(renames("a task", {"type": "kind"})(node, rewriting), rewriting)
+        return _name_args(model.renames("a task", {"type": "kind"})(node, rewriting), rewriting)
     if len(node) == 1:
         ((label, _, held),) = node.items()
         if isinstance(held, Mapping):
-            return with_value(node, label, _flatten_task(held, rewriting)) if label != "tool" else node
+            return model.with_value(node, label, _flatten_task(held, rewriting)) if label != "tool" else node
     return node
 
 
@@ -102,7 +184,8 @@ _OF_LOOP = (
 )
 _LOOP_WORDS = {"collection": "in", "element": "iterator"}
 _BODIES = ("task", "tool", "tasks")
-_STORES = ("storage", "type")  # other words for the kind of what is saved to
+# Other keys for the kind of the store.
+_STORES = ("storage", "type")
 _SAVED = ("args", "data", "payload", "with", "desc")
 
 
@@ -122,8 +205,8 @@ def _read_iterator(node: Mapping, rewriting: Rewriting) -> Mapping:
     loop: list[tuple[str, Node]] = [
         (_LOOP_WORDS.get(key, key), value) for key, value in tool.values.items() if key in _OF_LOOP
     ]
-    node = with_value(node, "loop", made_mapping(loop, tool), kind)
-    return with_value(node, "tool", tool.values[bodies[0]])
+    node = model.with_value(node, "loop", model.made_mapping(loop, tool), kind)
+    return model.with_value(node, "tool", tool.values[bodies[0]])
 
 
 def _read_save(node: Mapping, rewriting: Rewriting) -> Mapping:
@@ -134,17 +217,18 @@ def _read_save(node: Mapping, rewriting: Rewriting) -> Mapping:
     word = next((key for key in _STORES if key in save), "kind")
     store = save.get(word)
     held = store if isinstance(store, Mapping) else save.get("tool")
-    if isinstance(held, Mapping) and "kind" in held:  # {storage: {kind, auth, table}, data}
-        written = with_key(save, word, "tool") if held is store else save
+    # The form {storage: {kind, auth, table}, data}.
+    if isinstance(held, Mapping) and "kind" in held:
+        written = model.with_key(save, word, "tool") if held is store else save
     elif isinstance(store, Scalar) and isinstance(store.value, str):
-        flat = with_key(save, word, "kind") if word != "kind" else save
+        flat = model.with_key(save, word, "kind") if word != "kind" else save
         outside: list[tuple[str, Node]] = [(key, flat.values[key]) for key in flat.values if key in _SAVED]
-        inside = without_keys(flat, *(key for key, _ in outside))
-        written = made_mapping([("tool", inside), *outside], save)
+        inside = model.without_keys(flat, *(key for key, _ in outside))
+        written = model.made_mapping([("tool", inside), *outside], save)
     else:
         return node
     rewriting.note(node.keys["save"], '"save" of a step', '"sink"')
-    return with_value(with_key(node, "save", "sink"), "sink", written)
+    return model.with_value(model.with_key(node, "save", "sink"), "sink", written)
 
 
 SPELLINGS = (
@@ -153,7 +237,7 @@ SPELLINGS = (
         where=Where.STEP,
         older="`tool: {kind: iterator, in, iterator, task: {kind: …}}`",
         canonical="`loop: {in, iterator}` beside `tool: {kind: …}`",
-        dialects=EVERYWHERE,
+        dialects=model.EVERYWHERE,
         refused_by_v10=True,
         rewrite=_read_iterator,
     ),
@@ -162,7 +246,7 @@ SPELLINGS = (
         where=Where.STEP,
         older="`save: {storage: postgres, table, data}` of a step",
         canonical="a task that stores",
-        dialects=(V2_CASE,),
+        dialects=(model.V2_CASE,),
         rewrite=_read_save,
     ),
     Spelling(
@@ -170,7 +254,7 @@ SPELLINGS = (
         where=Where.STEP,
         older="`name` or `id` of a step; `with`, `inputs` for its `args`",
         canonical="`step`, `args`",
-        dialects=EVERYWHERE,
+        dialects=model.EVERYWHERE,
         rewrite=_name_step,
     ),
     Spelling(
@@ -178,7 +262,7 @@ SPELLINGS = (
         where=Where.STEP,
         older="`tool: python`, `type: python` on a step, its inputs beside it",
         canonical="`tool: {kind: python, …}`",
-        dialects=EVERYWHERE,
+        dialects=model.EVERYWHERE,
         rewrite=_gather_tool,
     ),
     Spelling(
@@ -186,7 +270,7 @@ SPELLINGS = (
         where=Where.STEP,
         older="`tool: {label: {kind: …}, …}`",
         canonical="`tool: [{name: label, kind: …}, …]`",
-        dialects=(V10, V2_EVAL),
+        dialects=(model.V10, model.V2_EVAL),
         refused_by_v10=True,
         rewrite=_list_labels,
     ),
@@ -195,7 +279,7 @@ SPELLINGS = (
         where=Where.TASK,
         older="`type` for `kind`, `tool: {kind: …}` within a task, `with` or `inputs` for `args`",
         canonical="`{name, kind, args, …}`",
-        dialects=EVERYWHERE,
+        dialects=model.EVERYWHERE,
         rewrite=_flatten_task,
     ),
 )

@@ -89,6 +89,7 @@ def read_guard(when: Scalar | None) -> Guard | None:
     for part in conjuncts(inner):
         asked = _events(part)
         if asked is not None:
+            # Two tests of `event.name` joined by `and`: only what both ask for.
             events = asked if events is None else events & asked
         elif part.lower() != "true":
             rest.append(part)
@@ -103,6 +104,7 @@ def conjuncts(inner: str) -> list[str]:
     depth, parts, current = 0, [], list[NameToken]()
     for token in found[1:-1]:
         depth += (token.text in ("(", "[", "{")) - (token.text in (")", "]", "}"))
+        # `a and b or c` is no list of conditions that must all hold: it stays whole.
         if depth == 0 and token.kind == "name" and token.text in ("or", "if"):
             return [inner]
         if depth == 0 and token.kind == "name" and token.text == "and":

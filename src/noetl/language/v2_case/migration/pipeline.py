@@ -12,18 +12,10 @@ from collections.abc import Sequence
 import msgspec
 
 from noetl.base.template_names import Renames, template
+from noetl.language.migrating import fragments
 from noetl.language.migrating.document_editor import item_id, key_id
-from noetl.language.migrating.eval_vars import prefix
-from noetl.language.migrating.fragments import (
-    Copier,
-    FragmentEntry,
-    Item,
-    Literal,
-    Mapped,
-    from_data,
-    literal,
-    task_entries,
-)
+from noetl.language.migrating.eval_rules import prefix
+from noetl.language.migrating.fragments import Copier, FragmentEntry, Item, Literal, Mapped
 from noetl.language.migrating.notes import Notes
 from noetl.language.reading.playbook import CaseExit, SetVars, StepSyntax, TaskSyntax
 from noetl.language.v2_case.migration.guards import DONE, ERROR, EXIT, Guard, joined, rename_expression
@@ -84,6 +76,7 @@ class CasePipeline:
         self._inclusive = step.case_mode == "inclusive"
         self._has_exit = any(_takes_exit(guard_of_rule(parts)) for parts in self.rules)
         self._can_fail = call is not None or any(parts.tasks for parts in rules)
+        # Only rules for several events have to ask whether the one at hand is a failure.
         self._has_wide = any(_is_wide(guard_of_rule(parts)) for parts in self.rules)
 
     @property
@@ -147,7 +140,8 @@ class CasePipeline:
         }
         if self.call is None:
             return {**names, "result": "none"}
-        if guard.only(ERROR) and not is_else:  # of a failure there is no result
+        # A failed call has no result to read.
+        if guard.only(ERROR) and not is_else:
             failed = {f"{name}.error": "iter.case_error" for name in own_names(self.step, "")}
             return {**names, "result": "none", **failed, **own_names(self.step, "none")}
         if guard.only(EXIT) or is_else:
@@ -199,9 +193,9 @@ class CasePipeline:
             policy_rule(_FAILED, "continue", set_iter=self._failure),
             policy_rule(None, "continue", set_iter=done),
         ]
-        name = FragmentEntry("name", literal(self.call_name))
+        name = FragmentEntry("name", fragments.literal(self.call_name))
         args = merged_args(self.copier, self.step, self.call)
-        return Item(Mapped(tuple(task_entries(self.copier, self.call, name, [policy_entry(rules)], args))))
+        return Item(Mapped(tuple(fragments.task_entries(self.copier, self.call, name, [policy_entry(rules)], args))))
 
     def _rules_task(self, blocks: Sequence[Sequence[Item]]) -> Item:
         """The task that asks the rules about an event: the first that holds runs, or each in turn."""
@@ -256,7 +250,7 @@ class CasePipeline:
         if not self._writes_vars or self.step.vars is None:
             return []
         copier = self.copier.with_names(pipeline_names(self.step))
-        values = Mapped(tuple(copier.renamed_entry(self.step.vars, key, key) for key in self.step.vars.values))
+        values = Mapped(tuple(copier.renamed_entries(self.step.vars)))
         return [noop_task(self.labels.vars, [policy_rule(None, "jump", to=self._at_exit, set_ctx=values)])]
 
     def _exit(self) -> list[Item]:
@@ -278,13 +272,14 @@ class CasePipeline:
         if self.step.loop is not None:
             return self._end_of_iteration()
         fail = [policy_rule("iter.case_error", "fail", error="{{ iter.case_error }}")] if self._can_fail else []
-        args = from_data({"rule": "{{ iter.case_way }}"}) if self.leads else None
-        told = noop_task(self.labels.way, [*fail, policy_rule(None, "continue")], args)
+        args = fragments.from_data({"rule": "{{ iter.case_way }}"}) if self.leads else None
+        way_task = noop_task(self.labels.way, [*fail, policy_rule(None, "continue")], args)
         if self.call is not None:
-            return [told, keeping_task(self.labels.result, self.call_name)]
+            return [way_task, keeping_task(self.labels.result, self.call_name)]
         works = any(parts.tasks for parts in self.all_rules)
-        given = literal("{{ iter.case_given }}" if works else "{{ none }}")  # null as it is would be no args
-        return [told, noop_task(self.labels.result, [], given)]
+        # A plain null would mean no args at all.
+        given = fragments.literal("{{ iter.case_given }}" if works else "{{ none }}")
+        return [way_task, noop_task(self.labels.result, [], given)]
 
     def _end_of_iteration(self) -> list[Item]:
         """A failure that a rule led on from is none of the loop: the iteration is done, without a result (V2C-23)."""
@@ -294,9 +289,10 @@ class CasePipeline:
             if parts.transition is not None:
                 flag = Mapped((FragmentEntry(self.flag_of(parts), Literal("true")),), flow=True)
                 rules.append(policy_rule(f"iter.case_way == {self.way_of(parts)}", "continue", set_ctx=flag))
-        result = literal(f"{{{{ {self.call_name}.data if not iter.case_error else none }}}}")
-        told = noop_task(self.labels.way, [*rules, policy_rule(None, "continue")])
-        return [told, noop_task(self.labels.result, [], result)]
+        # Null for an iteration that failed and led on: it has no result.
+        result = fragments.literal(f"{{{{ {self.call_name}.data if not iter.case_error else none }}}}")
+        way_task = noop_task(self.labels.way, [*rules, policy_rule(None, "continue")])
+        return [way_task, noop_task(self.labels.result, [], result)]
 
     # the work of a rule -------------------------------------------------------------------------------------------
 
@@ -307,6 +303,7 @@ class CasePipeline:
         copier = self.copier.with_names(self.names(guard_of_rule(parts), is_else=is_else))
         items: list[Item] = []
         actions = () if not is_else and self._leads_at_once(parts) else parts.rule.actions
+        # From the end, because each task jumps to the one behind it, by its name.
         for action in reversed(actions):
             to = name_of(items[0]) if items else end
             items.insert(0, self._action(parts, action, copier, to))
@@ -329,7 +326,8 @@ class CasePipeline:
         return f"{self.labels.rules}_{self.way_of(parts)}"
 
     def _action(self, parts: RuleParts, action: object, copier: Copier, to: str) -> Item:
-        if self._inclusive and to == self.labels.after:  # the others that held have their turn
+        # In inclusive mode the other matching rules run as well.
+        if self._inclusive and to == self.labels.after:
             following = self.rules[self.way_of(parts) :]
             to = self._turn_name(following[0]) if following else to
         if isinstance(action, TaskSyntax):
@@ -339,7 +337,7 @@ class CasePipeline:
             name = self._written.free(action.name or sink_name(self.step, parts.rule))
             return Item(plain_task(copier, action, name, True, [policy]), rule_task_origin(parts.rule, action))
         if isinstance(action, SetVars):
-            values = Mapped(tuple(copier.renamed_entry(action.values, key, key) for key in action.values.values))
+            values = Mapped(tuple(copier.renamed_entries(action.values)))
             return noop_task(self._free(parts, "set"), [policy_rule(None, "jump", to=to, set_ctx=values)])
         assert isinstance(action, CaseExit)
         return self._leading(parts, action, copier, to)

@@ -12,7 +12,7 @@ import msgspec
 
 from noetl.base.template_names import NameToken, expression, paths, template, tokens
 from noetl.language.migrating.document_editor import item_id
-from noetl.language.migrating.eval_vars import prefix
+from noetl.language.migrating.eval_rules import prefix
 from noetl.language.migrating.fragments import Copier, FragmentEntry, Item, ListFragment, Literal, Mapped, literal
 from noetl.language.migrating.notes import Notes
 from noetl.language.reading.nodes import Mapping, scalars
@@ -26,12 +26,15 @@ class ArcTarget(msgspec.Struct, frozen=True):
     """Where a choice leads. `extra` are args that the migration itself hands over."""
 
     step: str
-    when: str | None = None  # a further condition of this target alone
-    otherwise: bool = False  # taken when that condition is false
+    # An additional condition of this target only.
+    when: str | None = None
+    # Taken if that condition is false.
+    otherwise: bool = False
     args: Mapping | None = None
     extra: tuple[FragmentEntry, ...] = ()
     options: tuple[FragmentEntry, ...] = ()
-    writes: tuple[FragmentEntry, ...] = ()  # what the arc sets in ctx when it is taken
+    # Writes to ctx when the arc is taken.
+    writes: tuple[FragmentEntry, ...] = ()
     origin: str = ""
 
 
@@ -82,7 +85,7 @@ def guard_of(transition: CaseExit, copier: Copier) -> str | None:
 
 
 def _arc_options(arc: ArcSyntax, copier: Copier) -> tuple[FragmentEntry, ...]:
-    return tuple(copier.renamed_entry(arc.spec, key, key) for key in arc.spec.values) if arc.spec is not None else ()
+    return tuple(copier.renamed_entries(arc.spec)) if arc.spec is not None else ()
 
 
 def _ternary(text: str) -> tuple[str, str, str] | None:
@@ -112,8 +115,10 @@ class RouterPieces:
 
     def __init__(self, step: StepSyntax, *, always: bool, forks: bool = False) -> None:
         self.step = step
-        self.forks = forks  # several choices can be taken together
-        self.always = always  # unguarded arcs take failures too (spec.on_error: continue)
+        # Several choices may be taken together.
+        self.forks = forks
+        # Unguarded arcs also follow failures (spec.on_error: continue).
+        self.always = always
 
     def entry(self, choices: list[Choice], origin: str = "", *, flow: bool = False) -> FragmentEntry | None:
         if not choices:
@@ -132,9 +137,11 @@ class RouterPieces:
 
     def _arc(self, choice: Choice, target: ArcTarget, earlier: list[Choice], *, forks: bool) -> Item:
         parts = [choice.when] if choice.when else []
-        last = target.when is not None and target.otherwise and not forks  # the arc before it has taken the rest
+        # The arc before it covers the opposite case.
+        last = target.when is not None and target.otherwise and not forks
         negated = [other.when for other in earlier if other.when]
         if not parts and not self.always and (negated or (target.when and not last)):
+            # Without a guard an arc does not take failures. With one it would, so that this is said, too (ROUTE-05).
             parts.append("event.name != 'step.failed'")
         if target.when is not None and not last:
             parts.append(f"not ({target.when})" if target.otherwise else target.when)
@@ -155,7 +162,7 @@ def _args(copier: Copier, target: ArcTarget) -> list[FragmentEntry]:
         return [FragmentEntry("args", Mapped(target.extra, flow=True))]
     if target.args is None:
         return []
-    values = tuple(copier.renamed_entry(target.args, key, key) for key in target.args.values)
+    values = tuple(copier.renamed_entries(target.args))
     return [FragmentEntry("args", Mapped(values, flow=True))]
 
 
@@ -183,12 +190,14 @@ class Apart:
         entries = [FragmentEntry("step", literal(name))]
         tasks = rule_tasks(copier, self.looks.step, parts.rule, parts.tasks, TaskNames(set()))
         written = {key: copier.renamed_entry(one.values, key, key) for one in parts.sets for key in one.values.values}
-        if parts.transition is None:  # a step's own set_ctx is for its success
+        # set_ctx of a step applies to success only, so it cannot serve a transition.
+        if parts.transition is None:
             values = Mapped(tuple(written.values()))
             tasks += [setting_task("set_vars", values)] if written else []
             tasks.append(failing_task("fail_again", "args.error"))
         if parts.transition is not None and not guard.waits and _leads_to_end(parts.transition.targets):
-            tasks.append(keeping_task(f"{prefix(name)}_result", self.looks.view))  # the execution's result (O-08)
+            # This task returns the result of the execution (O-08).
+            tasks.append(keeping_task(f"{prefix(name)}_result", self.looks.view))
             self._check_ends(parts)
         if tasks:
             entries.append(FragmentEntry("tool", ListFragment(tuple(tasks))))
@@ -201,9 +210,9 @@ class Apart:
         return Item(Mapped(tuple(entries)), item_id(parts.rule.node)), ArcTarget(name, extra=tuple(handed))
 
     def _check_ends(self, parts: RuleParts) -> None:
-        """Where several tokens end, the execution's result is told by the names of their last steps."""
+        """If several tokens end, the result of the execution has one entry for each of their last steps, by name."""
         if self.forks or (parts.transition is not None and len(parts.transition.targets) > 1):
-            message = "this rule would be a step of its own, and the results of several ends are told by their steps"
+            message = "this rule would be a step of its own, and the result of an execution names the steps it ends at"
             self.notes.differs(parts.rule, message, "let the step lead on first, and do this in a step after it")
 
     def _onward(self, parts: RuleParts, copier: Copier) -> list[Choice]:

@@ -48,7 +48,8 @@ class CaseSorting:
         self.set_ctx: list[Mapping] = []
         self.choices: list[Choice] = []
         self.extras: list[Item] = []
-        self._left: list[RuleParts] = []  # the rules that are steps of their own
+        # Rules that become steps of their own.
+        self._left: list[RuleParts] = []
 
     def sort(self) -> None:
         """Rules on step.exit are looked at after those on the call's own events, and else after all (O-29)."""
@@ -59,6 +60,7 @@ class CaseSorting:
                 continue
             self.choices = []
             self._place(parts, parts.guard, position)
+            # Rules on step.exit, and else, come after those on the call: so do their arcs.
             last = parts.rule.when is None or parts.guard.only(EXIT)
             (late if last else early).extend(self.choices)
         self.choices = [*early, *late]
@@ -151,14 +153,14 @@ class CaseSorting:
     def _follow(self, parts: RuleParts, guard: Guard) -> None:
         """Tasks after every successful call join the pipeline."""
         self._note_failures(parts, guard)
-        several = sum(bool(other.sets) for other in self.rules.all) > 1  # a choose may come before or after this one
+        # With several such rules, another `choose` comes before or after this one.
+        several = sum(bool(other.sets) for other in self.rules.all) > 1
         in_turn = bool(parts.tasks) or several or self.looks.looped or self.rules.is_before_vars(parts)
         items = self._work(parts, self._in_pipeline(), in_pipeline=in_turn)
         (self.exit if guard.only(EXIT) else self.done).extend(items)
         if parts.transition is not None:
-            if (
-                parts.tasks and not self.looks.step.tasks
-            ):  # what can fail here is the rule's own work: then it leads nowhere
+            # What can fail here is the rule's own work: then it leads nowhere.
+            if parts.tasks and not self.looks.step.tasks:
                 guard = Guard(frozenset({DONE}), guard.rest)
             self.choices.append(self._choice(parts, guard, self._condition(parts, guard, [])))
 
@@ -265,7 +267,8 @@ class CaseSorting:
             self.notes.blocked(parts.rule, "this condition reads the response without saying of which event", hint)
         own = self.looks.arc_condition(guard)
         if self.looks.looped and guard.only(DONE) and not parts.is_after_loop and parts.transition is not None:
-            own = joined([str(own), "event.data.done > 0"])  # a loop over nothing had no call that was done
+            # A loop over an empty collection had no finished call.
+            own = joined([str(own), "event.data.done > 0"])
         silent = [other.guard for other in taken if other.transition is None and other.guard is not None]
         excluded = [f"not ({self.looks.arc_condition(other)})" for other in silent]
         conditions = [own, *excluded] if own is not None else excluded
@@ -297,7 +300,7 @@ class CaseSorting:
         items = rule_tasks(copier, self.looks.step, parts.rule, parts.tasks, self.task_names)
         for values in parts.sets:
             if in_pipeline:
-                written = tuple(copier.renamed_entry(values.values, key, key) for key in values.values.values)
+                written = tuple(copier.renamed_entries(values.values))
                 items.append(setting_task(self.task_names.free("set_vars"), Mapped(written)))
             else:
                 self.set_ctx.append(values.values)

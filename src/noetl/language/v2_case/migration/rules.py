@@ -73,7 +73,8 @@ class Looks(msgspec.Struct, frozen=True):
 
     step: StepSyntax
     view: str
-    unwraps: bool  # the call's payload is the data member of its result (O-22)
+    # Whether the payload of the call is the `data` member of its result (O-22).
+    unwraps: bool
 
     @property
     def looped(self) -> bool:
@@ -111,7 +112,8 @@ def then_part(rule: CaseRuleSyntax) -> Node:
 
 # The case rules of one step, taken apart, and how they bear on each other (V2C-06…12, O-29).
 
-_STATE = ("vars", "ctx")  # one store under two names (V2C-21)
+# Two names for the same store (V2C-21).
+_STATE = ("vars", "ctx")
 
 
 class StepRules:
@@ -143,6 +145,7 @@ class StepRules:
         if guard.only(EXIT):
             on_call = [other for other in self.all if other.guard is not None and not other.guard.only(EXIT)]
             taken += [other for other in on_call if other.transition is not None and other.rule.when is not None]
+        # By identity: two rules may say the same.
         unique = {id(other): other for other in taken if other.guard is not None and other.guard.overlaps(guard)}
         return list(unique.values())
 
@@ -181,8 +184,8 @@ class StepRules:
     def check_order(self, parts: RuleParts, guard: Guard) -> None:
         """What an arc sees is all there at once: what rules set, and which of them had something to wait for."""
         others = [other for other in self.all if other is not parts and other.guard is not None]
-        told = [other for other in others if other.tasks and other.guard and other.guard.on_entry]
-        if guard.events and guard.only(DONE, ERROR) and not self.looks.step.tasks and not told:
+        working = [other for other in others if other.tasks and other.guard and other.guard.on_entry]
+        if guard.events and guard.only(DONE, ERROR) and not self.looks.step.tasks and not working:
             hint = "ask for step.exit, or leave the rule out"
             self.notes.blocked(parts.rule, "this rule asks how a call went, and the step makes none", hint)
         rivals = [one.values for other in others if other.guard and other.guard.competes(guard) for one in other.sets]

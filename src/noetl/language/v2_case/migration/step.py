@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from noetl.language.migrating.document_editor import item_id, key_id
-from noetl.language.migrating.eval_rules import lifecycle_entry
-from noetl.language.migrating.eval_vars import prefix
+from noetl.language.migrating.document_editor import item_id, key_id, origin_of
+from noetl.language.migrating.eval_rules import lifecycle_entry, prefix
 from noetl.language.migrating.fragments import (
     KNOBS,
-    CommentedEntry,
     CopiedEntry,
     Copier,
+    Entry,
     FragmentEntry,
     Item,
     ListFragment,
@@ -23,8 +22,7 @@ from noetl.language.migrating.notes import Notes
 from noetl.language.reading.nodes import Mapping, Scalar
 from noetl.language.reading.playbook import StepSyntax, TaskSyntax
 from noetl.language.v2_case.migration.guards import Guard
-from noetl.language.v2_case.migration.pagination import Pages
-from noetl.language.v2_case.migration.retry import CallPolicy, is_pages
+from noetl.language.v2_case.migration.retry import CallPolicy, Pages, is_pages
 from noetl.language.v2_case.migration.routes import Choice, RouterPieces, targets_of
 from noetl.language.v2_case.migration.rule_placement import CaseSorting
 from noetl.language.v2_case.migration.rules import Looks
@@ -64,7 +62,7 @@ class CaseStep:
 
     def items(self) -> list[Item]:
         choices = self._placed()
-        entries: list[FragmentEntry | CopiedEntry | CommentedEntry] = []
+        entries: list[Entry] = []
         entries += self.copier.entries(self.node, ("step", "desc"))
         entries += self._spec()
         entries += self.copier.entries(self.node, ("args",))
@@ -136,7 +134,7 @@ class CaseStep:
 
     def _spec(self) -> list[FragmentEntry]:
         spec = self.step.spec
-        kept: list[FragmentEntry | CopiedEntry] = []
+        kept: list[Entry] = []
         policy: list[FragmentEntry] = []
         own = ("case_mode", "eval_mode", "on_error", "timeout")
         if spec is not None:
@@ -150,17 +148,17 @@ class CaseStep:
             policy.append(FragmentEntry("failure", Mapped((FragmentEntry("mode", Literal("best_effort")),), flow=True)))
         if policy:
             kept.append(FragmentEntry("policy", Mapped(tuple(policy))))
-        origin = key_id(self.node.keys["spec"]) if "spec" in self.node else ""
+        origin = origin_of(self.node, "spec")
         return [FragmentEntry("spec", Mapped(tuple(kept)), origin)] if kept else []
 
     # pipeline --------------------------------------------------------------------------------------------------
 
-    def _tool(self, choices: list[Choice]) -> list[FragmentEntry | CopiedEntry]:
+    def _tool(self, choices: list[Choice]) -> list[Entry]:
         tail = self._tail()
         if self._must_keep(tail, choices):
             tail.append(keeping_task(self.sorting.task_names.free(f"{prefix(self.step.name)}_result"), self.call_name))
         self._check_response(tail, choices)
-        origin = key_id(self.node.keys["tool"]) if "tool" in self.node else ""
+        origin = origin_of(self.node, "tool")
         head = [*self.sorting.before, *self._calls(named=bool(tail or self.sorting.before))]
         if not tail and len(head) == 1 and self.pages is None and self.call is not None:
             return [self._single(head[0])]
@@ -168,7 +166,7 @@ class CaseStep:
             return []
         return [FragmentEntry("tool", ListFragment((*head, *tail)), origin)]
 
-    def _single(self, item: Item) -> FragmentEntry | CopiedEntry:
+    def _single(self, item: Item) -> Entry:
         """One call stays one mapping, and if nothing about it changed, it stays as it was written."""
         tool = self.node.values["tool"]
         untouched = isinstance(tool, Mapping) and not any(knob in tool for knob in KNOBS)
@@ -200,7 +198,7 @@ class CaseStep:
         extended = bool(tail or self.sorting.exit)
         if extended and self.step.vars is not None and self.step.loop is None and self.pages is None:
             copier = self.copier.with_names(pipeline_names(self.step))
-            values = Mapped(tuple(copier.renamed_entry(self.step.vars, key, key) for key in self.step.vars.values))
+            values = Mapped(tuple(copier.renamed_entries(self.step.vars)))
             tail.append(setting_task(self.sorting.task_names.free("keep_vars"), values))
         return [*tail, *self.sorting.exit]
 
@@ -215,12 +213,13 @@ class CaseStep:
         if not tail or self.call is None:
             return False
         routed = any(reads_result(choice, self.looks.view) for choice in choices)
-        ends_here = not any(_takes_success(choice) for choice in choices)  # then its result is the execution's (O-08)
+        # Then the result of this step is the result of the execution (O-08).
+        ends_here = not any(_takes_success(choice) for choice in choices)
         return self.read_elsewhere or routed or ends_here or (self.step.vars is not None and self.step.loop is not None)
 
     # what is written and where it leads ------------------------------------------------------------------------
 
-    def _set_ctx(self) -> list[FragmentEntry | CopiedEntry]:
+    def _set_ctx(self) -> list[Entry]:
         values: list[FragmentEntry] = []
         view = self.looks.view
         names = {"result": f"{view}.data", "response": f"{view}.result", "this": view}
@@ -229,14 +228,15 @@ class CaseStep:
         copier = self.copier.with_names(names)
         in_pipeline = bool(self.sorting.done or self.sorting.exit or self.step.sink)
         if self.step.vars is not None and (not in_pipeline or self.step.loop is not None or self.pages is not None):
-            values += [copier.renamed_entry(self.step.vars, key, key) for key in self.step.vars.values]
+            values += copier.renamed_entries(self.step.vars)
         for written in self.sorting.set_ctx:
-            values += [copier.renamed_entry(written, key, key) for key in written.values]
+            values += copier.renamed_entries(written)
         if self.step.set_ctx is not None:
-            values += [self.copier.renamed_entry(self.step.set_ctx, key, key) for key in self.step.set_ctx.values]
+            values += self.copier.renamed_entries(self.step.set_ctx)
         if not values:
             return []
         origin = next((key_id(self.node.keys[key]) for key in ("vars", "set_ctx") if key in self.node), "")
+        # Of one name the value that was written last.
         unique = {entry.key: entry for entry in values}
         flow = self.step.vars is not None and self.copier.old.is_flow(self.step.vars)
         return [FragmentEntry("set_ctx", Mapped(tuple(unique.values()), flow=flow), origin)]
@@ -260,11 +260,12 @@ class CaseStep:
         entry = pieces.entry(choices, key_id(key) if key is not None else "", flow=flow)
         return [entry] if entry is not None else []
 
-    def _unknown(self) -> list[CommentedEntry]:
+    def _unknown(self) -> list[CopiedEntry]:
         known = ("step", "desc", "result", *_CONSUMED, *_COPIED)
         kept = kept_as_comments(self.copier, self.node, known, self.notes)
         for rule in self.step.case.rules if self.step.case is not None else ():
-            if isinstance(rule.node, Mapping):  # a rule may be an arc now, a task or a step: the comment stays here
+            # The rule may have become an arc, a task or a step, so its comment stays with the step.
+            if isinstance(rule.node, Mapping):
                 kept += kept_as_comments(self.copier, rule.node, RULE_KEYS, self.notes)
         return kept
 

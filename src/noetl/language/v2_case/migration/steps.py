@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
 from noetl.base.template_names import expression, paths, template
-from noetl.language.migrating.document_editor import item_id, key_id
-from noetl.language.migrating.fragments import (
-    CopiedEntry,
-    Copier,
-    FragmentEntry,
-    Item,
-    ListFragment,
-    Literal,
-    Mapped,
-    task_entries,
-)
+from noetl.language.migrating import fragments
+from noetl.language.migrating.document_editor import item_id, origin_of
+from noetl.language.migrating.fragments import Copier, Entry, FragmentEntry, Item, ListFragment, Literal, Mapped
 from noetl.language.migrating.notes import Notes
 from noetl.language.reading.nodes import Mapping, Node, scalars
 from noetl.language.reading.playbook import ArcSyntax, CaseExit, Playbook, RetrySyntax, StepSyntax, TaskSyntax
@@ -27,7 +19,7 @@ from noetl.language.v2_case.migration.guards import DONE, ERROR, EXIT, Guard
 from noetl.language.v2_case.migration.pipeline import CasePipeline, guard_of_rule
 from noetl.language.v2_case.migration.retry import is_pages
 from noetl.language.v2_case.migration.routes import Choice, targets_of, transition_options
-from noetl.language.v2_case.migration.rules import RuleParts
+from noetl.language.v2_case.migration.rules import RuleParts, template_texts
 from noetl.language.v2_case.migration.step import CaseStep
 from noetl.language.v2_case.migration.tasks import TaskNames
 
@@ -51,7 +43,8 @@ class CaseSteps:
             if step.node.span.start in self._v10:
                 items.append(Item(self.copier.value(step.node), item_id(step.node)))
                 continue
-            last = bare and _leads_to_end(step.node)  # then its result is the execution's (O-08)
+            # Then the result of this step is the result of the execution (O-08).
+            last = bare and _leads_to_end(step.node)
             read = readers[step.name] > 0 or last
             items += self._step(
                 step, names, meets=step.name in meeting, read_elsewhere=read, forks=step.name in several
@@ -62,8 +55,10 @@ class CaseSteps:
         self, step: StepSyntax, names: TaskNames, *, meets: bool, read_elsewhere: bool, forks: bool
     ) -> list[Item]:
         """With every rule in the place that v10 has for it; else as a pipeline that does what the rules did."""
+        # Notes and names of an attempt count only where that attempt is taken.
         notes, taken = Notes(), TaskNames({*names.taken})
         items = CaseStep(step, self.copier, notes, taken, read_elsewhere=read_elsewhere, forks=forks).items()
+        # The pipeline that jumps is harder to read: only where the plain form needs a person, and this one does not.
         if not notes.is_whole:
             others, unused = Notes(), TaskNames({*names.taken})
             jumping = PipelineStep(
@@ -78,7 +73,7 @@ class CaseSteps:
 
     def task(self, task: TaskSyntax) -> Mapped:
         """A task of the workbook."""
-        return Mapped(tuple(task_entries(self.copier, task, None)))
+        return Mapped(tuple(fragments.task_entries(self.copier, task, None)))
 
     def _implicit_end(self) -> list[Item]:
         """The place that a target `end` meant when no step had that name (C-40)."""
@@ -159,7 +154,8 @@ def _roots(node: Node) -> set[str]:
 
 # A v2-case step whose rules have no simpler place in v10: its keys around the pipeline that they become.
 
-_OWN = ("response", "this", "event", "page", "_retry")  # names of v2-case that such a pipeline has no word for
+# Names of v2-case without an equivalent in such a pipeline.
+_OWN = ("response", "this", "event", "page", "_retry")
 
 
 class PipelineStep(CaseStep):
@@ -181,7 +177,7 @@ class PipelineStep(CaseStep):
         if self.call is None and step.vars is not None:
             return "it has vars and no call"
         if self.call is None and self.forks and not all(parts.tasks for parts in self.sorting.rules.all):
-            return "it may run no task, and has no result then, by which the results of several ends are told"
+            return "it may run no task and then has no result, but the result of several ends needs one of each"
         if not all(_is_plain_retry(retry) for retry in step.retry):
             return "its retries repeat a success"
         rules = self.sorting.rules.all
@@ -210,24 +206,24 @@ class PipelineStep(CaseStep):
         known = CasePipeline(self.step, self.call, self.call_name, (), self.copier).names(guard, is_else=is_else)
         asked = [template(part) for part in guard.rest]
         leads = [arc.args for arc in parts.transition.targets] if parts.transition is not None else []
-        inside = [*asked, *_texts(self._work(parts))]
+        inside = [*asked, *template_texts(self._work(parts))]
         for path in (path for text in inside for path in paths(text)):
             covered = path[0] in known or ".".join(path[:2]) in known
             if path[0] in _OWN and not covered:
                 return f'a rule reads "{path[0]}"'
-            if self.call is not None and path[0] == self.step.name and not self._is_told(path, guard, is_else):
+            if self.call is not None and path[0] == self.step.name and not self._is_known(path, guard, is_else):
                 return f'a rule reads "{path[0]}.{path[1]}"'
         tasks = {task.name for one in self.sorting.rules.all for task in one.tasks}
         if guard.only(ERROR) and not is_else:
             own = {*_OWN, "result"} - {"response"}
         else:
             own = {"event", "page", "_retry"} if guard.only(DONE) and not is_else else {*_OWN, "result", "error"}
-        for path in (path for text in _texts(leads) for path in paths(text)):
+        for path in (path for text in template_texts(leads) for path in paths(text)):
             if path[0] in own or path[0] in tasks:
                 return f'the args of a transition read "{path[0]}"'
         return None
 
-    def _is_told(self, path: tuple[str, ...], guard: Guard, is_else: bool) -> bool:
+    def _is_known(self, path: tuple[str, ...], guard: Guard, is_else: bool) -> bool:
         """Whether what is read of the step itself is known, though it may be that of a failure."""
         if is_else or guard.only(DONE) or guard.only(EXIT) or len(path) < 2:
             return True
@@ -256,22 +252,23 @@ class PipelineStep(CaseStep):
         when = f"{self.looks.view}._outcome.results.{self.pipeline.labels.way}.rule == {number}"
         copier = self.copier.with_names(self.looks.arc_names(guard))
         targets = targets_of(transition.targets, transition_options(transition, copier), copier, self.notes)
-        if self.step.loop is not None:  # the flag is taken down with the arc, for a later visit of the step
+        # The arc resets the flag for a later visit of the step.
+        if self.step.loop is not None:
             flag = self.pipeline.flag_of(parts)
             when = f"event.name == 'loop.done' and ctx.{flag}"
             down = (FragmentEntry(flag, Literal("null")),)
             targets = tuple(msgspec.structs.replace(target, writes=down) for target in targets)
         return Choice(when, Guard(frozenset({f"way {number}"}), ()), targets, copier)
 
-    def _tool(self, choices: list[Choice]) -> list[FragmentEntry | CopiedEntry]:
-        origin = key_id(self.node.keys["tool"]) if "tool" in self.node else ""
+    def _tool(self, choices: list[Choice]) -> list[Entry]:
+        origin = origin_of(self.node, "tool")
         return [FragmentEntry("tool", ListFragment(tuple(self.pipeline.items(self.notes))), origin)]
 
     def _takes_several(self) -> bool:
         """Iterations can take several ways, each once (V2C-23)."""
         return self.step.loop is not None and sum(parts.transition is not None for parts in self.sorting.rules.all) > 1
 
-    def _set_ctx(self) -> list[FragmentEntry | CopiedEntry]:
+    def _set_ctx(self) -> list[Entry]:
         return super()._set_ctx() if self.step.loop is not None else []
 
 
@@ -293,9 +290,5 @@ def _has_policy(task: TaskSyntax) -> bool:
 def _is_static(transition: CaseExit) -> bool:
     """Whether it leads to the same place, with the same args, from every iteration."""
     nodes = [arc.args for arc in transition.targets] + [arc.spec for arc in transition.targets]
-    read = {path[0] for text in _texts([*nodes, transition.delay]) for path in paths(text)}
+    read = {path[0] for text in template_texts([*nodes, transition.delay]) for path in paths(text)}
     return not any(arc.template for arc in transition.targets) and read <= {"workload", "execution_id", "args"}
-
-
-def _texts(nodes: Iterable[Node | None]) -> list[str]:
-    return [str(scalar.value) for node in nodes if node is not None for scalar in scalars(node)]

@@ -2,6 +2,9 @@
 
 A sink is a storing task after the call. `result`, `response` and `this` become the call's view by its name, since in
 a pipeline other tasks may come after it.
+
+Also the repair of `case` beside a pipeline: what a rule runs after every success becomes the last tasks of the
+pipeline.
 """
 
 from __future__ import annotations
@@ -9,13 +12,13 @@ from __future__ import annotations
 import json
 from collections.abc import Collection
 
-from noetl.base.source import is_template
+from noetl.base.diagnostics import is_template
 from noetl.base.template_names import template
-from noetl.language.migrating.document_editor import item_id, key_id
-from noetl.language.migrating.eval_vars import prefix
+from noetl.language.migrating.document_editor import item_id, key_id, origin_of
+from noetl.language.migrating.eval_rules import prefix
 from noetl.language.migrating.fragments import (
-    CopiedEntry,
     Copier,
+    Entry,
     FragmentEntry,
     Item,
     ListFragment,
@@ -24,10 +27,14 @@ from noetl.language.migrating.fragments import (
     Piece,
     from_data,
     literal,
+    mapped,
     task_entries,
 )
-from noetl.language.reading.nodes import Mapping, Node, Sequence, scalars
+from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, scalars
 from noetl.language.reading.playbook import CaseRuleSyntax, OnEvent, RetrySyntax, StepSyntax, TaskSyntax
+from noetl.language.reading.spellings import model
+from noetl.language.reading.spellings.model import Rewriting
+from noetl.language.v2_case.migration.guards import DONE, read_guard
 
 
 def call_name(step: StepSyntax) -> str:
@@ -105,56 +112,36 @@ def rule_task_origin(rule: CaseRuleSyntax, task: TaskSyntax) -> str:
     if task.name_node is not None:
         return f"i{task.name_node.span.start}"
     then = rule.node.get("then") or rule.node.get("else") if isinstance(rule.node, Mapping) else None
-    return (
-        key_id(then.keys["sink"]) if isinstance(then, Mapping) and "sink" in then else ""
-    )  # the sink of a mapped then
+    # The only task without a name is the sink of a `then` that is a mapping.
+    return origin_of(then, "sink") if isinstance(then, Mapping) else ""
 
 
 def args_piece(copier: Copier, args: Mapping) -> Piece:
     """A mapping of args that may come from two places of the document."""
-    entries: list[FragmentEntry] = [copier.renamed_entry(args, key, key) for key in args.values]
-    return Mapped(tuple(entries), flow=copier.old.is_flow(args))
+    return Mapped(tuple(copier.renamed_entries(args)), flow=copier.old.is_flow(args))
 
 
 def setting_task(name: str, values: Piece) -> Item:
     """A noop whose only purpose is to write `ctx` between two other tasks."""
-    then = FragmentEntry("then", Mapped((FragmentEntry("set_ctx", values),)))
-    rules = ListFragment((Item(Mapped((FragmentEntry("else", Mapped((then,))),))),))
-    policy = Mapped((FragmentEntry("policy", Mapped((FragmentEntry("rules", rules),))),))
-    return Item(
-        Mapped(
-            (
-                FragmentEntry("name", literal(name)),
-                FragmentEntry("kind", Literal("noop")),
-                FragmentEntry("spec", policy),
-            )
-        )
-    )
+    return noop_task(name, [Item(mapped({"else": mapped({"then": mapped({"set_ctx": values})})}))])
 
 
 def keeping_task(name: str, call: str) -> Item:
     """A noop that makes the call's payload the step's result again."""
-    entries = (
-        FragmentEntry("name", literal(name)),
-        FragmentEntry("kind", Literal("noop")),
-        FragmentEntry("args", literal(f"{{{{ {call}.data }}}}")),
-    )
-    return Item(Mapped(entries, flow=True))
+    payload = literal(f"{{{{ {call}.data }}}}")
+    return Item(mapped({"name": literal(name), "kind": Literal("noop"), "args": payload}, flow=True))
 
 
 def failing_task(name: str, error: str) -> Item:
     """A noop that fails its step with an earlier error: what an error without a transition did."""
     rule: dict[str, object] = {"else": {"then": {"do": "fail", "error": template(error)}}}
-    policy = FragmentEntry("spec", from_data({"policy": {"rules": [rule]}}))
-    return Item(
-        Mapped((FragmentEntry("name", literal(name)), FragmentEntry("kind", Literal("noop")), policy), flow=True)
-    )
+    return Item(from_data({"name": name, "kind": "noop", "spec": {"policy": {"rules": [rule]}}}))
 
 
 def choosing_task(name: str, when: str, tasks: list[Item]) -> Item:
     """`choose` with one branch: tasks that only run under a condition."""
-    branch = Item(Mapped((FragmentEntry("when", literal(when)), FragmentEntry("then", ListFragment(tuple(tasks))))))
-    return Item(Mapped((FragmentEntry("name", literal(name)), FragmentEntry("choose", ListFragment((branch,))))))
+    branch = Item(mapped({"when": literal(when), "then": ListFragment(tuple(tasks))}))
+    return Item(mapped({"name": literal(name), "choose": ListFragment((branch,))}))
 
 
 def merged_args(copier: Copier, step: StepSyntax, call: TaskSyntax) -> dict[str, FragmentEntry]:
@@ -173,7 +160,7 @@ def merged_args(copier: Copier, step: StepSyntax, call: TaskSyntax) -> dict[str,
             FragmentEntry(key, copier.value(node, step.args.keys[key]) if as_written else literal(template(read)))
         )
     if isinstance(own, Mapping):
-        values += [copier.renamed_entry(own, key, key) for key in own.values]
+        values += copier.renamed_entries(own)
     return {"args": FragmentEntry("args", Mapped(tuple(values), flow=True))}
 
 
@@ -249,10 +236,11 @@ def _loop(copier: Copier, loop: Mapping) -> Mapped:
         for key in spec.values:
             if key == "batch_size":
                 options.append(copier.renamed_entry(spec, key, "max_in_flight"))
+            # on_error is the failure mode of the step (`_spec`), and of two modes the outer one counts.
             elif key != "on_error" and not (key == "mode" and options):
                 options.append(copier.renamed_entry(spec, key, key))
     if options:
-        origin = key_id(loop.keys["spec"]) if "spec" in loop else ""
+        origin = origin_of(loop, "spec")
         entries.append(FragmentEntry("spec", Mapped(tuple(options), flow=True), origin))
     inner = loop.get("loop")
     if isinstance(inner, Mapping):
@@ -271,7 +259,7 @@ def handlers_entry(copier: Copier, step: StepSyntax, on_event: OnEvent) -> Fragm
     if isinstance(block, Sequence):
         return FragmentEntry("on_event", listed, key_id(key))
     assert isinstance(block, Mapping)
-    entries: list[FragmentEntry | CopiedEntry] = copier.entries(block, ("spec",))
+    entries: list[Entry] = copier.entries(block, ("spec",))
     entries.append(FragmentEntry("handlers", listed, key_id(block.keys["handlers"])))
     return FragmentEntry("on_event", Mapped(tuple(entries)), key_id(key))
 
@@ -281,3 +269,97 @@ def _handler(copier: Copier, node: object, tasks: tuple[object, ...]) -> Mapped:
     items = [Item(plain_task(copier, task, task.name or "task")) for task in tasks if isinstance(task, TaskSyntax)]
     then = FragmentEntry("then", ListFragment(tuple(items)), key_id(node.keys["then"]))
     return Mapped((*copier.entries(node, ("event", "when")), then))
+
+
+_DOING = ("tool", "args")
+
+
+def with_tasks_of_rules(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """`node` with the tasks of its rule on `call.done` at the end of its pipeline. Several such rules, or a condition
+    besides the event, need a person."""
+    case, tool = node.get("case"), node.get("tool")
+    if not isinstance(case, Sequence) or not isinstance(tool, Sequence):
+        return node
+    working = [rule for rule in case if isinstance(rule, Mapping) and _tasks_of(rule)]
+    last = _name_of(tool.items[-1]) if len(tool) else None
+    if len(working) != 1 or last is None or not _is_after_success(working[0]):
+        return node
+    rule = working[0]
+    names = {"result": f"{last}.data", "response": f"{last}.result", "this": last, "vars": "ctx"}
+    rewriting.note(rule.keys["then"], "tasks of a case rule", "the last tasks of tool")
+    tasks = [model.with_names(task, names) for task in _tasks_of(rule)]
+    rest = model.with_value(rule, "then", _without_tasks(rule.values["then"]))
+    rules = [rest if item is rule else item for item in case if item is not rule or _leads(rest)]
+    node = model.with_value(
+        node, "tool", model.made_list([*tool, *tasks, _result_task(node, last, rule.keys["then"])], tool)
+    )
+    return model.with_value(node, "case", model.with_items(case, rules))
+
+
+def _result_task(step: Mapping, last: str, at: Scalar) -> Mapping:
+    """A task that makes the result of the pipeline's own last task that of the step again."""
+    named = step.get("step")
+    name = f"{prefix(str(named.value)) if isinstance(named, Scalar) else 'step'}_result"
+    values = {"name": name, "kind": "noop", "args": template(f"{last}.data")}
+    return model.made_mapping([(key, model.made_text(value, at)) for key, value in values.items()], at)
+
+
+def _is_after_success(rule: Mapping) -> bool:
+    when = rule.get("when")
+    guard = read_guard(when) if isinstance(when, Scalar) else None
+    return guard is not None and guard.is_plain and guard.only(DONE)
+
+
+def _tasks_of(rule: Mapping) -> list[Mapping]:
+    """The tasks under `then`, in v10's form."""
+    then = rule.get("then")
+    if isinstance(then, Mapping):
+        sink = then.get("sink")
+        return [_task("sink", sink)] if isinstance(sink, Mapping) and isinstance(sink.get("tool"), Mapping) else []
+    found = []
+    for item in then if isinstance(then, Sequence) else ():
+        label, held = next(iter(item.values.items())) if isinstance(item, Mapping) and len(item) == 1 else ("", None)
+        if isinstance(held, Mapping) and isinstance(held.get("tool"), Mapping) and not set(held.values) - set(_DOING):
+            found.append(_task(label, held))
+    return found
+
+
+def _task(label: str, held: Mapping) -> Mapping:
+    """`{tool: {kind, …}, args}` as one task with a name."""
+    tool = held.values["tool"]
+    assert isinstance(tool, Mapping)
+    keys = {"name": model.made_text("name", held.keys["tool"]), **tool.keys}
+    values: dict[str, Node] = {"name": model.made_text(label, held.keys["tool"]), **tool.values}
+    task = Mapping(keys, values, tool.span, tool.path, made=True)
+    return model.with_value(task, "args", held.values["args"], held.keys["args"]) if "args" in held else task
+
+
+def _without_tasks(then: Node) -> Node:
+    """What is left of `then`: where it leads, and what it sets."""
+    if isinstance(then, Mapping):
+        return model.made_mapping([(key, value) for key, _, value in then.items() if key != "sink"], then)
+    if not isinstance(then, Sequence):
+        return then
+    kept = [
+        (key, value)
+        for item in then
+        if isinstance(item, Mapping)
+        for key, _, value in item.items()
+        if not (isinstance(value, Mapping) and "tool" in value)
+    ]
+    return model.made_mapping(kept, then)
+
+
+def _leads(rule: Mapping) -> bool:
+    then = rule.get("then")
+    return isinstance(then, Mapping) and len(then) > 0
+
+
+def _name_of(item: Node) -> str | None:
+    """What a task of a pipeline is called: by its name, or by its label."""
+    if not isinstance(item, Mapping):
+        return None
+    name = item.get("name")
+    if isinstance(name, Scalar):
+        return str(name.value)
+    return next(iter(item.values)) if len(item) == 1 else None

@@ -25,7 +25,7 @@ def _name_actions(node: Mapping, rewriting: Rewriting) -> Mapping:
         held = node.get(holder)
         if isinstance(held, Mapping) and "fail" in held and "next" not in held and set(held.values) <= set(_ACTIONS):
             last = [key for key in held.values if key != "fail"] + ["fail"]  # what is set is set before
-            held = model.made_list([_one(held, key) for key in last], held)
+            held = model.made_list([model.only_keys(held, key) for key in last], held)
             node = model.with_value(node, holder, held)
         if isinstance(held, Sequence):
             node = model.with_value(node, holder, _listed(held, rewriting))
@@ -57,13 +57,9 @@ def _split_actions(item: Node, rewriting: Rewriting) -> Iterator[Node]:
         )
     elif all(key in _ACTIONS for key in item.values):
         rewriting.note(item, "several actions in one entry", "one entry for each")
-        yield from (_one(item, key) for key in item.values)
+        yield from (model.only_keys(item, key) for key in item.values)
     else:
         yield item
-
-
-def _one(item: Mapping, key: str) -> Mapping:
-    return Mapping({key: item.keys[key]}, {key: item.values[key]}, item.span, item.path, True)
 
 
 def _action(item: Mapping, rewriting: Rewriting, logs: int) -> Mapping:
@@ -72,7 +68,7 @@ def _action(item: Mapping, rewriting: Rewriting, logs: int) -> Mapping:
         case "step", Scalar() | Mapping() if not (isinstance(body, Mapping) and "tool" in body):
             target = body.get("step") if isinstance(body, Mapping) and len(body) == 1 else body
             rewriting.note(key, '"step" in a then list', '"next"')
-            listed = target if isinstance(target, Scalar) else made_sequence(body)
+            listed = target if isinstance(target, Scalar) else model.made_list([body], body)
             return model.made_mapping([("next", listed)], item)
         case "call", Mapping() if "kind" in body:
             rewriting.note(key, '"call" with kind', "call: {tool: {kind: …}}")
@@ -87,10 +83,6 @@ def _action(item: Mapping, rewriting: Rewriting, logs: int) -> Mapping:
             rewriting.note(key, '"collect" in a then list', '"set"')
             return model.made_mapping([("set", model.made_mapping([written], body))], item)
     return item
-
-
-def made_sequence(body: Node) -> Sequence:
-    return Sequence((body,), body.span, body.path, made=True)
 
 
 def _message(body: Node, key: Scalar) -> Node | None:

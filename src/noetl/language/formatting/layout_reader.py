@@ -1,15 +1,19 @@
-"""Reading a layout: tokens to entries, each with the comments that belong to it.
+"""Reading a layout: the tokens of a document to entries, each with the comments that belong to it.
 
-May assume that the text has passed `read_yaml`: no tags, no merge keys, keys are text, one document.
+Comments and blank lines stand between tokens, and no parser event mentions them (`scan`). May assume that the text has
+passed `read_yaml`: no tags, no merge keys, keys are text, one document.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
+import msgspec
 import yaml
 
-from noetl.language.layout.model import (
+from noetl.language.formatting.layout import (
+    BLANK,
     Block,
     BlockText,
     DocumentLayout,
@@ -19,7 +23,107 @@ from noetl.language.layout.model import (
     UnformattableError,
     Value,
 )
-from noetl.language.layout.tokens import Header, Piece, header_of, scan
+
+# The hint of indentation may stand before or after the chomping sign.
+_HEADER = re.compile(r"([|>])([0-9]?)([-+]?)([0-9]?)[ \t]*(#.*)?")
+
+
+class Piece(msgspec.Struct):
+    """A token with its text, and the comments since the token before it."""
+
+    token: yaml.Token
+    start: int
+    end: int
+    text: str
+    column: int
+    # The comment that ends the line of the token before.
+    trailing: LayoutComment | None = None
+    above: list[LayoutComment] = []
+
+    def is_a(self, *kinds: type[yaml.Token]) -> bool:
+        return isinstance(self.token, kinds)
+
+    @property
+    def is_block_text(self) -> bool:
+        return isinstance(self.token, yaml.ScalarToken) and self.token.style in ("|", ">")
+
+
+class Header(msgspec.Struct, frozen=True):
+    """What `|2- # comment` says."""
+
+    style: str
+    # The indentation indicator, if the author wrote one.
+    hint: str
+    chomping: str
+    comment: LayoutComment | None
+
+
+def scan(text: str) -> list[Piece]:
+    """All tokens of `text`, whose line breaks are single line feeds."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    pieces: list[Piece] = []
+    covered = 0
+    for token in yaml.scan(text, Loader=loader):
+        assert token.start_mark is not None
+        assert token.end_mark is not None
+        start, end = token.start_mark.index, token.end_mark.index
+        piece = Piece(token, start, end, text[start:end], _column(text, start))
+        _read_gap(piece, text, covered)
+        pieces.append(piece)
+        covered = max(covered, _content_end(piece))
+    return pieces
+
+
+def _read_gap(piece: Piece, text: str, covered: int) -> None:
+    """Take the comments and blank lines between `covered`, where the token before ends, and this one."""
+    gap = text[covered : piece.start]
+    if "\n" not in gap and "#" not in gap:
+        return
+    comments: list[LayoutComment] = []
+    position = covered
+    for line in gap.split("\n"):
+        comments.append(_comment(text, line, position))
+        position += len(line) + 1
+    # The token before ends within its line: the first part of the gap is what stands behind it.
+    if covered and text[covered - 1] != "\n":
+        first = comments.pop(0)
+        piece.trailing = first if first.text else None
+    if not piece.is_a(yaml.StreamEndToken):
+        # The last part is the indentation of the token's own line, not a comment.
+        comments = comments[:-1]
+    piece.above = comments
+
+
+def _comment(text: str, line: str, position: int) -> LayoutComment:
+    stripped = line.strip()
+    if not stripped:
+        return BLANK
+    start = position + len(line) - len(line.lstrip())
+    return LayoutComment(stripped, _column(text, start), start)
+
+
+def _column(text: str, offset: int) -> int:
+    return offset - (text.rfind("\n", 0, offset) + 1)
+
+
+def _content_end(piece: Piece) -> int:
+    """The blank lines below a block scalar separate entries, unless the author keeps them as text."""
+    if not piece.is_block_text:
+        return piece.end
+    if header_of(piece).chomping == "+":
+        return piece.end
+    return piece.start + len(piece.text.rstrip(" \n"))
+
+
+def header_of(piece: Piece) -> Header:
+    """The first line of a block scalar, taken apart."""
+    found = _HEADER.match(piece.text)
+    assert found is not None
+    style, before, chomping, after, comment = found.groups()
+    at = found.start(5)
+    written = LayoutComment(comment.rstrip(), piece.column + at, piece.start + at) if comment else None
+    return Header(style, before or after, chomping, written)
+
 
 # Flow collections on one line, with one spacing: `{ a: 1, b: [x, y] }`.
 
@@ -84,7 +188,8 @@ def _dedented(piece: Piece, column: int, header: Header) -> list[str]:
     return [line[indent:] if line.strip(" ") or len(line) > indent > 0 else "" for line in lines]
 
 
-_MAX_KEY = 1000  # longer ones YAML only takes after "? "
+# YAML accepts longer keys only after "? ".
+_MAX_KEY = 1000
 
 
 def read_layout(text: str) -> DocumentLayout:
@@ -99,8 +204,10 @@ class _Reader:
         self._text = text + "\n" if self._bare_end else text
         self._pieces = scan(self._text)
         self._next = 0
-        self._pending: list[LayoutComment] = []  # comments and blank lines that have found no owner yet
-        self._owner: LayoutEntry | None = None  # whose line the next trailing comment ends
+        # Comments and blank lines without an owner so far.
+        self._pending: list[LayoutComment] = []
+        # The entry that owns the next trailing comment.
+        self._owner: LayoutEntry | None = None
         self._layout = DocumentLayout(LayoutEntry(column=-1))
 
     def read(self) -> DocumentLayout:
@@ -116,6 +223,7 @@ class _Reader:
         while self._next < len(self._pieces):
             self._peek()
             self._take()
+        # One of the lists of the layout itself, which `+=` extends in place.
         end = root.value.tail if isinstance(root.value, Block) else layout.footer
         end += self._pending
         return layout
@@ -140,7 +248,8 @@ class _Reader:
         if self._peek().is_a(yaml.AnchorToken):
             entry.anchor = self._take().text
         piece = self._peek()
-        if entry.key is None:  # an anchor is part of a collection, not of a scalar: so do the nodes count
+        # The span of a collection includes its anchor, that of a scalar does not, as in the parsed nodes.
+        if entry.key is None:
             entry.start = piece.start if piece.is_a(yaml.ScalarToken) else begin
         if piece.is_a(yaml.BlockMappingStartToken):
             self._take()
@@ -153,6 +262,8 @@ class _Reader:
         if piece.is_a(yaml.BlockEntryToken) and entry.key is not None:
             return self._unindented_items()
         if piece.is_a(yaml.ScalarToken, yaml.AliasToken, yaml.FlowMappingStartToken, yaml.FlowSequenceStartToken):
+            # A comment between a key and its value has no place in the line that both are written on: it goes above the
+            # entry.
             entry.before += [comment for comment in self._pending if comment.text]
             self._pending = []
             return self._block_text(entry) if piece.is_block_text else self._leaf(entry)
@@ -240,6 +351,7 @@ class _Reader:
     def _peek(self) -> Piece:
         """The coming token; the comments before it are pending from now on."""
         piece = self._pieces[self._next]
+        # Taken once: a token is looked at several times before it is taken.
         if piece.trailing:
             self._own(piece.trailing)
             piece.trailing = None

@@ -8,8 +8,8 @@ import pytest
 
 from noetl.language.proving.certificate import analyse
 from noetl.net.net import Concurrency, Emit, Executor, Net
+from noetl.net.routing import Action, Case, CaseRule
 from noetl.net.task import Task
-from noetl.net.v2_case_rules import Action, Case, CaseRule
 from noetl.templates.values import Authored
 from tests.language.proving.nets import arc, net, step
 

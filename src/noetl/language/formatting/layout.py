@@ -1,22 +1,143 @@
-"""Writing a layout: two spaces per level, lists indented below their key, comments in their column where that is free.
+"""A document as it looks, with its comments, blank lines, quotes and anchors; what formatting and migrating write.
 
-Text that is kept to the letter (`Verbatim`) is moved as a whole.
+Unlike `nodes` it knows no values, only how they are written. A comment belongs to the entry below it, to the line it
+ends, or to the collection whose end it stands at.
+
+Written with two spaces per level, lists indented below their key, comments in their column where that is free. Text
+that is kept to the letter (`Verbatim`) is moved as a whole.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from noetl.language.layout.model import (
-    Block,
-    BlockText,
-    DocumentLayout,
-    LayoutComment,
-    LayoutEntry,
-    Leaf,
-    UnformattableError,
-    Verbatim,
-)
+import msgspec
+
+
+class LayoutComment(msgspec.Struct, frozen=True):
+    """A comment, `#` included; a blank line when it has no text. `start` is its offset in the text it was read from."""
+
+    text: str
+    column: int = 0
+    start: int = 0
+
+
+BLANK = LayoutComment("")
+
+
+class Leaf(msgspec.Struct):
+    """A scalar, alias or flow collection as written; `column` is that of the entry it belonged to."""
+
+    text: str
+    column: int
+    is_flow: bool = False
+    # Comments inside a flow collection; they are part of `text`.
+    comments: list[LayoutComment] = []
+
+    @property
+    def is_long(self) -> bool:
+        return "\n" in self.text
+
+
+class BlockText(msgspec.Struct):
+    """A literal or folded scalar: its header without indentation hint, and its lines without indentation."""
+
+    style: str  # | or >
+    chomping: str  # "", - or +
+    lines: list[str]
+    # An indentation indicator is needed: the first line begins with a space, or the author wrote one.
+    needs_hint: bool
+    is_long: bool = True
+
+
+class Verbatim(msgspec.Struct):
+    """A stretch of a document to the letter, comments and all, moved as a whole from `column` to where it goes now."""
+
+    text: str
+    column: int
+    # The text begins with the key of its entry.
+    has_key: bool = False
+    # A block, which begins on the line below its key.
+    starts_line: bool = False
+    is_long: bool = True
+
+
+class Block(msgspec.Struct):
+    """A block mapping or sequence; `tail` are the comments after its last entry."""
+
+    entries: list[LayoutEntry]
+    tail: list[LayoutComment] = []
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it takes more than one line as an item of a list."""
+        return len(self.entries) > 1 or bool(self.tail) or any(entry.is_long for entry in self.entries)
+
+
+Value = Leaf | BlockText | Verbatim | Block
+
+
+class LayoutEntry(msgspec.Struct):
+    """A key with its value, or an item of a list (`key` None); the root of a document is an item in column -1."""
+
+    column: int
+    key: str | None = None
+    anchor: str = ""
+    value: Value | None = None
+    # Offset of its key, or of the value if it is a list item.
+    start: int = 0
+    before: list[LayoutComment] = []
+    # The comment at the end of its first line (of its last line if the value is a leaf).
+    trailing: LayoutComment | None = None
+    # Comments in the place of a value.
+    inner: list[LayoutComment] = []
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it takes more than one line when written after a key."""
+        return isinstance(self.value, Block) or (self.value is not None and self.value.is_long) or bool(self.inner)
+
+    @property
+    def name(self) -> str:
+        return (self.key or "").strip("\"'")
+
+
+class DocumentLayout(msgspec.Struct):
+    """A whole document: `preamble` holds directives and the comments above the start mark."""
+
+    root: LayoutEntry
+    preamble: list[LayoutComment] = []
+    has_start_mark: bool = False
+    has_anchors: bool = False
+    footer: list[LayoutComment] = []
+    # Why the document can be inspected but not written. Empty if it can be written.
+    obstacle: str = ""
+    # Every comment. They are counted again after rewriting, so that none is lost.
+    comments: list[str] = []
+
+
+class UnformattableError(Exception):
+    """The text is good YAML, but written in a way that is not rewritten here; the message says which."""
+
+
+class StepForm(msgspec.Struct, frozen=True, kw_only=True):
+    """What a form of a task shows: `inputs` as text, data as it is written. `tasks` are how many the step has."""
+
+    step: str
+    kind: str
+    inputs: dict[str, str]
+    task: int = 0
+    tasks: int = 1
+
+
+class NewStep(msgspec.Struct, frozen=True, kw_only=True):
+    """A step to insert behind the step `after`: into its arc to `before`, or as the next step where it has none."""
+
+    name: str
+    kind: str
+    inputs: dict[str, str] = {}
+    after: str
+    before: str = ""
 
 
 def write_layout(layout: DocumentLayout) -> str:
@@ -59,6 +180,7 @@ class _Page:
         for comment in comments:
             if comment.text:
                 self.line(" " * column + comment.text)
+            # One blank line at most, and none at the top.
             elif self._lines and self._lines[-1] and not self._is_open:
                 self._lines.append("")
 
@@ -93,6 +215,7 @@ class _Page:
 
     def leaf(self, head: str, leaf: Leaf, trailing: LayoutComment | None, column: int) -> None:
         first, *more = leaf.text.split("\n")
+        # A closing bracket may stand in the column of its entry; the further lines of a scalar must be deeper.
         least = column if leaf.is_flow else column + 2
         lines = [(head + " " if head else "") + _end_trimmed(first)]
         for line in more:
@@ -120,7 +243,7 @@ class _Page:
             head, place = f"{head} {first.strip()}", column if entry.key is not None else column + 2
         self.line(_commented(head, entry.trailing))
         for line in rest:
-            self.line(_shifted(line, place - value.column))
+            self.line(shifted(line, place - value.column))
 
 
 def _commented(line: str, comment: LayoutComment | None) -> str:
@@ -128,7 +251,7 @@ def _commented(line: str, comment: LayoutComment | None) -> str:
     return line if comment is None else line.ljust(comment.column - 2) + "  " + comment.text
 
 
-def _shifted(line: str, shift: int) -> str:
+def shifted(line: str, shift: int) -> str:
     """A line moved to the right or left; to the left at most by the spaces it begins with."""
     if shift >= 0:
         return " " * shift + line if line else line

@@ -1,4 +1,4 @@
-"""SQL text: what no database takes is told where it was written.
+"""SQL that no database takes, told where it was written.
 
 Only what the words themselves show: a first word that is nearly a known one, a quote or a bracket that is never closed,
 a statement that ends where something must follow. The grammar is the database's business, and each has its own, so
@@ -10,19 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from noetl.base.diagnostics import is_template
 from noetl.base.errors import ToolError
-from noetl.base.source import is_template
-from noetl.language.compiling.passes import Compilation
-from noetl.language.compiling.pipelines import every_task
-from noetl.language.compiling.sql_fragments import sql_texts
-from noetl.language.compiling.text_positions import parsed, place_in
+from noetl.language.compiling.embedded_code import sql_texts
+from noetl.language.compiling.passes import Compilation, every_task
+from noetl.language.compiling.text_positions import parsed, word_in
 from noetl.language.reading.playbook import Playbook
 from noetl.language.reading.shared_checks import distance
-from noetl.templates.sql.lexer import HOLE, Kind, tokens
-from noetl.templates.sql.segments import cut, has_blocks
+from noetl.templates.sql.lexer import HOLE, Kind, cut, has_blocks, tokens
 
-MOST_CHARACTERS = 200_000  # of one text; what is longer is not looked at
+# Per text. Longer texts are not checked.
+MAX_SQL_CHARACTERS = 200_000
 _VERBS = ("SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "ALTER", "MERGE", "TRUNCATE", "GRANT", "REVOKE")
+# Words that other databases begin a statement with and that look like a misspelt verb.
 _ALSO = frozenset({"DETACH", "SELECTOR", "UPSERT", "INSTALL", "RESET", "RELEASE", "DECLARE", "CREDIT"})
 _NEVER_LAST = frozenset({"FROM", "WHERE", "AND", "OR", "SET", "INTO", "JOIN", "ON", "BY", "HAVING", "LIKE", "IN"})
 # Other databases quote, escape and comment with these in ways of their own.
@@ -31,7 +31,8 @@ _CLOSES = {")": "(", "]": "["}
 
 
 class SqlFlaw(NamedTuple):
-    at: int  # in the text with one character per template
+    # Offset in the text after each template was replaced by one character.
+    at: int
     length: int
     message: str
     hint: str
@@ -49,17 +50,15 @@ def check_sql_text(playbook: Playbook, compilation: Compilation) -> Playbook:
         text = scalar.value
         if not isinstance(text, str) or not _is_readable(text):
             continue
-        plain, holes = cut(text)
+        plain, _ = cut(text)
         for flaw in sql_flaws(plain):
-            # a template before it makes the two texts differ in length, so then the text as a whole is pointed at
-            is_exact = not any(hole.at < flaw.at for hole in holes)
-            place = place_in(scalar, flaw.at, playbook.source, flaw.length) if is_exact else scalar
+            place = word_in(scalar, plain, flaw.at, flaw.length, playbook.source)
             compilation.note("W_SQL", place, flaw.message, flaw.hint)
     return playbook
 
 
 def _is_readable(text: str) -> bool:
-    if len(text) > MOST_CHARACTERS or has_blocks(text) or HOLE in text or any(sign in text for sign in _FOREIGN):
+    if len(text) > MAX_SQL_CHARACTERS or has_blocks(text) or HOLE in text or any(sign in text for sign in _FOREIGN):
         return False
     if not is_template(text):
         return True
@@ -72,7 +71,7 @@ def sql_flaws(text: str) -> Iterator[SqlFlaw]:
     try:
         words = list(_words(text))
     except ToolError as problem:
-        yield SqlFlaw(0, 1, problem.message, "close it; a quote within a text is written twice: ''")
+        yield SqlFlaw(0, len(text), problem.message, "close it; a quote within a text is written twice: ''")
         return
     yield from _brackets(words)
     for statement in _statements(words):
@@ -100,6 +99,7 @@ def _brackets(words: list[_Word]) -> Iterator[SqlFlaw]:
                 yield SqlFlaw(word.at, 1, f'this SQL has a "{word.text}" that nothing opens', "leave it out")
                 return
             waiting.pop()
+        # A bracket that is open at the end of a statement; what follows would only repeat it.
         elif word.text == ";" and waiting:
             break
     if waiting:

@@ -42,13 +42,7 @@ def _write_rule(node: Mapping, rewriting: Rewriting) -> Mapping:
     beside = [key for key in node.values if key in _ACTIONS]
     if "when" in node and "then" not in node and beside:
         rewriting.note(node.keys[beside[0]], f'"{beside[0]}" beside when', f"then: {{{beside[0]}: …}}")
-        then = Mapping(
-            {key: node.keys[key] for key in beside},
-            {key: node.values[key] for key in beside},
-            node.span,
-            node.path,
-            True,
-        )
+        then = model.only_keys(node, *beside)
         node = model.with_value(model.without_keys(node, *beside), "then", then, node.keys[beside[0]])
     for key in ("then", "else"):
         target = node.get(key)
@@ -80,10 +74,7 @@ def _name_actions(node: Mapping, rewriting: Rewriting) -> Mapping:
         inner = written.get(scope) if isinstance(written, Mapping) else None
         if isinstance(written, Mapping) and isinstance(inner, Mapping):
             rewriting.note(written.keys[scope], f'"{scope}" within set', "the names themselves")
-            rest = model.without_keys(written, scope)
-            written = Mapping(
-                {**rest.keys, **inner.keys}, {**rest.values, **inner.values}, written.span, written.path, True
-            )
+            written = model.merged(model.without_keys(written, scope), inner, written)
             node = model.with_value(node, "set", written)
     return _nest_sink(node, rewriting)
 

@@ -2,7 +2,7 @@
 
 It keeps going after what can be skipped (a second key of one name, a tag, a merge key), so that an author sees all of
 them; it stops at what cannot, or must not, be read on: a limit of reliability.md §2.7, or a second document.
-"""
+Each limit is far above what a playbook needs and far below what hurts a server that reads strangers' files."""
 
 from __future__ import annotations
 
@@ -12,13 +12,81 @@ from collections.abc import Iterable
 import msgspec
 import yaml
 
-from noetl.base.diagnostics import DiagnosticPosition
-from noetl.base.source import Span, is_unicode
+from noetl.base.diagnostics import DiagnosticPosition, Span, is_unicode
+from noetl.language.reading import yaml_problems as problems
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
-from noetl.language.reading.syntax import problems
-from noetl.language.reading.syntax.limits import MAX_EVENTS, Anchored, Budget, below, check_depth, moved
-from noetl.language.reading.syntax.positions import Places
-from noetl.language.reading.syntax.problems import NotJsonError, Value, YamlProblem, refuse, resolve
+from noetl.language.reading.yaml_problems import NotJsonError, Places, Value, YamlProblem, refuse, resolve
+
+MAX_BYTES = 1024 * 1024
+MAX_DEPTH = 64
+MAX_EVENTS = 200_000
+# Counts values, including those that aliases repeat.
+MAX_NODES = 50_000
+# Limits all paths together: long keys above many values would exhaust memory.
+MAX_PATH_CHARACTERS = 8_000_000
+MAX_TAG_DIRECTIVES = 64
+# A file with more problems than this is not a playbook, and a list of all of them does not help.
+MAX_PROBLEMS = 50
+
+
+class Budget:
+    """What is left to spend on one document; spending more refuses it at the place where that happened."""
+
+    def __init__(self) -> None:
+        self.nodes = 0
+        self._path_characters = 0
+
+    def spend(self, nodes: int, span: Span) -> None:
+        self.nodes += nodes
+        if self.nodes > MAX_NODES:
+            refuse(span, f"the document has more than {MAX_NODES:,} values, aliases included")
+
+    def spend_path(self, path: str, span: Span) -> None:
+        self._path_characters += len(path)
+        if self._path_characters > MAX_PATH_CHARACTERS:
+            refuse(span, "the keys above this value are too long for a document of so many values")
+
+
+def check_depth(depth: int, span: Span) -> None:
+    if depth > MAX_DEPTH:
+        refuse(span, f"the document is nested deeper than {MAX_DEPTH} levels")
+
+
+# Aliases: `*name` repeats the value that `&name` marks, as a copy with paths of its own.
+
+_WORD = re.compile(r"[\w-]+")
+
+
+class Anchored(msgspec.Struct, frozen=True):
+    """A value that aliases may repeat, with what repeating it costs."""
+
+    node: Node
+    nodes: int = 1
+    height: int = 0
+
+
+def below(path: str, key: str) -> str:
+    """The path of a mapping's entry: `a.b`, or `a["x y"]` when the key is no single word."""
+    if _WORD.fullmatch(key):
+        return f"{path}.{key}" if path else key
+    return f"{path}[{msgspec.json.encode(key[:64]).decode()}]"
+
+
+def moved(node: Node, path: str, budget: Budget) -> Node:
+    """A copy of `node` with the paths of the alias; its spans stay where the text is. As deep as `check_depth` lets."""
+    budget.spend_path(path, node.span)
+    match node:
+        case Scalar():
+            return Scalar(node.value, node.span, path, node.plain)
+        case Sequence():
+            items = tuple(moved(item, f"{path}[{index}]", budget) for index, item in enumerate(node.items))
+            return Sequence(items, node.span, path)
+        case Mapping():
+            paths = {name: below(path, name) for name in node.values}
+            keys = {name: Scalar(name, key.span, paths[name], key.plain) for name, key in node.keys.items()}
+            values = {name: moved(value, paths[name], budget) for name, value in node.values.items()}
+            return Mapping(keys, values, node.span, path)
+
 
 _TAG = re.compile(r"![^\s,\[\]{}]*")
 
@@ -28,15 +96,18 @@ class _Open(msgspec.Struct):
 
     event: yaml.CollectionStartEvent
     path: str
-    problems: int  # how many there were when it began
+    # Number of problems when this collection began.
+    problems: int
     nodes: int  # likewise
     is_mapping: bool
     keys: dict[str, Scalar] = {}
     values: dict[str, Node] = {}
     items: list[Node] = []
-    key: Scalar | None = None  # of the value that comes next; None when that value has no place to go
+    # Key of the next value. None if that value is dropped.
+    key: Scalar | None = None
     expects_key: bool = False
-    is_template: bool = False  # it is no mapping at all, but an unquoted {{ … }}
+    # Not a mapping at all, but an unquoted {{ … }}.
+    is_template: bool = False
     height: int = 0
     last: Span | None = None
 
@@ -69,7 +140,8 @@ class TreeBuilder:
         self._places = places
         self._budget = Budget()
         self._stack: list[_Open] = []
-        self._anchors: dict[str, Anchored | None] = {}  # None while its value is still open
+        # None while the anchored value is still being built.
+        self._anchors: dict[str, Anchored | None] = {}
         self._root: Node | None = None
 
     def build(self, events: Iterable[yaml.Event]) -> Node:
@@ -96,7 +168,8 @@ class TreeBuilder:
                             "keep each playbook in its own file",
                         )
                 case _:
-                    pass  # the stream's own start and end, the document's end
+                    # Start and end of the stream, end of the document: nothing to build.
+                    pass
         return self._root if self._root is not None else Scalar(None, self._places.between(0, 0), "")
 
     @property
@@ -176,6 +249,7 @@ class TreeBuilder:
             self._alias_key(anchored.node, span)
             return
         check_depth(len(self._stack) + anchored.height, span)
+        # Before the copy is made: with aliases of aliases a few lines stand for billions of values.
         self._budget.spend(anchored.nodes, span)
         self._add(moved(anchored.node, path, self._budget), anchored.height)
 
@@ -202,18 +276,21 @@ class TreeBuilder:
         earlier = top.keys.get(str(key.value))
         if earlier is not None:
             self.problems.append(problems.duplicate_key(key, earlier))
+        # The value of a second key of one name is read, for its own mistakes, and dropped.
         top.await_value(None if earlier is not None else key)
 
     def _check_key_type(self, name: str, key: Scalar) -> None:
         try:
             value = resolve(name)
         except NotJsonError:
+            # `.inf` and its kin: numbers too, though JSON has none of them.
             value = 0.0
         if not isinstance(value, str):
             self.problems.append(problems.typed_key(DiagnosticPosition(key.path, key.span), name, value))
 
     def _collection_key(self, node: Node) -> None:
         top = self._stack[-1]
+        # To YAML `{{ x }}` is a mapping whose only key is a mapping.
         if top.event.flow_style and self._places.text.startswith("{{", self._places.start(top.event)):
             top.is_template = True
         else:

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from noetl.base.source import is_template
-from noetl.language.grammar import waits
+from noetl.base.diagnostics import is_template
+from noetl.language.grammar import steps
 from noetl.language.grammar.model import Construct
-from noetl.language.grammar.waits import COMPENSATE, COMPENSATE_SPEC, HANDLER, ON_EVENT, ON_EVENT_SPEC
-from noetl.language.reading.nodes import Mapping, Node, Sequence
-from noetl.language.reading.numbers import duration, moment
+from noetl.language.reading.nodes import Mapping, Node, Sequence, data
 from noetl.language.reading.playbook import (
     Compensate,
+    FormFieldSyntax,
     HandlerSyntax,
+    HumanTaskSyntax,
     MessageSyntax,
     OnEvent,
     SignalSyntax,
@@ -29,18 +29,129 @@ from noetl.language.reading.playbook import (
 from noetl.language.reading.shared_checks import (
     ReadContext,
     boolean,
-    check_keys,
     choice,
+    duration,
+    duration_or_moment,
     guard,
+    known_block,
     mapping,
+    moment,
     opening,
     option,
     sequence,
     text,
 )
-from noetl.language.reading.waits.human import read_human_task
 
-BLOCKS = tuple(key.name for key in waits.BLOCKS)
+_CODE = "E_STEP_KEY"
+
+# Human tasks: who is asked, by which form, and what happens when nobody answers (HUM-01, HUM-03, HUM-04).
+
+
+def read_human_task(reading: ReadContext, node: Node) -> HumanTaskSyntax | None:
+    block = known_block(
+        reading, node, steps.HUMAN_TASK, _CODE, "human_task", "write human_task: {title: …, assignee: {role: …}}"
+    )
+    if block is None:
+        return None
+    role, user = _person(reading, block.get("assignee"), steps.ASSIGNEE, "assignee", ("role", "user"))
+    after, to_role, to_user = _escalation(reading, block.get("escalation"))
+    return HumanTaskSyntax(
+        node=block,
+        title=text(reading, block.get("title"), _CODE, "a human task's title"),
+        description=text(reading, block.get("description"), _CODE, "a human task's description"),
+        data=block.get("data"),
+        role=role,
+        user=user,
+        form=_form(reading, block.get("form")),
+        due_date=duration_or_moment(reading, block.get("due_date"), "due_date"),
+        escalate_after=after,
+        escalate_to_role=to_role,
+        escalate_to_user=to_user,
+        escalation_mode=_escalation_mode(reading, block.get("spec")),
+    )
+
+
+def _person(
+    reading: ReadContext, node: Node | None, construct: Construct, what: str, keys: tuple[str, str]
+) -> tuple[Node | None, Node | None]:
+    """The role and the user that a mapping names; it must name exactly one of them."""
+    block = known_block(reading, node, construct, _CODE, what, f"write {what}: {{{keys[0]}: …}}")
+    if block is None:
+        return None, None
+    if (keys[0] in block) == (keys[1] in block):
+        found = "both" if keys[0] in block else "neither"
+        reading.error(_CODE, opening(block), f"{what} has {found} of {keys[0]} and {keys[1]}", "name one of them")
+    role, user = (text(reading, block.get(key), _CODE, f"{what}.{key}") for key in keys)
+    return role, user
+
+
+def _escalation(reading: ReadContext, node: Node | None) -> tuple[Node | None, Node | None, Node | None]:
+    role, user = _person(reading, node, steps.ESCALATION, "escalation", ("to_role", "to_user"))
+    if not isinstance(node, Mapping):
+        return None, None, None
+    if "after" not in node:
+        reading.error("E_DURATION", opening(node), "this escalation does not say after how long", "add after: 48h")
+    return duration(reading, node.get("after"), "escalation.after"), role, user
+
+
+def _escalation_mode(reading: ReadContext, node: Node | None) -> str:
+    spec = _spec(reading, node, steps.HUMAN_TASK_SPEC)
+    modes = steps.HUMAN_TASK_SPEC["escalation_mode"].words
+    return choice(reading, option(spec, "escalation_mode"), modes, "E_SPEC_OPTION", "escalation_mode") or "reassign"
+
+
+def _form(reading: ReadContext, node: Node | None) -> tuple[FormFieldSyntax, ...]:
+    items = sequence(reading, node, _CODE, "a human task's form", "write a list of {field: …, type: …}")
+    fields: dict[str, FormFieldSyntax] = {}
+    for item in items or ():
+        field = _field(reading, item)
+        if field is None:
+            continue
+        if field.field in fields:
+            reading.error(_CODE, field, f'the form already has a field "{field.field}"', "rename one of them")
+        fields.setdefault(field.field, field)
+    return tuple(fields.values())
+
+
+def _field(reading: ReadContext, node: Node) -> FormFieldSyntax | None:
+    block = known_block(reading, node, steps.FORM_FIELD, _CODE, "a form field", "write {field: …, type: …}")
+    if block is None:
+        return None
+    name = text(reading, block.get("field"), _CODE, "a form field's name")
+    if "field" not in block:
+        reading.error(_CODE, opening(block), "this form field has no name", "add field: <name>")
+    kind = choice(reading, block.get("type"), steps.FORM_FIELD["type"].words, _CODE, "a form field's type") or "string"
+    options = sequence(reading, block.get("options"), _CODE, "a form field's options")
+    _check_options(reading, block, kind)
+    required = boolean(reading, block.get("required"), _CODE, "required")
+    if name is None:
+        return None
+    return FormFieldSyntax(
+        node=block,
+        field=str(name.value),
+        type=kind,
+        options=options.items if options is not None else (),
+        required=required,
+        default=block.get("default"),
+    )
+
+
+def _check_options(reading: ReadContext, block: Mapping, kind: str) -> None:
+    options = data(block.get("options"))
+    if kind != "enum":
+        if "options" in block:
+            reading.error(_CODE, block.keys["options"], f'a field of type "{kind}" has no options', "write type: enum")
+        return
+    if not options:
+        reading.error(_CODE, opening(block), "an enum field needs options", "add options: [approve, reject]")
+    elif isinstance(options, list) and "default" in block and data(block.get("default")) not in options:
+        allowed = ", ".join(str(option) for option in options)
+        reading.error(
+            _CODE, block.values["default"], "the default is not one of the options", f"write one of {allowed}"
+        )
+
+
+BLOCKS = tuple(key.name for key in steps.BLOCKS)
 
 
 def read_wait_blocks(reading: ReadContext, step: Mapping, read_tasks: ReadTasks) -> dict[str, Any]:
@@ -79,7 +190,7 @@ def _refuse_loops(reading: ReadContext, step: Mapping) -> None:
     """A loop has one boundary event and a wait block another: a step has one or the other (TMR-02)."""
     if "loop" not in step:
         return
-    for name in waits.WAITS:
+    for name in steps.WAITS:
         if name in step:
             reading.error(
                 "E_WAIT_LOOP",
@@ -90,11 +201,10 @@ def _refuse_loops(reading: ReadContext, step: Mapping) -> None:
 
 
 def _timer(reading: ReadContext, node: Node) -> TimerSyntax | None:
-    block = mapping(reading, node, "E_STEP_KEY", "timer", "write timer: {duration: 5m}")
+    block = known_block(reading, node, steps.TIMER, _CODE, "timer", "write timer: {duration: 5m}")
     if block is None:
         return None
-    check_keys(reading, block, waits.TIMER, "E_STEP_KEY")
-    spec = _spec(reading, block, waits.TIMER_SPEC)
+    spec = _spec(reading, block.get("spec"), steps.TIMER_SPEC)
     if ("duration" in block) == ("until" in block):
         found = "both duration and until" if "duration" in block else "neither duration nor until"
         reading.error("E_DURATION", opening(block), f"this timer has {found}", "write one of them")
@@ -108,14 +218,13 @@ def _timer(reading: ReadContext, node: Node) -> TimerSyntax | None:
 
 
 def _message(reading: ReadContext, node: Node) -> MessageSyntax | None:
-    block = mapping(reading, node, "E_STEP_KEY", "message", "write message: {name: …, correlation: {…}}")
+    block = known_block(reading, node, steps.MESSAGE, _CODE, "message", "write message: {name: …, correlation: {…}}")
     if block is None:
         return None
-    check_keys(reading, block, waits.MESSAGE, "E_STEP_KEY")
-    spec = _spec(reading, block, waits.MESSAGE_SPEC)
-    actions = waits.MESSAGE_SPEC["timeout_action"].words
+    spec = _spec(reading, block.get("spec"), steps.MESSAGE_SPEC)
+    actions = steps.MESSAGE_SPEC["timeout_action"].words
     action = choice(reading, option(spec, "timeout_action"), actions, "E_SPEC_OPTION", "timeout_action")
-    correlation = mapping(reading, block.get("correlation"), "E_STEP_KEY", "a message's correlation")
+    correlation = mapping(reading, block.get("correlation"), _CODE, "a message's correlation")
     timeout = duration(reading, block.get("timeout"), "a message's timeout")
     name = _name(reading, block, "message")
     if name is None:
@@ -126,30 +235,28 @@ def _message(reading: ReadContext, node: Node) -> MessageSyntax | None:
 
 
 def _signal(reading: ReadContext, node: Node) -> SignalSyntax | None:
-    block = mapping(reading, node, "E_STEP_KEY", "signal", "write signal: {name: …}")
+    block = known_block(reading, node, steps.SIGNAL, _CODE, "signal", "write signal: {name: …}")
     if block is None:
         return None
-    check_keys(reading, block, waits.SIGNAL, "E_STEP_KEY")
     name = _name(reading, block, "signal")
     return SignalSyntax(node=block, name=name) if name is not None else None
 
 
 def _name(reading: ReadContext, block: Mapping, what: str) -> Node | None:
     if "name" not in block:
-        reading.error("E_STEP_KEY", opening(block), f"this {what} has no name", f"write {what}: {{name: …}}")
+        reading.error(_CODE, opening(block), f"this {what} has no name", f"write {what}: {{name: …}}")
         return None
-    return text(reading, block.get("name"), "E_STEP_KEY", f"a {what}'s name")
+    return text(reading, block.get("name"), _CODE, f"a {what}'s name")
 
 
 def _timeout(reading: ReadContext, node: Node) -> TimeoutSyntax | None:
     """The timeout block of TMR-05: a length, what happens then, and where `alternative` leads."""
     code = "E_TIMEOUT_SHAPE"
-    block = mapping(reading, node, code, "timeout", "write timeout: {duration: 300s}")
+    block = known_block(reading, node, steps.TIMEOUT, code, "timeout", "write timeout: {duration: 300s}")
     if block is None:
         return None
-    check_keys(reading, block, waits.TIMEOUT, code)
-    spec = _spec(reading, block, waits.TIMEOUT_SPEC)
-    words = waits.TIMEOUT_SPEC["on_timeout"].words
+    spec = _spec(reading, block.get("spec"), steps.TIMEOUT_SPEC)
+    words = steps.TIMEOUT_SPEC["on_timeout"].words
     written = option(spec, "on_timeout")
     on_timeout = choice(reading, written, words, code, "on_timeout") or "fail"
     alternative = text(reading, block.get("alternative_step"), code, "alternative_step", "name a step")
@@ -185,26 +292,20 @@ def _check_alternative(reading: ReadContext, block: Mapping, on_timeout: str, *,
         )
 
 
-def _spec(reading: ReadContext, block: Mapping, construct: Construct) -> Mapping | None:
-    spec = mapping(reading, block.get("spec"), "E_SPEC_OPTION", construct.what)
-    if spec is not None:
-        check_keys(reading, spec, construct, "E_SPEC_OPTION")
-    return spec
+def _spec(reading: ReadContext, node: Node | None, construct: Construct) -> Mapping | None:
+    return known_block(reading, node, construct, "E_SPEC_OPTION", construct.what)
 
 
 # Compensations and event handlers: tasks that a step keeps ready for later (SAGA-01, ADV-01, C-36).
 
 ReadTasks = Callable[[ReadContext, Node, str], tuple[TaskSyntax | Sugar, ...]]
 
-_CODE = "E_STEP_KEY"
-
 
 def read_compensate(reading: ReadContext, node: Node, read_tasks: ReadTasks) -> Compensate | None:
-    block = mapping(reading, node, _CODE, "compensate", "write compensate: {tool: {kind: …}}")
+    block = known_block(reading, node, steps.COMPENSATE, _CODE, "compensate", "write compensate: {tool: {kind: …}}")
     if block is None:
         return None
-    check_keys(reading, block, COMPENSATE, _CODE)
-    idempotent = _flag(reading, block.get("spec"), COMPENSATE_SPEC, "idempotent")
+    idempotent = _flag(reading, block.get("spec"), steps.COMPENSATE_SPEC, "idempotent")
     tool = block.get("tool")
     if tool is None:
         reading.error(_CODE, opening(block), "compensate has no tool to run", "write compensate: {tool: {kind: …}}")
@@ -221,11 +322,12 @@ def read_on_event(reading: ReadContext, node: Node, read_tasks: ReadTasks) -> On
     """`{spec, handlers}`, or a bare list of handlers, which never interrupts (C-36)."""
     if isinstance(node, Sequence):
         return OnEvent(node=node, handlers=_handlers(reading, node, read_tasks))
-    block = mapping(reading, node, _CODE, "on_event", "write on_event: {handlers: [{event: …, then: […]}]}")
+    block = known_block(
+        reading, node, steps.ON_EVENT, _CODE, "on_event", "write on_event: {handlers: [{event: …, then: […]}]}"
+    )
     if block is None:
         return None
-    check_keys(reading, block, ON_EVENT, _CODE)
-    interrupting = _flag(reading, block.get("spec"), ON_EVENT_SPEC, "interrupting")
+    interrupting = _flag(reading, block.get("spec"), steps.ON_EVENT_SPEC, "interrupting")
     handlers = sequence(reading, block.get("handlers"), _CODE, "on_event.handlers")
     if handlers is None or not handlers.items:
         if "handlers" not in block or handlers is not None:
@@ -237,10 +339,9 @@ def read_on_event(reading: ReadContext, node: Node, read_tasks: ReadTasks) -> On
 def _handlers(reading: ReadContext, nodes: Sequence, read_tasks: ReadTasks) -> tuple[HandlerSyntax, ...]:
     handlers = []
     for node in nodes:
-        block = mapping(reading, node, _CODE, "an event handler", "write {event: …, then: […]}")
+        block = known_block(reading, node, steps.HANDLER, _CODE, "an event handler", "write {event: …, then: […]}")
         if block is None:
             continue
-        check_keys(reading, block, HANDLER, _CODE)
         for key in ("event", "then"):
             if key not in block:
                 reading.error(_CODE, opening(block), f"this event handler has no {key}", "write {event: …, then: […]}")
@@ -248,15 +349,12 @@ def _handlers(reading: ReadContext, nodes: Sequence, read_tasks: ReadTasks) -> t
         when = guard(reading, block.get("when"))
         then = block.get("then")
         tasks = read_tasks(reading, then, "an event handler's then") if then is not None else ()
+        # Only now is it dropped: all mistakes in it have been noted.
         if event is not None:
             handlers.append(HandlerSyntax(node=block, event=event, when=when, tasks=tasks))
     return tuple(handlers)
 
 
-def _flag(reading: ReadContext, node: Node | None, construct: Construct, option: str) -> bool:
+def _flag(reading: ReadContext, node: Node | None, construct: Construct, name: str) -> bool:
     """The one true-or-false option that these blocks have in their spec."""
-    spec = mapping(reading, node, "E_SPEC_OPTION", construct.what)
-    if not isinstance(spec, Mapping):
-        return False
-    check_keys(reading, spec, construct, "E_SPEC_OPTION")
-    return boolean(reading, spec.get(option), "E_SPEC_OPTION", option)
+    return boolean(reading, option(_spec(reading, node, construct), name), "E_SPEC_OPTION", name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.base.source import Source
+from noetl.base.diagnostics import Source
 from noetl.language.checking import check
 from noetl.language.proving.certificate import analyse
 from noetl.net.net import Loop, Net, Transition

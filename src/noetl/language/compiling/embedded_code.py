@@ -1,0 +1,207 @@
+"""Checks of code in the inputs of tasks: SQL and Python.
+
+SQL: where a template stands follows from the author's text alone (design.md §8). Text that fails with every value is an
+error; text that is one single expression gets a warning. Mistakes of the SQL itself are found by `sql_flaws.py`.
+
+Python: code that does not parse cannot run (TOOL-07). It is never a template, so it is parsed as written, by the Python
+that runs the check. Workers may have a newer one, so a mistake is a warning. Nothing is compiled, imported or run.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+
+# `_ast` has the same classes; importing `ast` would slow down every check.
+from _ast import Constant, Dict, PyCF_ONLY_AST, Set
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from noetl.base.diagnostics import DiagnosticPosition, PositionedDiagnostic, Source, Span, is_template
+from noetl.language.compiling.passes import Compilation, every_task
+from noetl.language.compiling.text_positions import parsed, place_in
+from noetl.language.compiling.undefined_names import given_names
+from noetl.language.reading.nodes import Mapping, Node, Scalar, scalars
+from noetl.language.reading.playbook import Playbook, TaskSyntax
+from noetl.net.net import ENDS, SQL_KEYS, TRANSFER
+
+# The author has said that it is SQL of their own: no warning.
+_MARKED = re.compile(r"\|\s*sql\s*-?\}\}\s*\Z")
+_JOINED = re.compile(
+    r"\bIN\s*\(\s*'?(\{\{(?:(?!\}\}|\|\s*sql\b).)*\|\s*join\b(?:(?!\}\}|\|\s*sql\b).)*\}\})'?\s*\)", re.I | re.S
+)
+# The body of a DO block or a function.
+_BODY = re.compile(r"\$(\w*)\$(?P<body>.*?)\$\1\$", re.S)
+_VALUE = re.compile(r"\{\{(?:(?!\}\}|\|\s*(?:sql|identifier)\b).)*\}\}", re.S)
+_BIND = "let templates stand where values stand: those are bound"
+
+
+def check_sql_fragments(playbook: Playbook, compilation: Compilation) -> Playbook:
+    """E_TEMPLATE and W_SQL_FRAGMENT; each place once, wherever a workbook's task is used."""
+    written = {scalar: None for task, _ in every_task(playbook) for scalar in sql_texts(task, compilation)}
+    if written:
+        _check_texts(written, playbook, compilation)
+    return playbook
+
+
+def _check_texts(written: Iterable[Scalar], playbook: Playbook, compilation: Compilation) -> None:
+    from noetl.templates.sql.plan import KEYCHAIN, impossible  # most playbooks have no SQL
+
+    for scalar in written:
+        text = scalar.value if isinstance(scalar.value, str) else ""
+        template = parsed(text) if is_template(text) else None
+        if template is None:
+            continue
+        if not template.single:
+            if (found := impossible(text)) is not None:
+                why, _, way_out = found.why.partition("; ")
+                place = place_in(scalar, found.at, playbook.source)
+                compilation.note("E_TEMPLATE", place, f"this SQL cannot run: {why}", way_out or _BIND)
+            else:
+                _note_joined(scalar, text, playbook, compilation)
+                _note_bodies(scalar, text, playbook, compilation)
+        elif any(read.root in KEYCHAIN for read in template.references):
+            message = "this SQL cannot run: it is wholly made of a secret, and a secret can only be bound"
+            compilation.note("E_TEMPLATE", scalar, message, _BIND)
+        elif not _MARKED.search(text):
+            compilation.note(
+                "W_SQL_FRAGMENT",
+                scalar,
+                "this SQL is wholly made by a template and runs as it comes out",
+                "write the SQL here and let templates fill in values, or mark it {{ … | sql }}",
+            )
+
+
+def _note_joined(scalar: Scalar, text: str, playbook: Playbook, compilation: Compilation) -> None:
+    from noetl.templates.sql.lexer import has_blocks
+    from noetl.templates.sql.plan import bound_lists
+
+    lists = frozenset() if has_blocks(text) else bound_lists(text)
+    for joined in _JOINED.finditer(text):
+        if joined.start(1) not in lists:
+            place = place_in(scalar, joined.start(1), playbook.source)
+            message = "joined text is bound as one value, and IN compares with that text alone"
+            compilation.note("W_SQL_FRAGMENT", place, message, "leave join out: IN ({{ … }}) takes a list")
+
+
+def _note_bodies(scalar: Scalar, text: str, playbook: Playbook, compilation: Compilation) -> None:
+    """A body between `$$` is text to the database: nothing in it can be bound, only names may be put there (O-23)."""
+    for body in _BODY.finditer(text):
+        value = _VALUE.search(text, body.start("body"), body.end("body"))
+        if value is not None:
+            place = place_in(scalar, value.start(), playbook.source)
+            message = "nothing can be bound within $$: the task fails with sql.fragment unless this gives a plain name"
+            hint = "read the value outside, e.g. SELECT set_config('app.x', '{{ … }}', true), or mark it {{ … | sql }}"
+            compilation.note("W_SQL_FRAGMENT", place, message, hint)
+
+
+def has_sql(playbook: Playbook, compilation: Compilation) -> bool:
+    """Whether some task of the playbook runs SQL."""
+    return any(True for task, _ in every_task(playbook) for _ in sql_texts(task, compilation))
+
+
+def sql_texts(task: TaskSyntax, compilation: Compilation) -> Iterator[Scalar]:
+    """The texts of a task that are SQL; those of a transfer stand in its ends."""
+    kind = compilation.kinds.get(task.kind)
+    for known in kind.inputs if kind else ():
+        if known.sql:
+            yield from _texts(task.inputs.get(known.name))
+    for end in ENDS if task.kind == TRANSFER else ():
+        node = task.inputs.get(end)
+        for key in SQL_KEYS:
+            yield from _texts(node.values.get(key) if isinstance(node, Mapping) else None)
+
+
+def _texts(node: Node | None) -> Iterator[Scalar]:
+    return scalars(node) if node is not None else iter(())
+
+
+KIND = "python"
+# Total per playbook. Parsing takes time, so code beyond this is not checked.
+MAX_PYTHON_CHARACTERS = 200_000
+# Only what begins with a name is taken for a template: `{{1, 2}}` is a set in a set, and plain Python.
+_EXPRESSION = re.compile(r"\{\{-?\s*([A-Za-z_]\w*)\b[^{}]*\}\}")
+_DATA = frozenset({"workload", "ctx", "args", "iter", "vars", "keychain", "event", "outcome", "execution_id", "_prev"})
+_NO_TEMPLATE = "code is no template: give values to the task as args, which the code has as variables"
+
+
+def check_python_code(playbook: Playbook, compilation: Compilation) -> Playbook:
+    """W_PYTHON; each place once, wherever a workbook's task is used."""
+    written = {
+        # A dict for its keys: each code once, in the order of the document.
+        code: None
+        for task, _ in every_task(playbook)
+        if task.kind == KIND
+        for code in (task.inputs.get("code"),)
+    }
+    left = MAX_PYTHON_CHARACTERS
+    for code in written:
+        if not (isinstance(code, Scalar) and isinstance(code.value, str)):
+            continue
+        # A budget for all code together: parsing megabytes of it would hold up an editor that checks while one types.
+        left -= len(code.value)
+        if left >= 0 and (problem := problem_of(code.value)) is not None:
+            message = f"this Python code does not parse: {problem.msg}"
+            hint = _NO_TEMPLATE if is_template(code.value) else "the task would fail"
+            compilation.note("W_PYTHON", _place(code, problem, playbook.source), message, hint)
+        elif left >= 0 and is_template(code.value):
+            _note_templates(code, playbook, compilation)
+    return playbook
+
+
+def _note_templates(code: Scalar, playbook: Playbook, compilation: Compilation) -> None:
+    """Each text in the code that looks like a template of this playbook. A doubled brace of an f-string is none."""
+    names = _DATA | given_names(playbook) | {task.name for task, _ in every_task(playbook) if task.name}
+    texts, nested = _texts_and_sets(str(code.value))
+    for found in _EXPRESSION.finditer(str(code.value)):
+        if found[1] in names and (nested or any(found[0] in text for text in texts)):
+            place = place_in(code, found.start(), playbook.source, len(found[0]))
+            shown = found[0] if len(found[0]) <= 60 else f"{{{{ {found[1]} … }}}}"
+            message = f"{shown} stays as it is: Python code is not rendered"
+            compilation.note("W_PYTHON", place, message, f'write args: {{ value: "{shown}" }} and read value')
+
+
+def _texts_and_sets(code: str) -> tuple[set[str], bool]:
+    """The string constants of the code, and whether a set stands in a set: how Python reads a bare template. Doubled
+    braces of an f-string are single ones here."""
+    texts: set[str] = set()
+    pending: list[Any] = [compile(code, "<code>", "exec", PyCF_ONLY_AST, dont_inherit=True)]
+    nested = False
+    while pending:
+        node = pending.pop()
+        if isinstance(node, Constant) and isinstance(node.value, str):
+            texts.add(node.value)
+        nested = nested or (isinstance(node, Set) and isinstance(node.elts[0], Set | Dict))
+        for name in getattr(node, "_fields", ()):
+            value = getattr(node, name, None)
+            pending.extend(value if isinstance(value, list) else [value] if hasattr(value, "_fields") else [])
+    return texts, nested
+
+
+def problem_of(code: str) -> SyntaxError | None:
+    """What keeps this Python from parsing the code, if it can say."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(code, "<code>", "exec", PyCF_ONLY_AST, dont_inherit=True)
+    except SyntaxError as problem:
+        return problem
+    except (ValueError, RecursionError, MemoryError):  # a NUL, or more nesting than the parser takes
+        return None
+    return None
+
+
+def _place(code: Scalar, problem: SyntaxError, source: Source | None) -> PositionedDiagnostic:
+    """Where in its line the mistake is; the value itself where the code is not written line by line."""
+    if source is None or not problem.lineno:
+        return code
+    header, *lines = source.cut(code.span).split("\n")
+    if not header.startswith("|") or problem.lineno > len(lines):
+        return code
+    written, meant = lines[problem.lineno - 1], str(code.value).split("\n")[problem.lineno - 1]
+    if not written.endswith(meant):
+        return code
+    column = len(written) - len(meant) + max(problem.offset or 1, 1)
+    line, start = code.span.line + problem.lineno, code.span.start + len(header) + 1
+    start += sum(len(one) + 1 for one in lines[: problem.lineno - 1]) + column - 1
+    return DiagnosticPosition(code.path, Span(line, column, line, column + 1, start, start + 1))
