@@ -6,17 +6,16 @@ from typing import Any
 
 import msgspec
 
-from noetl.engine.pipeline.progress import after, entered, task_run_id
-from noetl.engine.pipeline.scopes import PipelineScope, nothing_stored
+from noetl.engine.pipeline.progress import position_after, position_after_entry, task_run_id
+from noetl.engine.pipeline.scopes import PipelineScope, no_stored_results
 from noetl.engine.v2_case.names import next_task, step_result
 from noetl.engine.v2_case.parts import CALL
 from noetl.engine.v2_case.position import CaseSite
 from noetl.engine.v2_case.walk import CaseWalk, decided
 from noetl.events.orders import Entry, Position
 from noetl.events.outcomes import Error, Meta, Outcome, Status
-from noetl.events.steps import StepDone, StepFailed
+from noetl.events.steps import CaseStarted, CaseWaiting, StepDone, StepFailed
 from noetl.events.tasks import TaskProcessed, TaskStarted
-from noetl.events.v2_case_runs import CaseStarted, CaseWaiting
 from tests.engine_script import Conversation
 
 
@@ -28,11 +27,11 @@ def case_entries(talk: Conversation, name: str, result: Any = None, error: Error
         walk.enter()
         started_case = CaseStarted(decision=decided(walk))
         entries.append(started_case)
-        position = entered(position, started_case.decision)
+        position = position_after_entry(position, started_case.decision)
     if position.task is not None:
         started, processed = _task(talk, name, position, result, error)
         entries += [started, processed]
-        position = after(position, processed, talk.clock.now())
+        position = position_after(position, processed, talk.clock.now())
     return [*entries, *_end(talk, name, position)]
 
 
@@ -77,4 +76,4 @@ def _end(talk: Conversation, name: str, position: Position) -> list[Entry]:
         return []
     if position.case.error is not None:
         return [StepFailed(error=position.case.error)]
-    return [StepDone(result=step_result(walk.step, position, nothing_stored))]
+    return [StepDone(result=step_result(walk.step, position, no_stored_results))]

@@ -10,8 +10,7 @@ from textwrap import dedent
 from typing import Any
 
 from noetl.base.clock import ManualClock
-from noetl.base.diagnostics import Findings
-from noetl.base.source import Source
+from noetl.base.diagnostics import Findings, Source
 from noetl.engine.commands import (
     CancelExecution,
     ClaimOrder,
@@ -23,7 +22,7 @@ from noetl.engine.commands import (
 )
 from noetl.engine.decide import advance
 from noetl.engine.decision import Decision
-from noetl.engine.evolve import replayed
+from noetl.engine.evolve import replay
 from noetl.engine.execution import Execution, StepRun
 from noetl.engine.pipeline.progress import task_run_id
 from noetl.engine.plan import Plan
@@ -38,7 +37,7 @@ from noetl.events.tokens import TokenDropped
 from noetl.language.compiling.compiler import compile_playbook
 from noetl.language.reading.reader import read_playbook
 from noetl.net.net import Net
-from noetl.operations.results import ENOUGH, TELLING, carried_in, ended_in
+from noetl.operations.results import MAX_STEP_ENDS, STEP_END_TYPES, carried_step_end, step_end
 from noetl.tools.kinds import KINDS
 from tests.events.projected import compare_history, compare_projection
 from tests.narrowing import present
@@ -90,7 +89,7 @@ class Conversation:
             if event.event_type == "step.scheduled":
                 self._name(event)
         self.log += decision.events
-        assert replayed("x1", "t1", self.log) == self.execution, "replay must equal the live state at every point"
+        assert replay("x1", "t1", self.log) == self.execution, "replay must equal the live state at every point"
         self._compare_results()
         self._projection.take_all(decision.events)
         compare_projection(self._projection, self.execution)
@@ -101,8 +100,8 @@ class Conversation:
     def _compare_results(self) -> None:
         """What the log tells of a step to whoever does not replay it."""
         for step, result in self.execution.outputs.results.items():
-            telling = [event for event in self.log if event.step == step and event.event_type in TELLING]
-            told = ended_in(telling[-ENOUGH:], step) or carried_in(self.log[0], step)
+            telling = [event for event in self.log if event.step == step and event.event_type in STEP_END_TYPES]
+            told = step_end(telling[-MAX_STEP_ENDS:], step) or carried_step_end(self.log[0], step)
             assert told is not None, f"nothing tells how {step} ended"
             assert told.result == result if told.error is None else told.error == result.error, step
 
@@ -121,7 +120,7 @@ class Conversation:
     def resume(self) -> list[Event]:
         return self.tell(ResumeExecution(at=self.clock.now()))
 
-    def cancel(self, reason: str = "asked for") -> list[Event]:
+    def cancel(self, reason: str = "on request") -> list[Event]:
         return self.tell(CancelExecution(at=self.clock.now(), reason=reason))
 
     def running(self) -> list[str]:

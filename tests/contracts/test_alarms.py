@@ -7,7 +7,7 @@ import asyncio
 import msgspec
 import pytest
 
-from noetl.store.contract import Commit, ConflictError, OrderRow, OrderState, Store, StoreSpace
+from noetl.store.contract import Commit, ConflictError, OrderRow, OrderState, PoolCapacity, Store
 from tests.contracts.commits import commit, event
 
 
@@ -113,7 +113,7 @@ async def test_a_pool_is_never_held_beyond_its_capacity_whoever_takes_at_the_sam
         row = msgspec.structs.replace(order(number, pool="gpu"), execution_id=f"x{number}")
         taken = (leased(row, epoch=1, until=90.0),)
         one = commit(event(1, execution_id=f"x{number}"), orders=taken)
-        return msgspec.structs.replace(one, room=(StoreSpace("gpu", 2, 10.0),))
+        return msgspec.structs.replace(one, room=(PoolCapacity("gpu", 2, 10.0),))
 
     ended = await asyncio.gather(*(store.commit([taking(number)]) for number in range(6)), return_exceptions=True)
 

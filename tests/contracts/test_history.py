@@ -10,7 +10,7 @@ import pytest
 from noetl.events.control import Emitted
 from noetl.events.steps import CtxPatched, StepDone
 from noetl.events.waits import TimerScheduled
-from noetl.store.contract import SingleRow, Store
+from noetl.store.contract import EventFilter, Store
 from tests.contracts.commits import commit, event
 
 
@@ -23,19 +23,19 @@ async def write(store: Store, execution_id: str, *, at: float, path: str = "p", 
 @pytest.mark.parametrize(
     ("only", "seqs"),
     [
-        (SingleRow(), [1, 2, 3, 4, 5]),
-        (SingleRow(types=("ctx.patched",)), [2, 4]),
-        (SingleRow(types=("token.*", "step.done")), [1, 3]),
-        (SingleRow(types=("audit.required",)), [5]),
-        (SingleRow(step="b"), [4]),
-        (SingleRow(limit=2), [1, 2]),
-        (SingleRow(limit=2, newest=True), [4, 5]),
-        (SingleRow(types=("ctx.*",), limit=1, newest=True), [4]),
-        (SingleRow(limit=9, newest=True), [1, 2, 3, 4, 5]),
-        (SingleRow(types=("nothing",)), []),
+        (EventFilter(), [1, 2, 3, 4, 5]),
+        (EventFilter(types=("ctx.patched",)), [2, 4]),
+        (EventFilter(types=("token.*", "step.done")), [1, 3]),
+        (EventFilter(types=("audit.required",)), [5]),
+        (EventFilter(step="b"), [4]),
+        (EventFilter(limit=2), [1, 2]),
+        (EventFilter(limit=2, newest=True), [4, 5]),
+        (EventFilter(types=("ctx.*",), limit=1, newest=True), [4]),
+        (EventFilter(limit=9, newest=True), [1, 2, 3, 4, 5]),
+        (EventFilter(types=("nothing",)), []),
     ],
 )
-async def test_events_are_picked_by_type_step_and_number(store: Store, only: SingleRow, seqs: list[int]) -> None:
+async def test_events_are_picked_by_type_step_and_number(store: Store, only: EventFilter, seqs: list[int]) -> None:
     elsewhere = msgspec.structs.replace(event(4, payload=CtxPatched(patch={})), step="b")
     own = event(5, payload=Emitted(emitted="audit.required"))
     events = [event(1), event(2, payload=CtxPatched(patch={})), event(3, payload=StepDone()), elsewhere, own]
@@ -47,8 +47,8 @@ async def test_events_are_picked_by_type_step_and_number(store: Store, only: Sin
 async def test_picking_begins_after_a_number(store: Store) -> None:
     await store.commit([commit(*(event(seq) for seq in range(1, 6)))])
 
-    assert [one.seq for one in await store.events("x1", after=2, only=SingleRow(limit=2))] == [3, 4]
-    assert [one.seq for one in await store.events("x1", after=4, only=SingleRow(limit=2, newest=True))] == [5]
+    assert [one.seq for one in await store.events("x1", after=2, only=EventFilter(limit=2))] == [3, 4]
+    assert [one.seq for one in await store.events("x1", after=4, only=EventFilter(limit=2, newest=True))] == [5]
 
 
 @pytest.mark.parametrize(

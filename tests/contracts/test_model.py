@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from noetl.base.errors import BackendError
-from noetl.store.contract import Commit, OrderRow, OrderState, Store, StoreSpace
+from noetl.store.contract import Commit, OrderRow, OrderState, PoolCapacity, Store
 from noetl.store.human_tasks import TaskRow, TaskState
 from noetl.store.waits import MESSAGE, MessageRow, WaitRow, canonical
 from tests.contracts.commits import commit, event
@@ -78,7 +78,7 @@ def commits(draw: st.DrawFn) -> Callable[[dict[str, int]], Commit]:
         "closed_waits": draw(st.sampled_from([(), (f"{execution_id}-w{draw(NUMBERS)}",)])),
         "taken_messages": draw(st.sampled_from([(), (), (f"m{draw(NUMBERS)}",)])),
         "tasks": draw(st.sampled_from([(), (task,)])),
-        "room": draw(st.sampled_from([(), (), (StoreSpace("a", 1, 5.0),)])),
+        "room": draw(st.sampled_from([(), (), (PoolCapacity("a", 1, 5.0),)])),
     }
     wake_at = draw(st.none() | MOMENTS)
 

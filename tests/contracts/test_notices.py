@@ -8,6 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from noetl.base.clock import ManualClock
+from noetl.control.notifications.rules import NotificationRules
+from noetl.operations import notifications
 from noetl.store.contract import ConflictError, Store
 from noetl.store.notices import NoticeRow, NoticeState, Settlement
 from tests.contracts.commits import commit, event
@@ -59,6 +62,20 @@ async def test_a_notice_that_is_there_already_stays_as_it_is(store: Store) -> No
     await write(store, notice("n1"), notice("n2"), seq=2)
 
     assert (await store.notices.tally()) == {"sending": 1, "pending": 1}
+
+
+@pytest.mark.req("NTF-03")
+async def test_all_dead_letters_are_sent_again_however_many_pages_they_fill(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notifications, "_LONGEST_PAGE", 2)
+    await write(store, *(notice(f"n{at}", state=NoticeState.DEAD) for at in range(5)))
+    clock = ManualClock()
+    asked = notifications.Notifications(store.notices, NotificationRules(store.key_values, clock), None, clock)
+
+    assert await asked.retry_all() == 5
+
+    assert await store.notices.tally() == {"pending": 5}
 
 
 @pytest.mark.req("NTF-03")

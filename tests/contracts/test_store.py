@@ -113,6 +113,16 @@ async def test_the_row_of_an_execution_follows_its_commits(store: Store) -> None
     assert [one.execution_id for one in await store.executions()] == ["x1"]
 
 
+async def test_the_row_of_an_execution_says_how_many_iterations_failed(store: Store) -> None:
+    for after, figures in enumerate([(0, 0), (1, 1000), (7, 1000)]):
+        one = commit(event(after + 1), after=after)
+        row = msgspec.structs.replace(one.execution, failed_iterations=figures[0], iterations=figures[1])
+        await store.commit([msgspec.structs.replace(one, execution=row)])
+
+        assert await store.execution("x1") == row
+        assert await store.executions() == [row]
+
+
 async def test_lists_show_the_newest_execution_first(store: Store) -> None:
     for number in (1, 2, 3):
         one = commit(event(1, execution_id=f"x{number}"))

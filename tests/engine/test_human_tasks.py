@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from noetl.engine.waits.human_task_actions import fill
+from noetl.engine.waits.human_task_actions import fill_form
 from noetl.events.orders import ReportResult
 from tests.engine.waiting import Waiting
 from tests.fixtures.running import fixture
@@ -159,7 +159,7 @@ FIELDS: list[dict[str, Any]] = [
     ],
 )
 def test_every_problem_is_told_at_once(values: dict[str, Any], wrong: list[str]) -> None:
-    filled, problems = fill(FIELDS, values)
+    filled, problems = fill_form(FIELDS, values)
 
     assert [one.field for one in problems] == wrong
     assert wrong or filled == {"i": 3, **values}

@@ -109,7 +109,7 @@ def test_a_key_is_shared_by_all_steps_that_have_it(a: str, b: str, at_once: int)
 
 
 def test_steps_of_one_key_may_differ_in_their_limits() -> None:
-    """Two that find no room under their own limit must not call each other up for ever."""
+    """Two that find no room under their own limit must not call each other up forever."""
     wide, narrow = "{limit: 3, key: k}", "{limit: 1, key: k}"
     talk = begun(shared(a=wide, b=wide, c=wide, d=narrow, e=narrow, f=wide))
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from noetl.base.errors import ToolError
-from noetl.engine.loops.reducers import OPERATIONS, fold_all, folded, shared_of, with_shared
-from noetl.language.grammar.policies import REDUCERS
+from noetl.engine.loops.reducers import OPERATIONS, fold, fold_all, shared_write, with_shared
+from noetl.language.grammar.tasks import REDUCERS
 
 
 @pytest.mark.req("LOOP-14")
@@ -38,7 +38,7 @@ from noetl.language.grammar.policies import REDUCERS
     ],
 )
 def test_each_operation_folds_on_top_of_what_was_there(op: str, previous: Any, values: list[Any], gives: Any) -> None:
-    assert folded(op, previous, values) == gives
+    assert fold(op, previous, values) == gives
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_each_operation_folds_on_top_of_what_was_there(op: str, previous: Any, v
 )
 def test_contributions_that_do_not_fit_are_told(op: str, values: list[Any]) -> None:
     with pytest.raises(ToolError, match=f"{op} cannot fold") as raised:
-        folded(op, None, values)
+        fold(op, None, values)
 
     assert raised.value.kind == "loop.reduce"
 
@@ -61,9 +61,9 @@ def test_a_dotted_key_is_folded_where_it_is() -> None:
 
 @pytest.mark.req("V2E-07")
 def test_shared_values_fold_each_with_its_own_operation() -> None:
-    shared = {"n": [("sum", 1), ("sum", 2)], "k": [shared_of("x"), shared_of({"op": "append", "value": 3})]}
+    shared = {"n": [("sum", 1), ("sum", 2)], "k": [shared_write("x"), shared_write({"op": "append", "value": 3})]}
 
     assert with_shared({"n": 10}, {"n": shared["n"]}) == {"n": 13}
-    assert shared_of("x") == ("last", "x")
-    assert shared_of({"a": 1}) == ("last", {"a": 1})
+    assert shared_write("x") == ("last", "x")
+    assert shared_write({"a": 1}) == ("last", {"a": 1})
     assert with_shared({}, {"k": [("last", 1), ("last", 2)]}) == {"k": 2}

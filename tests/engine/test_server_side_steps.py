@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from noetl.events.events import TAXONOMY
 from noetl.events.payloads import EventSource
 from noetl.events.steps import CtxPatched
-from noetl.events.taxonomy import TAXONOMY
 from tests.engine_script import Conversation
 from tests.narrowing import payload
 

@@ -8,8 +8,7 @@ import pytest
 
 from noetl.base.errors import BackendError
 from noetl.events.control import Emitted
-from noetl.events.encoding import decode_payload, encode_payload
-from noetl.events.envelope import readable
+from noetl.events.envelope import decode_payload, encode_payload, readable
 from noetl.store.sqlite.store import SqliteStore
 from tests.contracts.commits import commit, event
 from tests.playbook_runs import run_here

@@ -8,12 +8,10 @@ import jsonschema
 import pytest
 
 from noetl.base.errors import BackendError
-from noetl.events.encoding import decode_payload, encode_payload
-from noetl.events.envelope import Event, readable
-from noetl.events.events import Payload
+from noetl.events.envelope import Event, decode_payload, encode_payload, readable
+from noetl.events.events import TAXONOMY, WAITS, Payload
 from noetl.events.orders import Turn, TurnAnswer
 from noetl.events.payloads import EventPhase, EventSource
-from noetl.events.taxonomy import TAXONOMY, WAITS
 from noetl.events.tokens import TokenEnqueued
 from tests.playbook_runs import broken, run_here
 

@@ -11,17 +11,16 @@ from hypothesis import strategies as st
 
 from noetl.base.errors import ToolError
 from noetl.events.control import Emitted
-from noetl.events.encoding import decode_payload, encode_payload
+from noetl.events.envelope import decode_payload, encode_payload
 from noetl.events.events import Payload
 from noetl.events.executions import ExecutionRequested, WorkflowStarted
 from noetl.events.large_values import OVERHEAD_BYTES, put_back, set_apart
 from noetl.events.loops import IterationDone
 from noetl.events.outcomes import Error, Meta, Outcome, Reference, Status
-from noetl.events.steps import CtxPatched, StepFailed, StepScheduled
+from noetl.events.steps import CaseHeard, CtxPatched, StepFailed, StepScheduled
 from noetl.events.tasks import Decided, TaskProcessed
 from noetl.events.tokens import TokenConsumed, TokenCreated
 from noetl.events.v2_case_positions import OwnEvent
-from noetl.events.v2_case_runs import CaseHeard
 from noetl.store.results.files import MemoryResults
 
 BIG = "x" * 300

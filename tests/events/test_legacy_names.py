@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from noetl.events.envelope import status_of
+from noetl.events.events import TAXONOMY
 from noetl.events.legacy_names import LEGACY, foreign_aliases, legacy_name, own_aliases
-from noetl.events.taxonomy import TAXONOMY
 from tests.worker.case_running import answer, fixture, run_case
 
 OLD = (

@@ -16,13 +16,12 @@ from noetl.events.events import Payload
 from noetl.events.loops import IterationDone, IterationFailed, IterationStarted, LoopStarted
 from noetl.events.outcomes import Error
 from noetl.events.payloads import EventSource
-from noetl.events.projection.loop_cells import BLOCK, MOST_FAILURES, LoopCells, LoopCounts
-from noetl.events.projection.number_history import NumberHistory
+from noetl.events.projection.loop_cells import BLOCK, MOST_FAILURES, LoopCells, LoopCounts, NumberHistory
 from noetl.events.projection.state_history import StateHistory
 from noetl.events.steps import StepDone, StepFailed, StepScheduled, StepStarted
-from noetl.events.tokens import TokenConsumed, TokenCreated
+from noetl.events.tokens import TokenConsumed, TokenCreated, TokenDropped
 from noetl.events.waits import TimerScheduled
-from noetl.server.views.projection import shown_loops, shown_projection
+from noetl.server.views.projection import loops_view, projection_view
 from tests.properties.random_playbooks import playbooks, random_log
 from tests.side_runs.sagas import undoing
 
@@ -36,8 +35,8 @@ def folded(events: list[Event]) -> StateHistory:
 def shown(history: StateHistory, at: int, since: int = 0) -> tuple[Any, Any]:
     """All that a screen reads of a moment."""
     return (
-        msgspec.to_builtins(shown_projection("x1", history, at, since)),
-        msgspec.to_builtins(shown_loops("x1", history, at, since)),
+        msgspec.to_builtins(projection_view("x1", history, at, since)),
+        msgspec.to_builtins(loops_view("x1", history, at, since)),
     )
 
 
@@ -140,6 +139,19 @@ def test_a_failure_is_counted_once_and_not_as_done() -> None:
     assert (step.status, step.running, step.done, step.failed) == ("failed", 0, 0, 1)
 
 
+def test_a_cancelled_run_is_neither_done_nor_as_if_it_had_never_begun() -> None:
+    history = folded(
+        logged(
+            (created("k1"), None),
+            (StepScheduled(token_id="k1"), "r1"),
+            (StepStarted(worker_id="w"), "r1"),
+            (TokenDropped(token_id="k1", reason="cancelled"), "r1"),
+        )
+    )
+
+    assert [history.steps(at)[0].status for at in (3, 4)] == ["running", "cancelled"]
+
+
 def test_tokens_that_meet_leave_their_place_without_a_step_run() -> None:
     history = folded(
         logged(
@@ -170,9 +182,9 @@ def test_iterations_of_nested_loops_are_cells_of_the_loop_they_are_in() -> None:
     assert [inside.blocks(at) for at in (3, 4, 5)] == [{0: "000"}, {0: "300"}, {0: "302"}]
     assert [(one.index, one.kind, one.message) for one in inside.failures] == [(0, "tool", "no luck")]
     assert history.steps(6)[0].loop == LoopCounts(3, 1, 1), "the innermost iterations do the work"
-    inner = shown_loops("x1", history, 6, 0, step_run_id="r", path=(1, 2)).loops
+    inner = loops_view("x1", history, 6, 0, step_run_id="r", path=(1, 2)).loops
     assert [one.path for one in inner] == [[], [1]]
-    assert [one.path for one in shown_loops("x1", history, 6, 0, step_run_id="r", path=(0,)).loops] == [[]]
+    assert [one.path for one in loops_view("x1", history, 6, 0, step_run_id="r", path=(0,)).loops] == [[]]
 
 
 def test_a_loop_that_its_iterations_extend_grows_and_shrinks_with_the_moment() -> None:

@@ -24,8 +24,8 @@ from noetl.operations.embedded import arun, resume
 from noetl.store.contract import Commit, ResultStore, Store
 from noetl.store.memory import MemoryStore
 from noetl.store.results.files import FileResults, MemoryResults
-from noetl.store.results.object_store import ObjectResults
-from noetl.store.wakeups.contract import MemoryWakeups
+from noetl.store.results.remote import ObjectResults
+from noetl.store.wakeups import MemoryWakeups
 from tests.engine_script import playbook
 from tests.results.large_results import LARGE, done, start
 from tests.servers.s3 import ObjectServer

@@ -14,7 +14,7 @@ from noetl.control.assembly import assemble
 from noetl.events.outcomes import Reference
 from noetl.store.open_store import open_store
 from noetl.store.results.files import FileResults, MemoryResults
-from noetl.store.wakeups.contract import MemoryWakeups
+from noetl.store.wakeups import MemoryWakeups
 from tests.engine_script import net_of
 from tests.results.stored_runs import run_stored
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noetl.base.errors import RefusedError
-from noetl.engine.pipeline.result_schemas import misfit, refusal
+from noetl.engine.pipeline.result_schemas import mismatch, schema_problem
 from noetl.events.envelope import Event
 from noetl.events.tasks import TaskProcessed
 from noetl.operations.embedded import RunResult, driving
@@ -166,8 +166,8 @@ SCHEMAS = st.recursive(
 @settings(deadline=None)
 @given(schema=SCHEMAS, value=VALUES)
 def test_what_fits_is_what_json_schema_says(schema: Any, value: Any) -> None:
-    assert refusal(schema) is None
-    assert (misfit(schema, value) is None) is jsonschema.Draft202012Validator(schema).is_valid(value)
+    assert schema_problem(schema) is None
+    assert (mismatch(schema, value) is None) is jsonschema.Draft202012Validator(schema).is_valid(value)
 
 
 @pytest.mark.parametrize(
@@ -181,4 +181,4 @@ def test_what_fits_is_what_json_schema_says(schema: Any, value: Any) -> None:
     ],
 )
 def test_what_is_no_schema_is_refused_at_its_place(schema: Any, words: str) -> None:
-    assert words in str(refusal(schema))
+    assert words in str(schema_problem(schema))

@@ -11,13 +11,11 @@ import pytest
 from noetl.engine.pipeline.progress import task_run_id
 from noetl.events.envelope import Event
 from noetl.events.large_values import put_back
-from noetl.events.orders import Entry, Order, Report, ReportResult, Turn
+from noetl.events.orders import Entry, Order, Report, ReportResult, Turn, read_turn
 from noetl.events.outcomes import Error, Meta, Outcome, Status, TaskResult
-from noetl.events.steps import ReportRefused, StepDone, StepFailed
+from noetl.events.steps import CaseStarted, ReportRefused, StepDone, StepFailed
 from noetl.events.tasks import Decided, TaskProcessed
 from noetl.events.v2_case_positions import CaseDecision, CasePosition, Taken
-from noetl.events.v2_case_runs import CaseStarted
-from noetl.events.worker_protocol import read_turn
 from noetl.store.contract import Commit, Results
 from tests.control.control_plane import ControlPlane, Counting
 from tests.narrowing import payload

@@ -10,7 +10,7 @@ from noetl.control.claiming.order_needs import needs_of
 from noetl.engine.commands import CancelExecution, ClaimOrder, Wake
 from noetl.events.orders import SideRunOrder
 from noetl.net.net import Net
-from noetl.worker.order_context import part_of
+from noetl.worker.order_context import order_tasks
 from tests.engine_script import Conversation, net_of
 from tests.worker.orders import an_order
 
@@ -160,7 +160,7 @@ def test_a_worker_cancels_it_with_the_credential_it_was_submitted_with() -> None
     net: Net = net_of(POLLED)
     order = an_order("quantum", side_run=SideRunOrder(part="compensation", job_id="sim:{{ 1 }}"))
 
-    [task] = part_of(net.transitions[0], order)
+    [task] = order_tasks(net.transitions[0], order)
 
     assert (task.name, task.kind, task.inputs.data) == ("quantum", "quantum", {"auth": "{{ ctx.account }}"})
     assert task.verbatim == {"op": "cancel", "job_id": "sim:{{ 1 }}"}, "what a provider said is no template"

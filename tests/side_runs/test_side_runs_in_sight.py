@@ -6,9 +6,8 @@ import msgspec
 import pytest
 
 from noetl.base.clock import rfc3339
-from noetl.control.views.side_run_views import SideRunView, sentences_of, side_runs_of
+from noetl.control.views.token_views import SideRunView, side_run_sentences, side_runs_of, tokens_of
 from noetl.control.views.token_views import sentences_of as all_sentences
-from noetl.control.views.token_views import tokens_of
 from noetl.engine.commands import InjectEvent
 from noetl.events.outcomes import Error
 from noetl.events.tasks import TaskProcessed
@@ -52,7 +51,7 @@ def test_a_compensation_is_told_with_those_that_come_after_it() -> None:
     )
     assert (start.kind, start.step, start.state, start.step_run_id) == ("compensation", "start", "pending", None)
     assert charge.started_at == rfc3339(talk.clock.now())
-    queued, after = sentences_of([charge, start])
+    queued, after = side_run_sentences([charge, start])
     assert queued.endswith('task charge_compensate is queued: it waits for a worker of the pool "default" to take it')
     assert after == "to be undone after that, in this order: start"
 
@@ -92,15 +91,17 @@ def test_a_handler_is_told_with_what_it_handles_and_whose_it_is() -> None:
 
     assert (handler.kind, handler.event, handler.task) == ("handler", "audit.required", "audit")
     assert (handler.owner, handler.interrupting) == (talk.names["start#1"], False)
-    assert sentences_of([handler])[0].startswith('the handler of step start for "audit.required", task audit is queued')
+    assert side_run_sentences([handler])[0].startswith(
+        'the handler of step start for "audit.required", task audit is queued'
+    )
 
 
 def test_very_many_are_counted() -> None:
     one = SideRunView(kind="async", step="s", state="running", waits_for="worker w to report", task="t")
 
-    told = sentences_of([one] * 25)
+    told = side_run_sentences([one] * 25)
 
-    assert told[0] == "a task of step s that nobody waits for, task t is running: it waits for worker w to report"
+    assert told[0] == "an asynchronous task of step s, task t is running: it waits for worker w to report"
     assert (len(told), told[-1]) == (21, "5 more run beside the tokens")
 
 

@@ -11,7 +11,7 @@ from noetl.events.orders import Order, Report, ReportResult, Timed, Turn
 from noetl.events.steps import StepDone
 from noetl.store.contract import ExecutionRow, OrderRow, Store
 from noetl.store.results.files import MemoryResults
-from noetl.store.wakeups.contract import MemoryWakeups
+from noetl.store.wakeups import MemoryWakeups
 from tests.engine_script import net_of
 
 FORKED = """

@@ -19,7 +19,7 @@ from noetl.events.events import Payload
 from noetl.events.executions import Final, PlaybookProcessed
 from noetl.events.outcomes import Error
 from noetl.events.steps import StepDone, StepFailed
-from noetl.store.contract import SingleRow
+from noetl.store.contract import EventFilter
 from noetl.store.event_batches import batch_events, batch_values, picked_events
 from noetl.store.postgres.database import address_of
 from noetl.store.postgres.store import PostgresStore
@@ -204,16 +204,16 @@ def test_events_read_back_as_they_were_committed() -> None:
 @pytest.mark.parametrize(
     ("only", "seqs"),
     [
-        (SingleRow(types=("step.*",)), [2, 3]),
-        (SingleRow(types=("step.done", "token.*")), [1, 2, 4]),
-        (SingleRow(types=("step.?one",)), []),
-        (SingleRow(step="elsewhere"), []),
-        (SingleRow(limit=2), [1, 2]),
-        (SingleRow(limit=2, newest=True), [3, 4]),
-        (SingleRow(types=("step.*",), limit=1, newest=True), [3]),
+        (EventFilter(types=("step.*",)), [2, 3]),
+        (EventFilter(types=("step.done", "token.*")), [1, 2, 4]),
+        (EventFilter(types=("step.?one",)), []),
+        (EventFilter(step="elsewhere"), []),
+        (EventFilter(limit=2), [1, 2]),
+        (EventFilter(limit=2, newest=True), [3, 4]),
+        (EventFilter(types=("step.*",), limit=1, newest=True), [3]),
     ],
 )
-def test_events_are_picked(only: SingleRow, seqs: list[int]) -> None:
+def test_events_are_picked(only: EventFilter, seqs: list[int]) -> None:
     events = [event(1), event(2, payload=StepDone()), event(3, payload=_FAILED), event(4)]
 
     assert [one.seq for one in picked_events(events, only)] == seqs

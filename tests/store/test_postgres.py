@@ -19,16 +19,17 @@ from noetl.events.steps import StepDone, StepFailed
 from noetl.store.contract import ConflictError, OrderState
 from noetl.store.postgres.database import address_of
 from noetl.store.postgres.history import PostgresHistory
-from noetl.store.postgres.migration import known_migrations
+from noetl.store.postgres.schema import known_migrations
 from noetl.store.postgres.store import PostgresStore
 from tests.contracts.commits import commit, event, order
-from tests.contracts.stores import fresh_url
+from tests.contracts.stores import borrowed_url, fresh_url
 from tests.servers.postgres import server
 
 
-@pytest.fixture
-def url() -> str:
-    return fresh_url()
+@pytest_asyncio.fixture
+async def url() -> AsyncIterator[str]:
+    async with borrowed_url() as url:
+        yield url
 
 
 @pytest_asyncio.fixture
@@ -182,7 +183,8 @@ async def test_text_that_a_database_cannot_hold_is_told_and_changes_nothing(stor
 # migrations
 
 
-async def test_migrations_run_once_also_when_many_open_an_empty_schema_at_the_same_time(url: str) -> None:
+async def test_migrations_run_once_also_when_many_open_an_empty_schema_at_the_same_time() -> None:
+    url = fresh_url()
     stores = await asyncio.gather(*(PostgresStore.open(url, connections=1) for _ in range(5)))
     for store in stores:
         await store.close()
@@ -206,8 +208,8 @@ async def test_a_migration_that_was_changed_is_refused(store: PostgresStore, url
         await PostgresStore.open(url)
 
 
-async def test_a_schema_of_another_program_is_refused_and_left_alone(url: str) -> None:
-    schema = address_of(url).schema
+async def test_a_schema_of_another_program_is_refused_and_left_alone() -> None:
+    schema = address_of(url := fresh_url()).schema
     await ran(url, f"CREATE SCHEMA {schema}")
     await ran(url, "CREATE TABLE theirs (a int)")
 
@@ -217,9 +219,9 @@ async def test_a_schema_of_another_program_is_refused_and_left_alone(url: str) -
     assert await ran(url, "SELECT 1 WHERE to_regclass('event') IS NULL")
 
 
-async def test_who_only_looks_is_told_when_there_is_no_store(url: str) -> None:
+async def test_who_only_looks_is_told_when_there_is_no_store() -> None:
     with pytest.raises(BackendError, match="there is no store"):
-        await PostgresHistory.open(url)
+        await PostgresHistory.open(fresh_url())
 
 
 # addresses

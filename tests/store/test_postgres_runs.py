@@ -21,7 +21,7 @@ from noetl.operations.embedded import RunResult, driving, resume, run_net
 from noetl.store.open_store import open_records, open_store
 from noetl.store.postgres.store import PostgresStore
 from noetl.tools.registry import Registry
-from tests.contracts.stores import fresh_url
+from tests.contracts.stores import borrowed_url, fresh_url
 from tests.crash_runs import Recording, drive
 from tests.engine_script import net_of, playbook
 from tests.narrowing import payloads
@@ -142,7 +142,8 @@ def names(events: Sequence[Event]) -> list[tuple[str | None, str]]:
 async def test_a_run_leaves_the_same_log_as_in_sqlite(name: str, tmp_path: Path) -> None:
     text, answers = RUNS[name]
 
-    there, stored = await ran(text, answers, fresh_url())
+    async with borrowed_url() as url:
+        there, stored = await ran(text, answers, url)
     here, expected = await ran(text, answers, str(tmp_path / "s.db"))
 
     assert (there.status, there.result, there.ctx) == (here.status, here.result, here.ctx)

@@ -19,7 +19,7 @@ from noetl.events.executions import Final, PlaybookProcessed
 from noetl.events.steps import StepDone
 from noetl.store.contract import Commit
 from noetl.store.postgres.database import address_of
-from noetl.store.postgres.spans import SPAN_S, add_spans, first_id, span_at
+from noetl.store.postgres.schema import SPAN_S, add_spans, first_id, span_at
 from noetl.store.postgres.store import PostgresStore
 from noetl.store.results.files import MemoryResults
 from tests.contracts.commits import commit, event

@@ -20,7 +20,7 @@ from typing import Any
 import asyncpg  # type: ignore[import-untyped]
 
 from noetl.store.postgres.database import DEFAULT_SCHEMA, Database, address_of
-from noetl.store.postgres.migration import known_migrations, migrate
+from noetl.store.postgres.schema import known_migrations, migrate
 
 FOLDER = Path(__file__).with_name("stores")
 SQLITE = sorted(path.stem for path in FOLDER.glob("sqlite_*.sql"))

@@ -17,7 +17,7 @@ from noetl.control.commit.sharing import SharedExecutions
 from noetl.events.orders import Turn
 from noetl.operations.embedded import compiled
 from noetl.store.results.files import MemoryResults
-from noetl.store.wakeups.contract import MemoryWakeups
+from noetl.store.wakeups import MemoryWakeups
 from noetl.tools.registry import Registry
 from noetl.worker.leases import HeldLeases
 from noetl.worker.slots import WorkerHandle

@@ -17,8 +17,8 @@ from noetl.base.crash_points import VARIABLE
 from noetl.events.envelope import Event
 from noetl.store.open_store import open_store
 from noetl.store.postgres.database import Database, address_of
-from noetl.store.postgres.migration import known_migrations as known_to_postgres
-from noetl.store.postgres.migration import migrate as migrate_schema
+from noetl.store.postgres.schema import known_migrations as known_to_postgres
+from noetl.store.postgres.schema import migrate as migrate_schema
 from noetl.store.sqlite.database import known_migrations, migrate, pack
 from noetl.store.sqlite.history import SqliteHistory
 from tests.contracts.stores import fresh_url

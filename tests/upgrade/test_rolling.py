@@ -115,6 +115,47 @@ def test_what_an_older_server_writes_while_a_newer_one_serves_is_taken_up(tmp_pa
         assert checked.code == 0, checked.stdout
 
 
+@pytest.mark.req("SRV-12")
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+async def test_figures_that_an_older_server_did_not_count_are_left_out_until_somebody_counts(
+    kind: str, tmp_path: Path
+) -> None:
+    """It moves an execution on and leaves the columns that it does not know as they were: at an earlier event."""
+    path = tmp_path / "s.db"
+    db = str(path) if kind == "sqlite" else fresh_url()
+    store, _ = await open_store(db)
+    try:
+        control_plane = ControlPlane(store, shared=True)
+        await control_plane.start(execution_id="x1")
+        before = await store.execution("x1")
+        assert before is not None
+        assert (before.failed_iterations, before.iterations) == (0, 0)
+
+        # As the version before moves a row. What it appends to the log is of no interest here.
+        older = "UPDATE execution SET last_seq = last_seq + {} WHERE execution_id = 'x1'"
+        await _done(kind, path, db, older.format(1))
+        moved = await store.execution("x1")
+        await _done(kind, path, db, older.format(-1))
+        orders = (await control_plane.turn(capacity=1)).orders
+        counted = await store.execution("x1")
+
+        assert moved is not None
+        assert (moved.failed_iterations, moved.iterations) == (None, None)
+        assert orders
+        assert counted is not None
+        assert (counted.failed_iterations, counted.iterations) == (0, 0)
+    finally:
+        await store.close()
+
+
+async def _done(kind: str, path: Path, url: str, statement: str) -> None:
+    if kind == "postgres":
+        await _asked(url, statement)
+        return
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute(statement)
+
+
 @pytest.mark.req("EVT-07", "SRV-12")
 async def test_an_execution_that_a_newer_server_has_moved_on_is_left_to_it(tmp_path: Path) -> None:
     """Its last event is of a version that is not known here; whoever would go on from the one before it would undo

@@ -15,15 +15,15 @@ import pytest
 from noetl.base.clock import ManualClock
 from noetl.control.assembly import assemble
 from noetl.control.commit.sharing import SharedExecutions
-from noetl.engine.evolve import replayed
-from noetl.events.encoding import encode_payload
+from noetl.engine.evolve import replay
+from noetl.events.envelope import encode_payload
 from noetl.store.contract import Store
 from noetl.store.inspection import SqlStore, inspected
 from noetl.store.open_store import open_store
-from noetl.store.postgres.migration import known_migrations as known_to_postgres
+from noetl.store.postgres.schema import known_migrations as known_to_postgres
 from noetl.store.results.files import MemoryResults
 from noetl.store.sqlite.database import known_migrations as known_to_sqlite
-from noetl.store.wakeups.contract import MemoryWakeups
+from noetl.store.wakeups import MemoryWakeups
 from noetl.tools.registry import Registry
 from noetl.worker.leases import HeldLeases
 from noetl.worker.slots import WorkerHandle
@@ -121,7 +121,7 @@ async def test_what_an_earlier_program_left_open_goes_on_to_the_end_it_would_hav
 
         for execution_id, ctx in ENDS.items():
             log = await store.events(execution_id)
-            ended = replayed(execution_id, log[0].trace_id, log)
+            ended = replay(execution_id, log[0].trace_id, log)
             assert (ended.lifecycle.status, ended.lifecycle.error, ended.ctx) == ("completed", None, ctx)
             no_gaps(log)
             one_end_each(log)

@@ -16,12 +16,12 @@ from noetl.engine.decision import Decision, DispatchStep, Draft
 from noetl.engine.execution import Execution, Token
 from noetl.engine.handlers import handled_events
 from noetl.engine.identity import SERVER, order_id_of, run_id_of
-from noetl.engine.limits import over_quota, places_of, rate_of, slowed_down, turned_away
+from noetl.engine.limits import held_by_rate, needed_slots, over_quota, rate_of, without_slot
 from noetl.engine.loops.next_action import begin_loop
-from noetl.engine.pipeline.preparation import once_and_each
+from noetl.engine.pipeline.preparation import split_args
 from noetl.engine.plan import Plan
 from noetl.engine.scopes import admission_names, admission_scope
-from noetl.engine.waits.times import length
+from noetl.engine.waits.times import duration_s
 from noetl.events.control import RateLimit, TokenHeld
 from noetl.events.outcomes import Error
 from noetl.events.steps import StepDenied, StepFailed, StepScheduled, StepStarted
@@ -35,16 +35,16 @@ from noetl.templates.values import Authored
 
 
 class Ruling(msgspec.Struct, frozen=True, kw_only=True):
-    """What admission says of a token."""
+    """Whether a token may run its step."""
 
     allowed: bool
-    park: bool = False  # neither yes nor no yet: asked again when `ctx` changes (O-03)
+    park: bool = False  # undecided: the token is held and judged again when `ctx` changes (O-03)
     rule: int | None = None  # the index of the rule that decided, None for the default
-    meta: dict[str, Any] = {}  # what rules attach to the token
+    meta: dict[str, Any] = {}  # metadata that the rules attach to the token
 
 
 class Admitted(msgspec.Struct, frozen=True):
-    """A token that may run: as which step run, by which ruling, in which slots and under which rate."""
+    """A token that may run, with the slots it takes and the rate it starts under."""
 
     step_run_id: str
     ruling: Ruling
@@ -53,7 +53,7 @@ class Admitted(msgspec.Struct, frozen=True):
 
 
 def admit(plan: Plan, execution: Execution, token: Token, at: float) -> Decision:
-    """Schedule the token's step, hold the token back, or drop it: denied, broken, or past a budget (ROUTE-10)."""
+    """Schedule the token's step, hold the token, or drop it: denied, failed, or over a budget (ROUTE-10)."""
     draft = Draft(execution, at, token.event_id)
     step_run_id = run_id_of(token.token_id)
     about: dict[str, Any] = {"step": token.step, "step_run_id": step_run_id}
@@ -63,7 +63,8 @@ def admit(plan: Plan, execution: Execution, token: Token, at: float) -> Decision
     if execution.step_run_count >= plan.max_step_runs:
         message = f"this execution has had {plan.max_step_runs} step runs, which is its limit"
         return _dropped(draft, token, about, "budget", Error(kind="execution.budget", message=message))
-    # Most steps have neither rules nor limits. Building the scope for them would be the larger part of a step's cost.
+    # Most steps have neither rules nor limits. For them, building the scope would be most of the cost of a step. An
+    # operator's limit (`held.limits`) and a partition are known only at run time, so they are tested here.
     if plan.admits_plainly(token.step) and token.partition is None and token.step not in execution.held.limits:
         return _scheduled(draft, _plainly_scheduled(plan, step, token, step_run_id), about, token.priority)
     scope = admission_scope(plan, execution, token)
@@ -73,15 +74,15 @@ def admit(plan: Plan, execution: Execution, token: Token, at: float) -> Decision
             return _parked(draft, execution, token, about)
         if not ruling.allowed:
             return denied(draft, token, ruling.rule)
-        # Quotas before places: a token that will be dropped must not queue for one first.
+        # Quotas before slots: a token that will be dropped must not queue for a slot first.
         if error := over_quota(execution, step):
             return _dropped(draft, token, about, "quota", error)
-        wanted = execution.held.limits.get(token.step)
-        places = places_of(step, token, scope, at, wanted)
-        if (decision := turned_away(draft, execution, token, places, about)) is not None:
+        override = execution.held.limits.get(token.step)
+        places = needed_slots(step, token, scope, at, override)
+        if (decision := without_slot(draft, execution, token, places, about)) is not None:
             return decision
-        rate = rate_of(step, token, scope, at, wanted)
-        if (decision := slowed_down(draft, execution, token, rate, about)) is not None:
+        rate = rate_of(step, token, scope, at, override)
+        if (decision := held_by_rate(draft, execution, token, rate, about)) is not None:
             return decision
         admitted = Admitted(step_run_id, ruling, tuple([place.slot for place in places]), rate)
         scheduled = _schedule(plan, step, token, admitted, scope, at)
@@ -105,7 +106,9 @@ def _schedule(plan: Plan, step: Transition, token: Token, admitted: Admitted, sc
         token_meta=admitted.ruling.meta,
         timeout_s=timeout_s,
         deadline_s=deadline_s,
-        boundary_s=length("timeout.duration", step.timeout.duration, scope, at) if step.timeout is not None else None,
+        boundary_s=duration_s("timeout.duration", step.timeout.duration, scope, at)
+        if step.timeout is not None
+        else None,
         joins=step.join is not None,
         handles=handled_events(step),
         keeps_tasks=plan.keeps_tasks(token.step),
@@ -116,7 +119,7 @@ def _schedule(plan: Plan, step: Transition, token: Token, admitted: Admitted, sc
 
 
 def _plainly_scheduled(plan: Plan, step: Transition, token: Token, step_run_id: str) -> StepScheduled:
-    """The same where nothing is to be evaluated, as for most steps."""
+    """The event for a step whose admission evaluates nothing (`Plan.admits_plainly`)."""
     return StepScheduled(
         token_id=token.token_id,
         order_id=None if plan.in_place(token.step) else order_id_of(step_run_id),
@@ -136,15 +139,15 @@ def denied(draft: Draft, token: Token, rule: int | None) -> Decision:
 
 def _parked(draft: Draft, execution: Execution, token: Token, about: dict[str, Any]) -> Decision:
     if token.held == PARK:
-        return Decision()  # judged again, and still neither yes nor no
-    # With the position: a token may be parked, released and parked again, and ids are unique in an execution.
+        return Decision()  # judged again, and still undecided
+    # The id contains the position: a token may be parked several times, and ids are unique in an execution.
     event_id = derived(token.event_id, TokenHeld.event_type, execution.seq)
     draft.add(TokenHeld(token_id=token.token_id, reason=PARK), event_id=event_id, **about)
     return draft.decision()
 
 
 def _failed_join(draft: Draft, token: Token, failure: Error, about: dict[str, Any]) -> Decision:
-    """Its join could not fill: the step run fails without having begun, and its arcs may take that (O-01)."""
+    """Fail the step run of a join that cannot fill. Its arcs may handle the failure (O-01)."""
     draft.add(StepScheduled(token_id=token.token_id, args=token.args, joins=True), **about)
     draft.add(TokenClaimed(token_id=token.token_id, worker_id=SERVER), **about)
     draft.add(StepStarted(worker_id=SERVER), **about)
@@ -170,12 +173,12 @@ def rule_on(admission: Admission | None, scope: Scope, now: float) -> Ruling:
 
 
 def _guarded_or_else(matching: list[tuple[int, AdmitRule]]) -> list[tuple[int, AdmitRule]]:
-    """`else` speaks only where no rule with a guard matched."""
+    """The matching rules. An `else` counts only where no rule with a guard matched."""
     return [(index, rule) for index, rule in matching if rule.when is not None] or matching
 
 
 def _all_of(matching: list[tuple[int, AdmitRule]], scope: Scope, now: float) -> Ruling:
-    """Inclusive: one must allow and none deny (ADM-07); where one would wait and none decides, it waits."""
+    """Inclusive mode: at least one rule must allow and none deny (ADM-07). If all that match park, the token parks."""
     denying = next((index for index, rule in matching if not rule.allow and not rule.park), None)
     if denying is not None or not matching:
         return Ruling(allowed=False, rule=denying)
@@ -194,10 +197,11 @@ def _meta(rules: list[AdmitRule], scope: Scope, now: float) -> dict[str, Any]:
 
 
 def _args(step: Transition, token: Token, scope: Scope, now: float) -> dict[str, Any]:
-    """The token's args over the step's own defaults; those that read an iteration are rendered there (design.md §5)."""
+    """The step's default args with the token's args merged over them. Args that read an iteration are rendered later,
+    in each iteration (design.md §5)."""
     if step.args is None:
         return token.args
-    once, _ = once_and_each(step)
+    once, _ = split_args(step)
     return {**render(Authored(once), scope, now=now), **token.args}
 
 
@@ -207,13 +211,13 @@ def _dropped(draft: Draft, token: Token, about: dict[str, Any], reason: str, err
 
 
 def _limits(step: Transition, scope: Scope, now: float) -> tuple[float | None, float | None]:
-    """How long the step run may take, rendered once and recorded (WRK-07)."""
+    """`timeout_s` and `deadline_s` of the step run, rendered once and recorded (WRK-07)."""
     if step.lifecycle is None:
         return None, None
 
     def limit(name: str) -> float | None:
         written = getattr(step.lifecycle, name)
-        return length(name, written, scope, now) if written is not None else None
+        return duration_s(name, written, scope, now) if written is not None else None
 
     return limit("timeout_s"), limit("deadline_s")
 
@@ -223,14 +227,14 @@ def _scheduled(draft: Draft, scheduled: StepScheduled, about: dict[str, Any], pr
     if scheduled.order_id is not None:
         draft.add_effect(DispatchStep(scheduled.order_id, about["step_run_id"], priority, scheduled.pool))
     else:
+        # No order: the server runs the step itself, so the token is claimed at once, by the server.
         draft.add(TokenClaimed(token_id=scheduled.token_id, worker_id=SERVER), **about)
         draft.add(StepStarted(worker_id=SERVER), **about)
     return draft.decision()
 
 
-# Pools: whose workers may run a step. The step's own wish, else the playbook's, rendered and recorded (SRV-08).
 def pool_of(plan: Plan, step: Transition, scope: Scope, now: float) -> str | None:
-    """None where nobody says: the default one."""
+    """The pool whose workers run the step: the step's own, else the playbook's, else None for the default (SRV-08)."""
     written = step.pool if step.pool is not None else plan.net.executor.pool
     if written is None:
         return None

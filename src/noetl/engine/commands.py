@@ -1,5 +1,5 @@
-"""Commands: what somebody asks of the engine. Each carries the time, since the engine reads no clock. Also what is
-known of an execution that is to begin."""
+"""Commands: what the control plane asks of the engine. Each carries the time, since the engine reads no clock. Also
+`Start`, a request to begin an execution."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ class ExecutionStart(msgspec.Struct, frozen=True, kw_only=True):
     """How an execution begins."""
 
     payload: dict[str, Any] = {}
-    # Of a nested one: whose child it is.
+    # Of a nested execution: its parent.
     parent_execution_id: str | None = None
     parent_step_run_id: str | None = None
     depth: int = 0  # how many playbooks are around a nested one (TOOL-11)
-    paused: bool = False  # as its parent is, or because it is `held`
-    held: str | None = None  # why it begins paused, where that is no word of its parent
-    # Its keychain did not resolve, or a limit drops it: it ends where it begins (KEY-02).
+    paused: bool = False  # it begins paused: its parent is, or `held` has another reason
+    held: str | None = None  # why it begins paused, if not because of its parent
+    # Why it ends at once as failed: its keychain did not resolve, or a limit drops it (KEY-02).
     refused: Error | None = None
-    # The execution that this one undoes, by what that one had registered (design.md §8), and nothing else.
+    # The execution that this one undoes, by running that one's registrations (design.md §8), and nothing else.
     compensates: str | None = None
     registrations: tuple[CompensationRegistered, ...] = ()
-    # It begins at a step, with what an earlier run had there.
+    # Of a rerun: the step it begins at, and the state that an earlier run had there.
     carried: RerunState | None = None
 
 
 class StartExecution(ExecutionStart, frozen=True, kw_only=True):
-    """Begin: the playbook is already loaded, checked and its keychain resolved (SRV-01). `late_after_s`: expected
-    durations of rules of the installation, besides the playbook's own."""
+    """Begin an execution whose playbook is loaded and checked and whose keychain is resolved (SRV-01).
+    `late_after_s` are expected durations that rules of the installation set, besides the playbook's own."""
 
     at: float
     net_hash: str
@@ -45,7 +45,7 @@ class StartExecution(ExecutionStart, frozen=True, kw_only=True):
 
 
 class ClaimOrder(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A worker takes an order. `seen_epoch` is the lease the shell found ended, 0 for an order never leased."""
+    """A worker claims an order. `seen_epoch` is the epoch of the expired lease, 0 for an order that had none."""
 
     at: float
     order_id: str
@@ -54,7 +54,7 @@ class ClaimOrder(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class LoseOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """Nobody is to run this order any more: too many workers were lost with it. `seen_epoch` is its last lease."""
+    """Give up an order: too many workers were lost while they ran it. `seen_epoch` is the epoch of its last lease."""
 
     at: float
     order_id: str
@@ -62,12 +62,14 @@ class LoseOrder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecordReport(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A worker reports what happened to an order that it claimed."""
+
     at: float
     report: Report
 
 
 class PauseExecution(msgspec.Struct, frozen=True, kw_only=True):
-    """Dispatch nothing new; what runs may end (SRV-07)."""
+    """Dispatch nothing new; running tasks may end (SRV-07)."""
 
     at: float
     reason: str | None = None
@@ -79,21 +81,21 @@ class ResumeExecution(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CancelExecution(msgspec.Struct, frozen=True, kw_only=True):
-    """Stop everything and end as cancelled (SRV-11); with `compensate` what was done is undone first (O-02)."""
+    """Stop everything and end as cancelled (SRV-11). With `compensate` finished steps are undone first (O-02)."""
 
     at: float
-    reason: str = "asked for"
+    reason: str = "on request"
     compensate: bool = False
 
 
 class Wake(msgspec.Struct, frozen=True, kw_only=True):
-    """Its moment has come: whatever is due by now fires (TMR-06)."""
+    """Fire everything that is due by now (TMR-06)."""
 
     at: float
 
 
 class DeliverMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """A message for one open wait, which it satisfies (MSG-01). A paused execution takes none (O-16)."""
+    """A message that ends one open wait (MSG-01). A paused execution accepts none (O-16)."""
 
     at: float
     wait_id: str
@@ -104,7 +106,7 @@ class DeliverMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeliverSignal(msgspec.Struct, frozen=True, kw_only=True):
-    """A broadcast, for everybody in this execution who waits for it or listens (MSG-05)."""
+    """A broadcast to all waits for this signal and all listening rules of the execution (MSG-05)."""
 
     at: float
     signal_id: str
@@ -113,7 +115,7 @@ class DeliverSignal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InjectEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """An event of somebody outside, for rules and handlers that listen (MSG-06). The same `event_key` counts once."""
+    """An event from outside, for rules and handlers that listen (MSG-06). The same `event_key` counts once."""
 
     at: float
     name: str
@@ -122,7 +124,7 @@ class InjectEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CancelTimer(msgspec.Struct, frozen=True, kw_only=True):
-    """`timer_id` is the author's word for the timer, or its wait id (TMR-04)."""
+    """Cancel a running timer. `timer_id` is its id in the playbook, or its wait id (TMR-04)."""
 
     at: float
     timer_id: str
@@ -130,8 +132,9 @@ class CancelTimer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChangeLimit(msgspec.Struct, frozen=True, kw_only=True):
-    """So many runs of a step go on at once, or begin in a time, from now on. None: as the playbook says; what is left
-    out stays as it is."""
+    """Change how many runs of a step may be active at once (`limit`), or start within a time (`rate`).
+
+    None restores the value of the playbook; a field that is left unset stays as it is."""
 
     at: float
     step: str
@@ -142,6 +145,8 @@ class ChangeLimit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskAction(StrEnum):
+    """What a person can do with a human task."""
+
     CLAIM = "claim"
     RELEASE = "release"
     COMPLETE = "complete"
@@ -155,14 +160,14 @@ class ActOnTask(msgspec.Struct, frozen=True, kw_only=True):
     task_id: str
     action: TaskAction
     actor: str
-    roles: tuple[str, ...] = ()  # those the person has, as the server knows them, not as the request says
-    values: dict[str, Any] = {}  # of the form, to complete it
-    version: int | None = None  # the state of the task that the person has seen; None: whatever it is
-    text: str = ""  # what a comment says
+    roles: tuple[str, ...] = ()  # the roles of the person as the server knows them; the request cannot set them
+    values: dict[str, Any] = {}  # the form values, to complete the task
+    version: int | None = None  # the version of the task that the person has seen; None accepts any
+    text: str = ""  # of a comment
 
 
 class Proceed(msgspec.Struct, frozen=True, kw_only=True):
-    """Do the first thing the state itself asks for. `fires`: alarms that are due go off, too."""
+    """Do the next thing that the state itself asks for. `fires`: timers that are due fire, too."""
 
     at: float
     fires: bool = True
@@ -183,11 +188,11 @@ Command = (
 )
 
 
-# Starts: what is known of an execution that is to begin.
+# Starts: what the control plane knows of an execution before it begins.
 
 
 class Start(ExecutionStart, frozen=True, kw_only=True):
-    """An execution to begin, with its net."""
+    """A request to begin an execution, with its net."""
 
     net: Net
     execution_id: str

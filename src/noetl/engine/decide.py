@@ -1,7 +1,8 @@
-"""Deciding: the engine's one door. `decide` is pure; `advance` lets the state speak until it rests.
+"""The entry points of the engine.
 
-Given the same net, state and command, the same events come out, with the same ids. Nothing here waits, reads a clock
-or knows a store.
+`decide` returns what one command leads to and changes nothing. `advance` decides a command, applies its events, and
+repeats that for everything the new state asks for, until nothing is left to decide. The same net, state and command
+always give the same events with the same ids. Nothing here waits, reads a clock or knows a store.
 """
 
 from __future__ import annotations
@@ -13,34 +14,33 @@ import msgspec
 from noetl.base.ids import derived
 from noetl.engine import commands
 from noetl.engine.admission import admit
-from noetl.engine.compensation import before_the_end, compensate
-from noetl.engine.decision import NOTHING, Decision, Draft, Effect
+from noetl.engine.compensation import start_next_compensation, work_before_end
+from noetl.engine.decision import NO_CHANGE, Decision, Draft, Effect
 from noetl.engine.execution import Due, Execution
-from noetl.engine.handlers import handle
-from noetl.engine.lifecycle import child_effects, control, finish, start
-from noetl.engine.limit_changes import change_limit
-from noetl.engine.loops.next_action import drive
-from noetl.engine.lost_leases import lose
+from noetl.engine.handlers import start_handler
+from noetl.engine.lifecycle import child_effects, control_execution, finish_execution, start_execution
+from noetl.engine.limits import change_limit
+from noetl.engine.loops.next_action import drive_loop
 from noetl.engine.plan import Plan
-from noetl.engine.reports import claim, record
+from noetl.engine.reports import claim_order, give_up_order, record_report
 from noetl.engine.routing import route
 from noetl.engine.server_side_steps import run_in_place
-from noetl.engine.settle import Unsettled, unstuck
-from noetl.engine.token_creation import enqueue
+from noetl.engine.settle import Unsettled, resolve_deadlock
+from noetl.engine.token_creation import enqueue_compensated
 from noetl.engine.v2_case.listeners import deliver_events, only_listeners, stop_listening
-from noetl.engine.waits.delivery import cancel_timer, deliver_message, deliver_signal, inject
-from noetl.engine.waits.due_timers import fire
-from noetl.engine.waits.human_task_actions import act
-from noetl.engine.waits.wait_start import arm
-from noetl.engine.withdrawal import all_but, withdraw
+from noetl.engine.waits.delivery import cancel_timer, deliver_message, deliver_signal, inject_event
+from noetl.engine.waits.due_timers import fire_due_time
+from noetl.engine.waits.human_task_actions import act_on_task
+from noetl.engine.waits.wait_start import arm_waits
+from noetl.engine.withdrawal import tokens_except, withdraw
 from noetl.events.envelope import Event
 
-# What would dispatch something new (SRV-07).
+# Work that dispatches something new. It stays on the agenda of a paused execution until it is resumed (SRV-07).
 _HELD_WHILE_PAUSED = frozenset({Due.ADMIT, Due.LOOP, Due.HEAR, Due.HANDLE, Due.COMPENSATE})
 
-# Commands of somebody outside, which may compete with a timer of the same step. What decides is the order of the
-# moments, not which server was quicker.
-_SPOKEN = (
+# Commands from outside the engine, which may compete with a timer of the same step. The times decide which one wins,
+# not which server was faster.
+_EXTERNAL_COMMANDS = (
     commands.RecordReport,
     commands.DeliverMessage,
     commands.DeliverSignal,
@@ -52,32 +52,33 @@ _SPOKEN = (
 
 
 def decide(plan: Plan, execution: Execution, command: commands.Command) -> Decision:
-    """What `command` leads to. Changes nothing."""
-    match command:  # the two of every step first
+    """The events and effects of `command`. Changes nothing."""
+    # Every step has a report and a claim, so these two are matched first.
+    match command:
         case commands.RecordReport():
-            return record(plan, execution, command)
+            return record_report(plan, execution, command)
         case commands.ClaimOrder():
-            return claim(execution, command)
+            return claim_order(execution, command)
         case commands.Proceed():
             return _proceed(plan, execution, command.at, fires=command.fires)
         case commands.StartExecution():
-            return start(plan, execution, command)
+            return start_execution(plan, execution, command)
         case commands.LoseOrder():
-            return lose(execution, command)
+            return give_up_order(execution, command)
         case commands.PauseExecution() | commands.ResumeExecution() | commands.CancelExecution():
-            return control(execution, command)
+            return control_execution(execution, command)
         case commands.DeliverMessage():
             return deliver_message(execution, command)
         case commands.DeliverSignal():
             return deliver_signal(execution, command)
         case commands.InjectEvent():
-            return inject(execution, command)
+            return inject_event(execution, command)
         case commands.CancelTimer():
             return cancel_timer(execution, command)
         case commands.ChangeLimit():
             return change_limit(plan, execution, command)
         case commands.ActOnTask():
-            return act(execution, command)
+            return act_on_task(execution, command)
         case commands.Wake():
             return _proceed(plan, execution, command.at, fires=True)
         case _:
@@ -85,21 +86,22 @@ def decide(plan: Plan, execution: Execution, command: commands.Command) -> Decis
 
 
 def advance(plan: Plan, execution: Execution, command: commands.Command) -> Decision:
-    """Decide `command`, then whatever it makes due, applying each event, until the state rests. What time had made due
-    before somebody spoke comes first (TMR-05)."""
+    """Decide `command` and everything that follows from it, and apply each event to `execution`."""
     moment = execution.wake_at
-    if moment is None or moment > command.at or not isinstance(command, _SPOKEN):
-        return _to_rest(plan, execution, command)
-    woken = _to_rest(plan, execution, commands.Wake(at=command.at))
-    own = _to_rest(plan, execution, command)
+    if moment is None or moment > command.at or not isinstance(command, _EXTERNAL_COMMANDS):
+        return _decide_until_settled(plan, execution, command)
+    # A timer was due before this command arrived. It fires first, even if no server has come to fire it yet (TMR-05).
+    woken = _decide_until_settled(plan, execution, commands.Wake(at=command.at))
+    own = _decide_until_settled(plan, execution, command)
     return msgspec.structs.replace(own, events=woken.events + own.events, effects=woken.effects + own.effects)
 
 
-def _to_rest(plan: Plan, execution: Execution, command: commands.Command) -> Decision:
+def _decide_until_settled(plan: Plan, execution: Execution, command: commands.Command) -> Decision:
     decision = first = decide(plan, execution, command)
     if not decision.events:
         return decision
-    fires = not isinstance(command, commands.ClaimOrder)  # whoever claims an order has it, whatever else is due
+    # A claim fires no timers: the worker that was promised an order gets it, whatever else has become due.
+    fires = not isinstance(command, commands.ClaimOrder)
     events: list[Event] = []
     effects: list[Effect] = []
     unsettled = Unsettled()
@@ -108,8 +110,8 @@ def _to_rest(plan: Plan, execution: Execution, command: commands.Command) -> Dec
             decision = with_attributes(plan, decision)
         events += decision.events
         effects += decision.effects
-        # Applied before anything further is decided: the next decision must see this one. That is why memory has to be
-        # forgotten when the commit fails.
+        # The next decision must see these events, so they are applied before the commit. The caller therefore drops
+        # this execution from memory when the commit fails.
         unsettled.apply(execution, decision.events)
         # Joins and parked tokens first: a join that can fire does so before anything else moves (joins.py), and the
         # proofs rely on it.
@@ -128,39 +130,42 @@ def _to_rest(plan: Plan, execution: Execution, command: commands.Command) -> Dec
 
 
 def _proceed(plan: Plan, execution: Execution, at: float, *, fires: bool) -> Decision:
-    # Over, or not yet begun.
+    """The next thing that the state itself asks for; NO_CHANGE if it waits for a worker, time or input from outside."""
+    # The execution is over, or has not begun.
     if execution.lifecycle.status is not None or execution.seq == 0:
-        return NOTHING
+        return NO_CHANGE
     if execution.lifecycle.error is not None and execution.tokens and plan.net.executor.fail_fast:
         return _stop_others(execution, at)
-    # The oldest: a dict keeps the order in which things came due.
+    # A dict keeps its insertion order, so the first entry is the one that came due first.
     for key, due in execution.agenda.items() if execution.agenda else ():
         if not execution.lifecycle.paused or due not in _HELD_WHILE_PAUSED:
-            return _do(plan, execution, key, due, at)
-    # After the agenda: what follows from events that are recorded comes before what time brings.
+            return _decide_due(plan, execution, key, due, at)
+    # Timers come after the agenda: consequences of recorded events come before new events.
     nearest = execution.open_waits.due_times.nearest
     if nearest is not None and nearest[0] <= at and fires and not execution.lifecycle.paused:
-        return fire(plan, execution, nearest, at)
+        return fire_due_time(plan, execution, nearest, at)
     if not execution.tokens:
-        pending = before_the_end(plan, execution, at)
-        return finish(execution, at) if pending is None else pending
+        pending = work_before_end(plan, execution, at)
+        return finish_execution(execution, at) if pending is None else pending
     if execution.lifecycle.paused or execution.held.delayed or execution.open_waits.waits:
-        return NOTHING  # something will come
+        return NO_CHANGE  # a resume, a timer or the end of a wait moves it
     if execution.open_waits.listeners and only_listeners(execution):
         return stop_listening(plan, execution, at)
     is_stuck = not execution.runs and not execution.agenda
-    return unstuck(plan, execution, at) if is_stuck else NOTHING
+    return resolve_deadlock(plan, execution, at) if is_stuck else NO_CHANGE
 
 
 def _stop_others(execution: Execution, at: float) -> Decision:
-    """`failure.mode: fail_fast` of the executor: the first failure ends everybody (ROUTE-08)."""
+    """Withdraw all tokens: with `failure.mode: fail_fast` the first failure ends the execution (ROUTE-08)."""
     draft = Draft(execution, at, derived("fail_fast", execution.execution_id))
-    withdraw(draft, execution, all_but(execution))
+    withdraw(draft, execution, tokens_except(execution))
     return draft.decision()
 
 
-def _do(plan: Plan, execution: Execution, key: str, due: Due, at: float) -> Decision:
-    match due:  # the two of every step first
+def _decide_due(plan: Plan, execution: Execution, key: str, due: Due, at: float) -> Decision:
+    """Do one entry of the agenda. `key` is the id of a token or of a step run."""
+    # Every step is admitted and routed, so these two are matched first.
+    match due:
         case Due.ROUTE:
             return route(plan, execution, execution.runs[key], at)
         case Due.ADMIT:
@@ -168,34 +173,36 @@ def _do(plan: Plan, execution: Execution, key: str, due: Due, at: float) -> Deci
         case Due.RUN:
             return run_in_place(plan, execution, execution.runs[key], at)
         case Due.LOOP:
-            return drive(plan, execution, execution.runs[key], at)
+            return drive_loop(plan, execution, execution.runs[key], at)
         case Due.HEAR:
             run = execution.runs[key]
             return deliver_events(plan, execution, run, run.case.heard, at, kept=True)
         case Due.HANDLE:
-            return handle(plan, execution, key, at)
+            return start_handler(plan, execution, key, at)
         case Due.COMPENSATE:
-            return compensate(execution, at)
+            return start_next_compensation(execution, at)
         case Due.ENQUEUE:
-            return enqueue(plan, execution, execution.tokens[key], at)
+            return enqueue_compensated(plan, execution, execution.tokens[key], at)
         case Due.ARM:
-            return arm(plan, execution, execution.runs[key], at)
+            return arm_waits(plan, execution, execution.runs[key], at)
         case _:
             assert_never(due)
 
 
-# Attributes of tracing: what a step's author wants to find on every event of the step, copied as it is written.
+# Tracing attributes: the playbook author's labels for a step, copied to every event of the step.
 
 
 def with_attributes(plan: Plan, decision: Decision) -> Decision:
     """The decision with the attributes of each step on its events (ADV-07)."""
     if not plan.attributes or not decision.events:
         return decision
-    return msgspec.structs.replace(decision, events=tuple(_marked(plan, event) for event in decision.events))
+    return msgspec.structs.replace(
+        decision, events=tuple(_with_step_attributes(plan, event) for event in decision.events)
+    )
 
 
-def _marked(plan: Plan, event: Event) -> Event:
-    found = plan.attributes.get(event.step or "")
-    if found is None:
+def _with_step_attributes(plan: Plan, event: Event) -> Event:
+    attributes = plan.attributes.get(event.step or "")
+    if attributes is None:
         return event
-    return msgspec.structs.replace(event, payload=msgspec.structs.replace(event.payload, attributes=found))
+    return msgspec.structs.replace(event, payload=msgspec.structs.replace(event.payload, attributes=attributes))

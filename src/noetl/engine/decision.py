@@ -1,4 +1,4 @@
-"""Decisions: the events a command leads to, and the effects the shell owes once they are stored."""
+"""Decisions: the events a command leads to, and the effects that the control plane performs once they are stored."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 from noetl.base.errors import TemplateError
 from noetl.engine.execution import Execution, StepRun
-from noetl.engine.pipeline.patches import written
+from noetl.engine.pipeline.patches import patched
 from noetl.engine.waits.state import OpenHumanTask
 from noetl.events.envelope import Event
 from noetl.events.events import Payload
@@ -40,7 +40,7 @@ class LeaseOrder(msgspec.Struct, frozen=True, gc=False):
 
 
 class CloseOrder(msgspec.Struct, frozen=True, gc=False):
-    """Nobody needs to run this order any more."""
+    """The order was withdrawn: no worker needs to run it."""
 
     order_id: str
     step_run_id: str
@@ -48,7 +48,7 @@ class CloseOrder(msgspec.Struct, frozen=True, gc=False):
 
 
 class OpenWait(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody outside may end this wait now. `kind`: message | signal."""
+    """A message or a signal from outside may end this wait from now on. `kind`: message | signal."""
 
     wait_id: str
     step_run_id: str
@@ -65,29 +65,32 @@ class CloseWait(msgspec.Struct, frozen=True):
 
 
 class ChangeTask(msgspec.Struct, frozen=True):
-    """The work list shows this task so from now on."""
+    """The work list shows this state of the task from now on."""
 
     task: OpenHumanTask
 
 
 class EndExecution(msgspec.Struct, frozen=True):
+    """The execution is over."""
+
     status: Final
 
 
 class PauseChildren(msgspec.Struct, frozen=True, kw_only=True):
-    """Pause its open children."""
+    """Pause the open children of this execution."""
 
     reason: str
 
 
 class ResumeChildren(msgspec.Struct, frozen=True, kw_only=True):
-    """Resume its open children."""
+    """Resume the open children of this execution."""
 
     reason: str
 
 
 class CancelChildren(msgspec.Struct, frozen=True, kw_only=True):
-    """Cancel its open children; with `compensate` they undo what they did, and those that undo something go on."""
+    """Cancel the open children of this execution. With `compensate` they undo what they did, and a child that is
+    already compensating continues."""
 
     reason: str
     compensate: bool = False
@@ -105,7 +108,7 @@ Effect = DispatchStep | LeaseOrder | CloseOrder | OpenWait | CloseWait | ChangeT
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
-    """What is wrong with one value that somebody gave (HUM-03)."""
+    """Why one field of a request is refused (HUM-03)."""
 
     field: str
     found: str
@@ -113,12 +116,12 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a command leads to. A decision without events changes nothing."""
+    """The outcome of a command. A decision without events changes nothing."""
 
     events: tuple[Event, ...] = ()
-    # Owed once the events are stored, and never before.
+    # Performed after the events are stored and never before: a worker must not start an order that may be rolled back.
     effects: tuple[Effect, ...] = ()
-    # The answer to a report, a claim, or what somebody outside asked for; `detail` and `problems` say why not.
+    # The answer to a report, a claim or a request from outside; `detail` and `problems` give the reason of a refusal.
     verdict: ReportResult = ReportResult.ACCEPTED
     # Paths of iterations, or of the level around them, that the server has ended although their worker still runs them.
     stopped: tuple[tuple[int, ...], ...] = ()
@@ -126,13 +129,15 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     problems: tuple[Refusal, ...] = ()
 
 
-NOTHING = Decision()  # what most looks at a state come to
+# One shared value: most checks of a state decide nothing, and need no object of their own.
+NO_CHANGE = Decision()
 
 
 class Draft:
-    """Events being written for one cause, which is their parent unless another is named. An event is named by its
-    position: a decision that is repeated on the same state gives the same ids, and the store keeps one of them (O-05,
-    docs/decisions/0018)."""
+    """The events of one decision while it is made. `cause` is their parent unless another one is passed.
+
+    The id of an event follows from its position in the log. A decision that is repeated on the same state has the same
+    ids, and the store keeps only one of the two (O-05, docs/decisions/0018)."""
 
     def __init__(self, execution: Execution, at: float, cause: str | None) -> None:
         self._execution, self._seq = execution, execution.seq
@@ -155,7 +160,7 @@ class Draft:
         task_run_id: str | None = None,
         on_behalf: bool = False,
     ) -> Event:
-        """Write one event. `event_id` is for what others know by that name, such as a registration."""
+        """Add one event. Pass `event_id` where other events refer to it by a derived id, such as a registration."""
         execution = self._execution
         self._seq = seq = self._seq + 1
         if run is not None:
@@ -164,7 +169,7 @@ class Draft:
             execution_id=execution.execution_id,
             trace_id=execution.trace_id,
             seq=seq,
-            # As `positional` says; a call of it for every event would be felt.
+            # The same as `positional` in base/ids.py, inlined: a call for every event is measurable.
             event_id=f"{execution.execution_id}/{seq}" if event_id is None else event_id,
             ts=self.at if ts is None else ts,
             source=source,
@@ -179,7 +184,7 @@ class Draft:
         return event
 
     def report(self, payload: Payload, run: StepRun, *, at: float, parent_id: str, task_run_id: str | None) -> Event:
-        """Write one event of a worker's. The same as `add`, for what comes by the thousand."""
+        """Add one event that a worker reported. A faster `add` for ranges, whose reports hold thousands of entries."""
         execution = self._execution
         self._seq = seq = self._seq + 1
         event = Event(
@@ -205,11 +210,11 @@ class Draft:
         return Decision(events=tuple(self.events), effects=tuple(self.effects))
 
 
-# Patching `ctx`: one event per write, holding only the written keys (SCOPE-03, SCOPE-07).
+# A patch of `ctx` is one event that holds only the written keys (SCOPE-03, SCOPE-07).
 def patch_ctx(
     draft: Draft, execution: Execution, run: StepRun, patch: Any, *, parent_id: str | None = None
 ) -> dict[str, Any]:
-    """Record `patch` and give the `ctx` that comes of it."""
+    """Record `patch` and return the new `ctx`."""
     if not isinstance(patch, dict):
         raise TemplateError(f"set_ctx must be a mapping, this gave {type(patch).__name__}")
     if not patch:
@@ -217,4 +222,4 @@ def patch_ctx(
     # The events that wrote these keys before, so that a reader of the log can follow a value back (SCOPE-07).
     previous = {key: execution.written_by[key] for key in patch if key in execution.written_by}
     draft.add(CtxPatched(patch=patch, previous=previous), run=run, parent_id=parent_id)
-    return written(execution.ctx, patch)
+    return patched(execution.ctx, patch)

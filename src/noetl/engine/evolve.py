@@ -1,4 +1,9 @@
-"""How one event changes the state, and the only code that changes it (EVT-07, docs/style.md §2)."""
+"""Evolve: how one event changes the state of an execution.
+
+This is the only entry to code that changes an `Execution` (EVT-07). `evolve` decides nothing and costs the same for
+every event, however long the log is. The handlers of tokens, step runs, waits, side runs and case runs are in modules
+of their own; `HANDLERS` finds the right one by the class of the payload.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +13,8 @@ from typing import Any, assert_never, get_args
 from noetl.engine import concurrency_limits
 from noetl.engine import step_evolution as steps
 from noetl.engine import token_evolution as tokens
-from noetl.engine.due_times import DueTime, late_key
-from noetl.engine.execution import Execution
-from noetl.engine.pipeline.patches import written
+from noetl.engine.execution import DueTime, Execution, late_key
+from noetl.engine.pipeline.patches import patched
 from noetl.engine.side_runs import evolution as side_runs
 from noetl.engine.v2_case import evolution as cases
 from noetl.engine.waits import evolution as waits
@@ -31,31 +35,31 @@ from noetl.events.waits import Waiting
 
 
 def evolve(execution: Execution, event: Event) -> None:
-    """Apply `event`, which must be the next one. O(1), whatever came before."""
+    """Apply `event`, which must be the next one of the log, in constant time."""
     if event.seq != execution.seq + 1:
         raise LookupError(f"event {event.seq} cannot follow event {execution.seq} of {execution.execution_id}")
-    # Before the event is applied: whether a listener is free is judged by the state that the event came to.
+    # These two read the state before the event: whether a listener is free must not depend on the event itself.
     if execution.open_waits.listeners:
         cases.keep_for_listeners(execution, event)
     if execution.side_work.handlers:
         side_runs.keep_for_handlers(execution, event)
     payload = event.payload
     HANDLERS[type(payload)](execution, event, payload)
-    # Last: an event that raises leaves `seq` where it was. The caller drops the execution then, as it may be half
-    # changed.
+    # `seq` changes last: after an event that raises it shows the last event that was applied completely. The caller
+    # drops the execution then, since it may be half changed.
     execution.seq = event.seq
     execution.last_event_id = event.event_id
 
 
-def replayed(execution_id: str, trace_id: str, events: list[Event]) -> Execution:
-    """The state that a log tells."""
+def replay(execution_id: str, trace_id: str, events: list[Event]) -> Execution:
+    """The state of an execution after all `events` of its log."""
     execution = Execution(execution_id=execution_id, trace_id=trace_id)
     for event in events:
         evolve(execution, event)
     return execution
 
 
-_Whole = (
+_ExecutionEvent = (
     executions.ExecutionRequested
     | executions.WorkflowStarted
     | executions.PlaybookLate
@@ -68,35 +72,37 @@ _Whole = (
     | executions.PlaybookProcessed
     | ReportRefused
 )
-_TOLD = (  # for the reader; the state follows from their neighbours
+# Events for readers of the log. They change nothing: the events around them carry the state.
+_INFORMATIVE = (
     *(executions.RequestEvaluated, StepDenied, NextEnqueued, CaseEvaluated),
     *(RetryStarted, RetryProcessed, SinkStarted, SinkProcessed, executions.WorkflowFinished),
 )
 
 
-def _follow(execution: Execution, event: Event, payload: _Whole) -> None:
-    """What concerns the execution as a whole."""
+def _on_execution_event(execution: Execution, event: Event, payload: _ExecutionEvent) -> None:
+    """Apply an event about the execution as a whole."""
     match payload:
         case executions.ExecutionRequested():
-            _requested(execution, event, payload)
+            _on_requested(execution, event, payload)
         case executions.WorkflowStarted():
             execution.origin.workload, execution.origin.started_at = payload.workload, event.ts
         case executions.PlaybookLate():
             execution.open_waits.due_times.cancel(DueTime.LATE, late_key(payload.after_s))
         case CtxPatched():
-            # A new mapping: templates gave the old one away as it was (`args: {was: "{{ ctx }}"}`), and it stays so.
-            execution.ctx = written(execution.ctx, payload.patch)
+            # A new mapping, never a change in place: a template such as `args: {before: "{{ ctx }}"}` may have put the
+            # old mapping into the arguments of a token.
+            execution.ctx = patched(execution.ctx, payload.patch)
             execution.written_by.update(dict.fromkeys(payload.patch, event.event_id))
             if event.step_run_id in execution.side_work.step_runs:
                 side_runs.wrote(execution, event.step_run_id, payload.patch)
         case LimitChanged():
-            concurrency_limits.change(execution, event.step or "", payload)
+            concurrency_limits.change_limits(execution, event.step or "", payload)
         case PlaybookPaused() | PlaybookResumed():
             execution.lifecycle.paused = isinstance(payload, PlaybookPaused)
-            cases.ask_listeners(execution)
+            cases.wake_listeners(execution)
         case PlaybookCancelled():
             execution.lifecycle.cancelled = payload.reason
-            side_runs.cancelled(execution, payload)
+            side_runs.on_cancelled(execution, payload)
         case Emitted():
             if payload.key is not None:
                 execution.open_waits.known_keys[payload.key] = None
@@ -104,12 +110,13 @@ def _follow(execution: Execution, event: Event, payload: _Whole) -> None:
             execution.order_states.refused.add((payload.order_id, payload.lease_epoch, payload.worker_id))
         case executions.PlaybookProcessed():
             execution.lifecycle.status, execution.lifecycle.finished_at = payload.status, event.ts
-            tokens.note_failure(execution, payload.error)  # of a request that was refused; else it is noted already
+            # Only a refused request has its error here; any other failure was noted when it happened.
+            tokens.note_failure(execution, payload.error)
         case _:
             assert_never(payload)
 
 
-def _requested(execution: Execution, event: Event, payload: executions.ExecutionRequested) -> None:
+def _on_requested(execution: Execution, event: Event, payload: executions.ExecutionRequested) -> None:
     execution.origin.path, execution.origin.version = payload.path, payload.version
     execution.origin.net_hash, execution.origin.request = payload.net_hash, payload.payload
     execution.origin.parent_execution_id, execution.origin.depth = payload.parent_execution_id, payload.depth
@@ -123,21 +130,21 @@ def _requested(execution: Execution, event: Event, payload: executions.Execution
         execution.outputs.kept_iterations = carried.kept
 
 
-def _follow_side_run(execution: Execution, event: Event, payload: side_runs.Own) -> None:
-    tokens.note_failure(execution, side_runs.evolve(execution, event, payload))
+def _on_side_run_event(execution: Execution, event: Event, payload: side_runs.SideRunEvent) -> None:
+    tokens.note_failure(execution, side_runs.on_side_run_event(execution, event, payload))
 
 
-def _pass_by(execution: Execution, event: Event, payload: Payload) -> None:
-    """Nothing changes."""
+def _ignore(execution: Execution, event: Event, payload: Payload) -> None:
+    """Change nothing."""
 
 
-# Every event has a room that follows it, found by its class: there are too many to ask for one after the other.
+# One lookup by class. A `match` over eighty classes would test them one after another for every event.
 HANDLERS: dict[type, Callable[[Execution, Event, Any], None]] = {
-    **tokens.FOLLOWERS,
-    **steps.FOLLOWERS,
-    **dict.fromkeys(get_args(cases.Hearing), cases.follow),
-    **dict.fromkeys(get_args(Waiting), waits.follow),
-    **dict.fromkeys(get_args(side_runs.Own), _follow_side_run),
-    **dict.fromkeys(get_args(_Whole), _follow),
-    **dict.fromkeys(_TOLD, _pass_by),
+    **tokens.TOKEN_HANDLERS,
+    **steps.STEP_HANDLERS,
+    **dict.fromkeys(get_args(cases.CaseEvent), cases.on_case_event),
+    **dict.fromkeys(get_args(Waiting), waits.on_wait_event),
+    **dict.fromkeys(get_args(side_runs.SideRunEvent), _on_side_run_event),
+    **dict.fromkeys(get_args(_ExecutionEvent), _on_execution_event),
+    **dict.fromkeys(_INFORMATIVE, _ignore),
 }

@@ -1,7 +1,7 @@
-"""Handlers: tasks that run beside an active step when an event comes, or instead of its body (ADV-01, O-34).
+"""Event handlers: tasks that run beside an active step when an event arrives, or instead of its body (ADV-01, O-34).
 
-They may write `ctx` and never take a transition. An interrupting one stops the body; once it has ended, whichever way,
-the step ends with the boundary event `step.interrupted`.
+A handler may write `ctx` and never takes a transition. An interrupting handler stops the body of its step. When that
+handler has ended, successfully or not, the step ends with the boundary event `step.interrupted`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from noetl.engine.pipeline.scopes import Views
 from noetl.engine.plan import Plan
 from noetl.engine.scopes import token_of
 from noetl.engine.side_runs.orders import event_names
-from noetl.engine.waits.due_timers import stop
+from noetl.engine.waits.due_timers import stop_step_run
 from noetl.events.outcomes import Error
 from noetl.events.side_runs import HandlerSkipped, HandlerStarted
 from noetl.events.v2_case_positions import OwnEvent
@@ -28,38 +28,40 @@ from noetl.templates.scope import Scope
 
 
 def handled_events(step: Transition) -> tuple[str, ...]:
-    """The event that each handler of the step waits for."""
+    """The names of the events that the step's handlers wait for, one per handler."""
     return tuple(handler.event for handler in step.handlers.handlers) if step.handlers is not None else ()
 
 
-def handle(plan: Plan, execution: Execution, key: str, at: float) -> Decision:
-    """An event has come for a handler: begin its tasks, unless its condition says no."""
-    summons = execution.side_work.pending_handlers[key]
-    owner = execution.runs[summons.owner]
+def start_handler(plan: Plan, execution: Execution, key: str, at: float) -> Decision:
+    """Dispatch the tasks of a handler whose event has arrived, unless its condition does not hold."""
+    pending = execution.side_work.pending_handlers[key]
+    owner = execution.runs[pending.owner]
     handlers = plan.step(owner.step).handlers
     assert handlers is not None
-    handler = handlers.handlers[summons.handler]
+    handler = handlers.handlers[pending.handler]
     run_id = derived("handler", key)
-    is_over = owner.ended is not None and not owner.step_waits.open  # its arcs are about to be settled
+    # The body has ended and its arcs are about to fire. An interruption would be a second end of the same step run.
+    is_over = owner.ended is not None and not owner.step_waits.open
     draft = Draft(execution, at, run_id)
     about: dict[str, Any] = {"step": owner.step, "step_run_id": run_id, "parent_id": execution.last_event_id}
     try:
-        wanted = handler.when is None or holds(handler.when, _scope(plan, execution, owner, summons.event), now=at)
+        wanted = handler.when is None or holds(handler.when, _scope(plan, execution, owner, pending.event), now=at)
         error = None
     except (TemplateError, ToolError) as problem:
         wanted, error = False, _broken(owner, handler, problem)
     if not wanted or is_over:
-        skipped = HandlerSkipped(owner=summons.owner, handler=summons.handler, key=key, error=error)
+        skipped = HandlerSkipped(owner=pending.owner, handler=pending.handler, key=key, error=error)
         draft.add(skipped, run=owner, parent_id=execution.last_event_id)
         return draft.decision()
     order_id = order_id_of(run_id)
+    # Before the handler starts: the orders of the body must be closed when its worker reports next.
     if handlers.interrupting:
-        stop(draft, execution, owner)
+        stop_step_run(draft, execution, owner)
     draft.add(
         HandlerStarted(
-            owner=summons.owner,
-            handler=summons.handler,
-            event=summons.event,
+            owner=pending.owner,
+            handler=pending.handler,
+            event=pending.event,
             key=key,
             order_id=order_id,
             task=handler.tasks[0].name,

@@ -1,6 +1,7 @@
-"""Where tokens are held: fork groups, whose tokens meet at joins (O-01), slots, places under a limit, and paces.
+"""The data of held tokens: fork groups, whose tokens meet at joins (O-01), slots of concurrency limits, and the start
+times of rates.
 
-Counted as tokens move, so that no event costs more for the size of a group. Only `evolve` changes what is here.
+Counts are kept up to date as tokens move, so that no event costs more for a larger group. Only `evolve` changes them.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ from noetl.events.control import StepRate
 
 
 class Fork(msgspec.Struct, kw_only=True):
-    """The tokens of one firing, and all that descend from them until a join."""
+    """A fork group: the tokens that one event created, and their descendants up to a join."""
 
     fork_id: str
     around: str | None = None  # the group it was opened in
-    # By step: how many of its tokens do not wait at one of its joins, with all tokens of groups inside it. No zeros are
-    # kept, so that an empty dict means that nobody is on the way.
+    # By step: how many of its tokens are on their way and wait at none of its joins. Tokens of inner groups count too.
+    # Zeros are removed, so that an empty dict means that no token is on its way.
     out: dict[str, int] = {}
-    waiting: dict[str, dict[str, None]] = {}  # by join, the tokens that wait there, in the order they came
-    joined: dict[str, bool] = {}  # joins that have run for it; true: others may not meet there while it lives
+    waiting: dict[str, dict[str, None]] = {}  # by join: the tokens that wait there, in the order of arrival
+    joined: dict[str, bool] = {}  # joins that have fired for it; true: the join blocks other groups until this one ends
 
     @property
     def is_empty(self) -> bool:
@@ -30,26 +31,27 @@ class Fork(msgspec.Struct, kw_only=True):
 
 
 class Slot(msgspec.Struct, kw_only=True):
-    """The places under one limit. Steps that share a key share it, and may differ in their limits. All four are ordered
-    sets of tokens."""
+    """The places under one limit. Steps with the same key share a slot and may have different limits.
 
-    held: dict[str, None] = {}  # who runs, the oldest first
-    queue: dict[str, None] = {}  # who waits
-    called: dict[str, None] = {}  # called up, and not admitted yet; they count as if they held a place
-    front: dict[str, None] = {}  # called up, and found no room under a tighter limit of their own: before the queue
+    All four fields are ordered sets of token ids."""
+
+    held: dict[str, None] = {}  # tokens whose runs hold a place, the oldest first
+    queue: dict[str, None] = {}  # tokens that wait
+    called: dict[str, None] = {}  # called and not admitted yet; they count as if they held a place
+    front: dict[str, None] = {}  # called, but without room under a tighter limit of their own: they go before the queue
 
     @property
     def is_empty(self) -> bool:
         return not (self.held or self.queue or self.called or self.front)
 
     def has_room(self, token_id: str, limit: int) -> bool:
-        """Whether this token may have a place now. Whoever waits longer goes first."""
+        """Whether this token may take a place now. Tokens that have waited longer go first."""
         others = len(self.called) - (token_id in self.called)
         first = token_id in self.called or not (self.queue or self.front)
         return len(self.held) + others < limit and first
 
     def call(self, token_id: str) -> None:
-        """Call up one that waits."""
+        """Move a waiting token to the called ones."""
         if token_id in self.front:
             del self.front[token_id]
         else:
@@ -57,7 +59,7 @@ class Slot(msgspec.Struct, kw_only=True):
         self.called[token_id] = None
 
     def call_next(self) -> str | None:
-        """Call up the one that waits longest."""
+        """Call the token that has waited longest; its id, None when none waits."""
         waiting = self.front or self.queue
         token_id = next(iter(waiting), None)
         if token_id is not None:
@@ -67,20 +69,19 @@ class Slot(msgspec.Struct, kw_only=True):
 
 
 class StepLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What an operator has set for a step; None: as its playbook says."""
+    """The limits that an operator has set for a step; None: the playbook's."""
 
     limit: int | None = None
     rate: StepRate | None = None
 
 
 class Pace(msgspec.Struct, kw_only=True):
-    """The moments of a rate, the earliest first (ADV-05)."""
+    """The start times under a rate, the earliest first (ADV-05)."""
 
-    # The longest stretch of any rate there was under this name, so that what has begun still counts when the rate is
-    # changed and changed back.
+    # The longest period of any rate that had this name: starts still count after a rate was changed and changed back.
     counted_s: float = 0.0
-    begun: list[float] = []  # when runs have begun, as far back as that still counts
-    ahead: list[float] = []  # each given to a token that waits for it
+    begun: list[float] = []  # when runs have started, within the last `counted_s` seconds
+    ahead: list[float] = []  # start times that were given to waiting tokens
 
     def begin(self, now: float) -> None:
         insort(self.begun, now)
@@ -88,7 +89,9 @@ class Pace(msgspec.Struct, kw_only=True):
         del self.begun[:over]
 
     def give(self, moment: float) -> None:
-        """Rates of several steps may share a name, so that a later one is given an earlier moment."""
+        """Reserve a start time for a waiting token."""
+        # Not simply appended: steps that share a name may have different rates, so a later call may bring an earlier
+        # time.
         insort(self.ahead, moment)
 
     def take_back(self, moment: float) -> None:
@@ -97,19 +100,19 @@ class Pace(msgspec.Struct, kw_only=True):
             del self.ahead[at]
 
     def last(self, number: int) -> float | None:
-        """The moment that comes so many before the end; None where there have not been so many."""
+        """The start time that is `number` places from the end; None where there are fewer."""
         if number <= len(self.ahead):
             return self.ahead[-number]
         before = number - len(self.ahead)
         return self.begun[-before] if before <= len(self.begun) else None
 
     def is_over(self, now: float) -> bool:
-        """Whether nothing of it counts any more."""
+        """Whether no start time counts any more."""
         return not self.ahead and (not self.begun or self.begun[-1] + self.counted_s <= now)
 
 
 def around(forks: Mapping[str, Fork], fork_id: str | None) -> Iterator[Fork]:
-    """The group and those around it, innermost first."""
+    """The group `fork_id` and the groups around it, innermost first."""
     while fork_id is not None:
         fork = forks[fork_id]
         yield fork
@@ -117,6 +120,7 @@ def around(forks: Mapping[str, Fork], fork_id: str | None) -> Iterator[Fork]:
 
 
 def count(counts: dict[str, int], step: str, by: int) -> None:
+    """Add `by` to the count of a step. A count of zero is removed."""
     number = counts.get(step, 0) + by
     if number:
         counts[step] = number

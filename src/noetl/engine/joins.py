@@ -1,7 +1,8 @@
 """Joins: when the tokens of a fork group meet, and when they no longer can (ROUTE-11, O-01).
 
-The state counts where the tokens of each group are, so judging one group costs nothing for its size. A join that can
-fire does so before anything else moves; the proofs of `noetl check` assume the same.
+A fork group is the set of tokens that one event created. The state counts where the tokens of each group are, so that
+the cost of a decision does not grow with the group. A join that can fire does so before anything else moves; the proofs
+of `noetl check` assume the same.
 """
 
 from __future__ import annotations
@@ -12,81 +13,89 @@ from noetl.engine.execution import Execution
 from noetl.engine.held_tokens import Fork
 from noetl.engine.identity import run_id_of
 from noetl.engine.plan import Plan
-from noetl.engine.withdrawal import rest_of, withdraw
+from noetl.engine.withdrawal import remaining_tokens, withdraw
 from noetl.events.control import JoinFilled, JoinUnfilled
 from noetl.events.outcomes import Error
 from noetl.events.tokens import TokenConsumed
 from noetl.net.routing import Join, JoinMode
 
 
-def settle(plan: Plan, execution: Execution, fork: Fork, at: float) -> Decision:
-    """Let one join of the group fire, or fail those that never will; nothing while others are still to come."""
+def settle_joins(plan: Plan, execution: Execution, fork: Fork, at: float) -> Decision:
+    """Fire one join of the group, or fail the joins that can never fire. No change while tokens are on their way."""
     for step in fork.waiting:
         if _can_fire(plan, execution, fork, step):
             return _fire(plan, execution, fork, step, at)
-    # Tokens of the group are still on their way, and any of them may fill a join.
+    # Any token that is still on its way may fill a join.
     if fork.out:
         return Decision()
-    short = [
-        step for step in fork.waiting if _rule(plan, step).mode is JoinMode.COUNT and not _enough(plan, fork, step)
+    unfillable = [
+        step
+        for step in fork.waiting
+        if _join_of(plan, step).mode is JoinMode.COUNT and not _has_enough(plan, fork, step)
     ]
-    # A deadlock inside the group: no token is on its way, and every join waits for all tokens.
-    if not short and all(_rule(plan, step).mode is JoinMode.ALL for step in fork.waiting) and len(fork.waiting) > 1:
-        short = list(fork.waiting)  # each waits for the tokens that another one holds
-    return give_up(plan, execution, fork, short, at)
+    # A deadlock inside the group: several joins wait for all tokens, and each of them holds some.
+    if (
+        not unfillable
+        and all(_join_of(plan, step).mode is JoinMode.ALL for step in fork.waiting)
+        and len(fork.waiting) > 1
+    ):
+        unfillable = list(fork.waiting)
+    return fail_joins(plan, execution, fork, unfillable, at)
 
 
-def give_up(plan: Plan, execution: Execution, fork: Fork, steps: list[str], at: float) -> Decision:
-    """Fail these joins with what they have."""
-    # Ids are derived, so that a decision that is made again after a lost commit has the same ids
-    # (docs/decisions/0013).
+def fail_joins(plan: Plan, execution: Execution, fork: Fork, steps: list[str], at: float) -> Decision:
+    """Fail these joins with the tokens that have arrived."""
+    # The cause is derived: a decision that is repeated after a lost commit has the same ids (docs/decisions/0013).
     draft = Draft(execution, at, derived(fork.fork_id, *steps, JoinUnfilled.event_type))
     for step in steps:
-        came = list(fork.waiting[step])
+        arrived = list(fork.waiting[step])
         error = Error(kind="join.unfilled", message=_unfillable_reason(plan, fork, step))
         _merge_tokens(
-            draft, execution, step, JoinUnfilled(token_id=came[-1], fork=fork.fork_id, tokens=tuple(came), error=error)
+            draft,
+            execution,
+            step,
+            JoinUnfilled(token_id=arrived[-1], fork=fork.fork_id, tokens=tuple(arrived), error=error),
         )
     return draft.decision()
 
 
 def _can_fire(plan: Plan, execution: Execution, fork: Fork, step: str) -> bool:
-    rule = _rule(plan, step)
-    # A blocking discriminator has fired and is not reset yet: later tokens of the group wait.
+    rule = _join_of(plan, step)
+    # A join with `rest: block` has fired for another group that is still alive. It fires again when that group ends.
     if rule.rest == "block" and step in execution.held.blocked:
         return False
     match rule.mode:
         case JoinMode.ALL:
-            # All tokens that are left of the group are here. Tokens that ended elsewhere no longer count.
+            # All tokens that are left of the group wait here. Tokens that ended elsewhere no longer count.
             return not fork.out and len(fork.waiting) == 1
         case JoinMode.ACTIVE:
-            # Tokens that cannot come here any more are not waited for.
+            # Only tokens that can still reach this step are waited for.
             return not any(at == step or step in plan.reachable(at) for at in fork.out)
         case JoinMode.ANY | JoinMode.COUNT:
-            return _enough(plan, fork, step)
+            return _has_enough(plan, fork, step)
 
 
 def _fire(plan: Plan, execution: Execution, fork: Fork, step: str, at: float) -> Decision:
-    rule, came = _rule(plan, step), list(fork.waiting[step])
+    rule, arrived = _join_of(plan, step), list(fork.waiting[step])
     draft = Draft(execution, at, derived(fork.fork_id, step, JoinFilled.event_type))
     blocks = rule.rest == "block"
-    filled = JoinFilled(token_id=came[-1], fork=fork.fork_id, tokens=tuple(came), blocks=blocks)
+    filled = JoinFilled(token_id=arrived[-1], fork=fork.fork_id, tokens=tuple(arrived), blocks=blocks)
     _merge_tokens(draft, execution, step, filled)
     if rule.rest == "cancel":
-        withdraw(draft, execution, rest_of(execution, fork.fork_id, came))
+        withdraw(draft, execution, remaining_tokens(execution, fork.fork_id, arrived))
     return draft.decision()
 
 
-def _merge_tokens(draft: Draft, execution: Execution, step: str, met: JoinFilled | JoinUnfilled) -> None:
-    """The last that came goes on, the others are consumed."""
-    last = execution.tokens[met.token_id]
-    draft.add(met, step=step, step_run_id=run_id_of(last.token_id), parent_id=last.event_id)
-    for token_id in met.tokens[:-1]:
+def _merge_tokens(draft: Draft, execution: Execution, step: str, joined: JoinFilled | JoinUnfilled) -> None:
+    """Continue with the last token that arrived, and consume the others."""
+    last = execution.tokens[joined.token_id]
+    draft.add(joined, step=step, step_run_id=run_id_of(last.token_id), parent_id=last.event_id)
+    for token_id in joined.tokens[:-1]:
         run_id = run_id_of(token_id)
         draft.add(TokenConsumed(token_id=token_id), step=step, step_run_id=run_id, parent_id=last.event_id)
 
 
-def _rule(plan: Plan, step: str) -> Join:
+def _join_of(plan: Plan, step: str) -> Join:
     rule = plan.step(step).join
     assert rule is not None, "only a step that joins holds tokens of a group"
     return rule
@@ -96,14 +105,14 @@ def _needed(rule: Join) -> int:
     return max(rule.count or 1, 1) if rule.mode is JoinMode.COUNT else 1
 
 
-def _enough(plan: Plan, fork: Fork, step: str) -> bool:
-    return len(fork.waiting[step]) >= _needed(_rule(plan, step))
+def _has_enough(plan: Plan, fork: Fork, step: str) -> bool:
+    return len(fork.waiting[step]) >= _needed(_join_of(plan, step))
 
 
 def _unfillable_reason(plan: Plan, fork: Fork, step: str) -> str:
-    rule, came = _rule(plan, step), len(fork.waiting[step])
+    rule, arrived = _join_of(plan, step), len(fork.waiting[step])
     if rule.mode is JoinMode.COUNT:
-        return f'the join of step "{step}" needs {_needed(rule)} tokens, {came} came and no other can'
+        return f'the join of step "{step}" needs {_needed(rule)} tokens, {arrived} came and no other can'
     elsewhere = ", ".join(f'"{other}"' for other in fork.waiting if other != step)
-    held = f"; others of its group wait at {elsewhere}" if elsewhere else ""
-    return f'the join of step "{step}" can no longer fill{held}'
+    others = f"; others of its group wait at {elsewhere}" if elsewhere else ""
+    return f'the join of step "{step}" can no longer fill{others}'

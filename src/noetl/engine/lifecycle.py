@@ -1,4 +1,4 @@
-"""Lifecycle of an execution: its first events, pause, resume and cancel, when it is over, and what it gives back."""
+"""The lifecycle of an execution: its first events, pause, resume and cancel, its end and its result."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from noetl.engine.decision import (
 )
 from noetl.engine.execution import Execution
 from noetl.engine.identity import run_id_of, token_id_of
-from noetl.engine.pipeline.patches import overlaid
+from noetl.engine.pipeline.patches import deep_merged
 from noetl.engine.plan import Plan
 from noetl.engine.side_runs.orders import stop_side_runs
 from noetl.engine.side_runs.state import SideRunKind
-from noetl.engine.withdrawal import all_but, withdraw
+from noetl.engine.withdrawal import tokens_except, withdraw
 from noetl.events import executions
 from noetl.events.control import PlaybookCancelled, PlaybookPaused, PlaybookResumed
 from noetl.events.envelope import Event
@@ -42,11 +42,12 @@ from noetl.templates.values import Authored
 END = "end"  # a step of this name gives the result, when it has one (O-08)
 
 
-# Starting: the first events of every run, in the order of SRV-01.
+# The first events of every execution, in the order of SRV-01.
 
 
-def start(plan: Plan, execution: Execution, command: StartExecution) -> Decision:
-    """Request, evaluation, start and the start token: one decision, so that nothing is half begun."""
+def start_execution(plan: Plan, execution: Execution, command: StartExecution) -> Decision:
+    """Record the request, its evaluation, the start and the start token in one decision, so that no execution is half
+    started."""
     net = plan.net
     draft = Draft(execution, command.at, execution.execution_id)
     draft.add(
@@ -71,7 +72,7 @@ def start(plan: Plan, execution: Execution, command: StartExecution) -> Decision
     draft.add(executions.RequestEvaluated(name=net.name, dialect=net.dialect))
     carried = command.carried
     entry, args = (net.entry, {}) if carried is None else (carried.step, carried.args)
-    workload = overlaid(net.workload, command.payload)
+    workload = deep_merged(net.workload, command.payload)
     draft.add(executions.WorkflowStarted(workload=workload, entry=entry))
     try:
         begins_anew = net.ctx is not None and carried is None and command.compensates is None
@@ -82,12 +83,13 @@ def start(plan: Plan, execution: Execution, command: StartExecution) -> Decision
         draft.add_effect(EndExecution(executions.Final.FAILED))
         return draft.decision()
     if command.compensates is not None:
-        return _undoing(draft, execution, command)
+        return _start_compensating(draft, execution, command)
     token_id = token_id_of(execution.execution_id)
     about: dict[str, Any] = {"step": entry, "step_run_id": run_id_of(token_id)}
     draft.add(TokenCreated(token_id=token_id, step=entry, path=net.path, version=net.version, args=args), **about)
     draft.add(TokenEnqueued(token_id=token_id), **about)
-    if ctx:  # nothing reads it before the token is admitted, which is the next decision
+    # After the token: nothing reads `ctx` before the token is admitted, which is the next decision.
+    if ctx:
         draft.add(CtxPatched(patch=ctx, previous={}))
     if command.paused:
         draft.add(PlaybookPaused(reason=command.held or "its parent is paused"))
@@ -95,17 +97,17 @@ def start(plan: Plan, execution: Execution, command: StartExecution) -> Decision
 
 
 def _expected_durations(plan: Plan, command: StartExecution) -> tuple[float, ...]:
-    """After each of them the execution is late; one that only undoes another has none."""
+    """The durations after which the execution is reported as late. One that only undoes another has none."""
     if command.compensates is not None or command.refused is not None:
         return ()
-    own = (one.after_s for one in plan.net.notifications if one.after_s is not None)
+    own = (notification.after_s for notification in plan.net.notifications if notification.after_s is not None)
     return tuple(sorted({*own, *command.late_after_s}))
 
 
 def _initial_ctx(
     written: Authored | None, workload: dict[str, Any], execution: Execution, now: float
 ) -> dict[str, Any]:
-    """What the context begins with: nothing has happened yet, so only the input can be read."""
+    """The initial `ctx` of the playbook. Its templates can only read the workload and the execution's id."""
     names = {"workload": workload, "execution_id": execution.execution_id}
     rendered = render(written, Scope(names), now=now, keys=True) if written is not None else {}
     if not isinstance(rendered, dict):
@@ -113,9 +115,9 @@ def _initial_ctx(
     return rendered
 
 
-def _undoing(draft: Draft, execution: Execution, command: StartExecution) -> Decision:
-    """What another execution had registered is registered here, and asked for at once; no token moves (design.md
-    §8)."""
+def _start_compensating(draft: Draft, execution: Execution, command: StartExecution) -> Decision:
+    """Start an execution that undoes another one: take over its registrations and request them all (design.md §8). It
+    has no token."""
     for registration in command.registrations:
         about: dict[str, Any] = {
             "step": registration.step,
@@ -129,11 +131,11 @@ def _undoing(draft: Draft, execution: Execution, command: StartExecution) -> Dec
     return draft.decision()
 
 
-# Control: pause, resume and cancel of an execution, and what follows for its children (SRV-07, SRV-11, O-02, O-16).
+# Pause, resume and cancel (SRV-07, SRV-11, O-02, O-16).
 
 
-def control(execution: Execution, command: PauseExecution | ResumeExecution | CancelExecution) -> Decision:
-    """What was asked for is recorded, unless the execution is over or is so already."""
+def control_execution(execution: Execution, command: PauseExecution | ResumeExecution | CancelExecution) -> Decision:
+    """Record the request, unless the execution is over or already in that state."""
     if not execution.is_open:
         return Decision(verdict=ReportResult.TERMINAL)
     draft = Draft(execution, command.at, derived("control", execution.execution_id, execution.seq))
@@ -156,33 +158,33 @@ def control(execution: Execution, command: PauseExecution | ResumeExecution | Ca
 
 
 def _cancel(draft: Draft, execution: Execution, command: CancelExecution) -> None:
-    """Stop everything; what was done is undone only if that was asked for with it (O-02)."""
-    withdraw(draft, execution, all_but(execution))
+    """Stop everything. Finished steps are undone only if the command asks for it (O-02)."""
+    withdraw(draft, execution, tokens_except(execution))
     if command.compensate:
         stop_side_runs(draft, execution, (SideRunKind.ASYNC, SideRunKind.HANDLER), command.reason)
         request_compensation(draft, execution, "cancel", parent_id=execution.last_event_id)
-        if execution.lifecycle.paused:  # else nothing would be undone, and the execution would not end, before a resume
+        # A paused execution starts no compensation, so it would neither undo anything nor end before a resume.
+        if execution.lifecycle.paused:
             draft.add(PlaybookResumed(reason=command.reason), parent_id=execution.last_event_id)
     else:
         stop_side_runs(draft, execution, tuple(SideRunKind), command.reason)
 
 
-# Child effects: what happens to an execution, or to a step run that waits for a child, happens to the child (O-02,
-# O-16).
-# The engine decides upon one execution and does not know which children it has. So it says what is to become of them,
-# and the control plane decides the commands for the children it finds, in the same batch.
+# Child effects: a child execution is paused, resumed and cancelled with its parent, and cancelled with the step run
+# that waits for it (O-02, O-16). The engine decides about one execution and does not know its children. It only returns
+# these effects; the control plane finds the children and decides their commands in the same batch.
 _ENDED = "the step that waited for it has ended"
 _INTERRUPTED = "the step that waited for it was interrupted"
 _TIMED_OUT = "the step that waited for it has timed out"
 _RUN_ENDS = (TokenDropped, StepFailed, HandlerFailed, AsyncDone, CompensationUnknown)
-# Most events concern no child. One look at their class is what they cost.
-_CONCERNING = frozenset({PlaybookPaused, PlaybookResumed, PlaybookCancelled, StepTimeout, HandlerStarted, *_RUN_ENDS})
+# Most events concern no child. One set lookup by class keeps them cheap.
+_CHILD_EVENTS = frozenset({PlaybookPaused, PlaybookResumed, PlaybookCancelled, StepTimeout, HandlerStarted, *_RUN_ENDS})
 
 
 def child_effects(events: Iterable[Event]) -> list[Effect]:
-    """What these events mean for children, in their order."""
-    concerning = [event for event in events if type(event.payload) in _CONCERNING]
-    return [effect for event in concerning for effect in _effects_of(event)] if concerning else []
+    """The effects of these events on child executions, in the order of the events."""
+    child_events = [event for event in events if type(event.payload) in _CHILD_EVENTS]
+    return [effect for event in child_events for effect in _effects_of(event)] if child_events else []
 
 
 def _effects_of(event: Event) -> Iterator[Effect]:
@@ -194,41 +196,41 @@ def _effects_of(event: Event) -> Iterator[Effect]:
         case PlaybookCancelled(compensate=compensate):
             yield CancelChildren(reason="its parent was cancelled", compensate=compensate)
         case HandlerStarted(interrupting=True, owner=owner):
-            yield from _called_by(owner, _INTERRUPTED)
+            yield from _cancel_children_of(owner, _INTERRUPTED)
         case StepTimeout(action="alternative"):
-            yield from _called_by(event.step_run_id, _TIMED_OUT)
+            yield from _cancel_children_of(event.step_run_id, _TIMED_OUT)
         case TokenDropped() | StepFailed() | HandlerFailed() | AsyncDone() | CompensationUnknown():
-            yield from _called_by(event.step_run_id, _ENDED)
-        case _:  # a timeout that only tells of itself, a handler beside its step: the step goes on waiting
+            yield from _cancel_children_of(event.step_run_id, _ENDED)
+        case _:  # a timeout that is ignored, or a handler beside its step: the step still waits for its child
             pass
 
 
-def _called_by(step_run_id: str | None, reason: str) -> Iterator[Effect]:
+def _cancel_children_of(step_run_id: str | None, reason: str) -> Iterator[Effect]:
     if step_run_id is not None:
         yield CancelCalled(step_run_id=step_run_id, reason=reason)
 
 
-# When an execution is over, how it ended and what it gives back (SRV-06, O-08).
+# The end of an execution and its result (SRV-06, O-08).
 
 
-def finish(execution: Execution, at: float) -> Decision:
-    """Close an execution in which no token is left."""
-    status, error = _ending(execution)
+def finish_execution(execution: Execution, at: float) -> Decision:
+    """Close an execution that has no token left."""
+    status, error = _final_status(execution)
     draft = Draft(execution, at, execution.last_event_id)
     draft.add(executions.WorkflowFinished(status=status))
-    draft.add(executions.PlaybookProcessed(status=status, result_of=_result_of(execution), error=error))
+    draft.add(executions.PlaybookProcessed(status=status, result_of=_result_steps(execution), error=error))
     draft.add_effect(EndExecution(status))
     return draft.decision()
 
 
-def _ending(execution: Execution) -> tuple[executions.Final, Error | None]:
+def _final_status(execution: Execution) -> tuple[executions.Final, Error | None]:
     if execution.lifecycle.cancelled is not None:
         return executions.Final.CANCELLED, Error(kind="cancelled", message=execution.lifecycle.cancelled)
     error = execution.failure
     return (executions.Final.COMPLETED if error is None else executions.Final.FAILED), error
 
 
-def _result_of(execution: Execution) -> tuple[str, ...]:
+def _result_steps(execution: Execution) -> tuple[str, ...]:
     end = execution.outputs.ends.get(END)
     if end is not None and (end.result is not None or end.ref is not None):
         return (END,)
@@ -236,8 +238,8 @@ def _result_of(execution: Execution) -> tuple[str, ...]:
 
 
 def final_result(execution: Execution, payload_of: Callable[[TaskResult], Any]) -> Any:
-    """The execution's own result: the terminal step's payload, or a mapping of steps when several tokens ended."""
-    names = _result_of(execution)
+    """The result of the execution: the payload of its last step, or a mapping by step when tokens ended at several."""
+    names = _result_steps(execution)
     if len(names) == 1:
         return payload_of(execution.outputs.ends[names[0]])
     return {name: payload_of(execution.outputs.ends[name]) for name in names} or None

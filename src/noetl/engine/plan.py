@@ -1,4 +1,5 @@
-"""Plan: a net with its index, so that deciding never searches. Built once per net and kept by its hash."""
+"""Plan: a net prepared for running, with tables so that deciding never searches. Built once per net and cached by the
+net's hash."""
 
 from __future__ import annotations
 
@@ -6,10 +7,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from noetl.engine.pipeline.payloads import Keep, fits, inline_bytes, max_payload_bytes, nowhere_to_keep
+from noetl.engine.pipeline.payloads import Keep, fits, inline_bytes, max_payload_bytes, no_results_store
 from noetl.engine.pipeline.preparation import NOOP
 from noetl.engine.pipeline.progress import MAX_TASK_RUNS
-from noetl.engine.pipeline.scopes import Load, nothing_stored
+from noetl.engine.pipeline.scopes import Load, no_stored_results
 from noetl.engine.v2_case.port import has_rules, outside_rules
 from noetl.events.outcomes import Reference
 from noetl.net.names import known_names
@@ -18,7 +19,7 @@ from noetl.net.secret_reads import keychain_reads
 from noetl.net.task import Directive, Task
 from noetl.templates.values import Authored
 
-_COLLECTIONS = 4  # of loops, kept in memory beside the state
+_COLLECTIONS = 4  # stored collections of loops that a plan keeps in memory
 
 # `step.results`, `step._outcome.results` or `step['results']` in a template, whose quotes JSON may have escaped
 _RESULTS_READ = re.compile(r"""\b(\w+?)(?:\._outcome)?(?:\.results\b|\[\\?['"]results\\?['"]\])""")
@@ -26,20 +27,20 @@ MAX_STEP_RUNS = 10_000  # default of executor.spec.policy.limits.max_step_runs (
 
 
 class Plan:
-    """What deciding asks of a net. `load` fetches stored results for templates that read them (RES-06), `keep`
-    stores what is too large for an event."""
+    """A net and what follows from it alone. `load` reads a stored result for a template (RES-06); `keep` stores a value
+    that is too large for an event."""
 
-    def __init__(self, net: Net, *, load: Load = nothing_stored, keep: Keep = nowhere_to_keep) -> None:
+    def __init__(self, net: Net, *, load: Load = no_stored_results, keep: Keep = no_results_store) -> None:
         self.net = net
         self.load, self.keep = load, keep
-        # By checksum. A loop asks for its collection with every range that it hands out.
+        # By checksum. A loop reads its collection for every range that it hands out.
         self._collections: dict[str, Any] = {}
         self._outside: dict[str, frozenset[int]] = {}
         self._reachable: dict[str, frozenset[str]] = {}
         self._net_json: bytes | None = None
-        # Found when first asked for: it needs the whole net as text.
+        # Computed on first use: it searches the whole net as text.
         self._keeping: frozenset[str] | None = None
-        # What others find out about the net once and ask for at every step, under keys of their own.
+        # Results that other modules compute once per net and need at every step, under keys of their own.
         self.memo: dict[tuple[str, ...], Any] = {}
         self.names = known_names(net)
         self.net_hash = content_hash(net)
@@ -47,10 +48,10 @@ class Plan:
         self.step_names = frozenset(self._steps)
         self._side_runs = {step.name: leaves_side_runs(step) for step in net.transitions}
         self._case_steps = frozenset(step.name for step in net.transitions if has_rules(step))
-        # These tables are asked several times for every token, and follow from the net alone.
+        # These tables are read several times for every token, and follow from the net alone.
         self._in_place = {step.name: self._decided_in_place(step) for step in net.transitions}
         self._admitted_plainly = {step.name: self._is_plain(step) for step in net.transitions}
-        self.attributes = {step.name: found for step in net.transitions if (found := _attributes(step))}
+        self.attributes = {step.name: labels for step in net.transitions if (labels := _attributes(step))}
         usual_lease = net.executor.spec.get("lease") or net.executor.limits.get("lease")
         self._leases = {step.name: written for step in net.transitions if (written := step.lease or usual_lease)}
         self.max_payload_bytes, self.inline_bytes = max_payload_bytes(net), inline_bytes(net)
@@ -68,7 +69,7 @@ class Plan:
         return self._in_place[name]
 
     def lease(self, name: str) -> dict[str, Any] | None:
-        """What the author wrote of leases for a step, else for all of them; None for nothing, as in most nets."""
+        """The `lease` settings of a step, else those of the executor; None in most nets."""
         return self._leases.get(name)
 
     def has_rules(self, name: str) -> bool:
@@ -76,7 +77,7 @@ class Plan:
         return name in self._case_steps
 
     def admits_plainly(self, name: str) -> bool:
-        """Whether nothing is evaluated or counted when a token comes to this step: it is scheduled as it is."""
+        """Whether admission evaluates and counts nothing for this step: a token is scheduled as it is."""
         return self._admitted_plainly[name]
 
     def _is_plain(self, step: Transition) -> bool:
@@ -88,15 +89,15 @@ class Plan:
         return step.name not in self._case_steps and all(_needs_no_worker(task) for task in step.tasks)
 
     def leaves_side_runs(self, name: str) -> bool:
-        """Whether a run of this step may leave something to undo, or to wait for at the end."""
+        """Whether a run of this step may leave something to undo, or an asynchronous task."""
         return self._side_runs[name]
 
     def reachable(self, name: str) -> frozenset[str]:
-        """The steps that a token which stands at `name` can still come to."""
-        found = self._reachable.get(name)
-        if found is None:
-            found = self._reachable[name] = _reachable(self._steps, name)
-        return found
+        """The steps that a token at step `name` can still reach."""
+        steps = self._reachable.get(name)
+        if steps is None:
+            steps = self._reachable[name] = _reachable(self._steps, name)
+        return steps
 
     def keeps_tasks(self, name: str) -> bool:
         """Whether a template of the net reads the results of this step's tasks: `step.results.TASK` (TPL-07)."""
@@ -105,26 +106,26 @@ class Plan:
         return name in self._keeping
 
     def outside_rules(self, name: str) -> frozenset[int]:
-        """The case rules of a step that ask for events which nothing inside an execution tells (V2C-13)."""
-        found = self._outside.get(name)
-        if found is None:
+        """The case rules of a step that ask for events which only come from outside (V2C-13)."""
+        rules = self._outside.get(name)
+        if rules is None:
             case = self._steps[name].case
-            told = frozenset(one.name for step in self._steps.values() for one in step.emit)
-            found = self._outside[name] = outside_rules(case, told) if case is not None else frozenset()
-        return found
+            emitted = frozenset(emit.name for step in self._steps.values() for emit in step.emit)
+            rules = self._outside[name] = outside_rules(case, emitted) if case is not None else frozenset()
+        return rules
 
     def fits(self, value: Any) -> bool:
-        """Whether a value of the server's own may travel in an event (RES-03)."""
+        """Whether a value that the server computes may be stored inside an event (RES-03)."""
         return fits(value, self.max_payload_bytes)
 
     def collection(self, reference: Reference) -> Any:
-        """A stored value that is asked for again and again: the last few are kept."""
-        found = self._collections.get(reference.checksum)
-        if found is None:
+        """The stored collection of a loop. The last few are cached."""
+        items = self._collections.get(reference.checksum)
+        if items is None:
             while len(self._collections) >= _COLLECTIONS:
                 del self._collections[next(iter(self._collections))]
-            found = self._collections[reference.checksum] = self.load(reference)
-        return found
+            items = self._collections[reference.checksum] = self.load(reference)
+        return items
 
     def net_json(self) -> bytes:
         if self._net_json is None:
@@ -144,7 +145,7 @@ def _reachable(steps: Mapping[str, Transition], name: str) -> frozenset[str]:
 
 
 def _targets(steps: Mapping[str, Transition], step: Transition) -> Iterator[str]:
-    """Where the tokens of a step may go; a computed target that cannot be told may be any step (C-27)."""
+    """The steps that tokens of `step` may go to. A computed target without known candidates may be any step (C-27)."""
     rules = step.case.rules if step.case else ()
     arcs = [arc for rule in rules for action in rule.actions for arc in action.transition]
     for arc in (*arcs, *(step.router.arcs if step.router else ())):
@@ -154,7 +155,7 @@ def _targets(steps: Mapping[str, Transition], step: Transition) -> Iterator[str]
 
 
 def _attributes(step: Transition) -> dict[str, Any]:
-    """What the step's author wants on its events, unless tracing is turned off (ADV-07)."""
+    """The tracing attributes of a step, unless tracing is turned off (ADV-07)."""
     return (step.tracing.get("attributes") or {}) if step.tracing.get("enabled", True) else {}
 
 
@@ -164,18 +165,18 @@ def _needs_no_worker(task: Task) -> bool:
     policy = task.policy
     if policy is None:
         return True
-    # A retry waits and a hook runs a tool: neither is for the server, which decides without waiting.
+    # A retry waits and a hook runs a tool. The server decides without waiting, so both need a worker.
     retries = any(rule.do is Directive.RETRY for rule in policy.rules)
     hooks = policy.before or policy.after or policy.finally_
     return not retries and not hooks
 
 
 def _placed_at_worker(spec: Authored) -> bool:
-    """By its author, or because its result is held to a schema, which the worker looks up (RES-07)."""
+    """Whether the author placed the task at a worker, or its result has a schema, which only workers check (RES-07)."""
     return isinstance(spec.data, dict) and (spec.data.get("place") == "worker" or "result_schema" in spec.data)
 
 
-# Which steps leave something to be done beside their own end: something to undo, or a task nobody waits for.
+# Steps whose end may leave more work: something to undo, or an asynchronous task.
 PLAYBOOK = "playbook"  # the kind whose child may have something to undo
 
 

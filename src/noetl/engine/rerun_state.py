@@ -12,14 +12,13 @@ from typing import Any
 import msgspec
 
 from noetl.base.errors import ForbiddenError, NoRerunError, RefusedError
-from noetl.engine.evolve import replayed
+from noetl.engine.evolve import replay
 from noetl.engine.execution import Execution
 from noetl.events.envelope import Event
 from noetl.events.executions import Approval, CarriedResult, ExecutionRequested, KeptIterations, RerunState
 from noetl.events.loops import IterationDone, LoopCut, LoopDone, LoopKept, LoopStarted
-from noetl.events.steps import StepFailed, StepScheduled
+from noetl.events.steps import CaseStarted, StepFailed, StepScheduled
 from noetl.events.tasks import TaskProcessed
-from noetl.events.v2_case_runs import CaseStarted
 from noetl.events.waits import HumanCreated, HumanEscalated, TaskCompleted
 from noetl.net.net import Net
 from noetl.templates.scope import V2_CASE
@@ -28,7 +27,7 @@ from noetl.templates.scope import V2_CASE
 APPROVAL_EVENTS = ("playbook.execution_requested", "human.created", "human.escalated", "task.completed")
 
 
-def why_not(net: Net, step: str) -> str | None:
+def rerun_problem(net: Net, step: str) -> str | None:
     """Why a run of `net` cannot begin at `step`, None where it can."""
     known = {one.name: one for one in net.transitions}
     if step not in known:
@@ -38,7 +37,7 @@ def why_not(net: Net, step: str) -> str | None:
     return None
 
 
-def entry_of(events: list[Event], step: str) -> int | None:
+def seq_before_entry(events: list[Event], step: str) -> int | None:
     """The number of the event before the last entry of `step`; None where it was never entered."""
     for event in reversed(events):
         if event.step == step and isinstance(event.payload, StepScheduled):
@@ -49,12 +48,12 @@ def entry_of(events: list[Event], step: str) -> int | None:
 def rerun_state(execution_id: str, trace_id: str, events: list[Event], net: Net, step: str) -> RerunState | None:
     """What is taken over, None where `step` was never entered. `events` are whole, `net` is that of the new run:
     results of steps it does not have are left behind."""
-    at = entry_of(events, step)
+    at = seq_before_entry(events, step)
     if at is None:
         return None
     entered = events[at].payload
     assert isinstance(entered, StepScheduled), "it was found by that"
-    before = replayed(execution_id, trace_id, events[:at])
+    before = replay(execution_id, trace_id, events[:at])
     return RerunState(
         execution_id=execution_id,
         step=step,
@@ -78,7 +77,7 @@ def _results(before: Execution, net: Net) -> tuple[CarriedResult, ...]:
 def kept_iterations(events: list[Event], net: Net, step: str, at: int) -> tuple[KeptIterations, int]:
     """Those of the step run that was scheduled after event `at`, and the number of the last event they rely on.
     NoRerunError says why there are none to keep."""
-    if (why := _why_not(net, step)) is not None:
+    if (why := _loop_rerun_problem(net, step)) is not None:
         raise NoRerunError(f"{why}; run the whole step again, with --from {step} and without --failed-items")
     run_id = events[at].step_run_id
     own = [event for event in events[at:] if event.step_run_id == run_id]
@@ -87,9 +86,9 @@ def kept_iterations(events: list[Event], net: Net, step: str, at: int) -> tuple[
         raise NoRerunError(f'the loop of step "{step}" never began')
     if not any(isinstance(event.payload, LoopDone | StepFailed) for event in own):
         raise NoRerunError(f'the loop of step "{step}" has not ended')
-    if (why := next((why for event in own if (why := _leaves_more(event)) is not None), None)) is not None:
+    if (why := next((why for event in own if (why := _side_effect_of(event)) is not None), None)) is not None:
         raise NoRerunError(f'{why}; run the whole step again, with --from "{step}" and without --failed-items')
-    done, last = _done(own)
+    done, last = _done_iterations(own)
     if len(done) == opened.total:
         raise NoRerunError(f'no item of the loop of step "{step}" has failed: there is nothing to run')
     kept = KeptIterations(
@@ -102,7 +101,7 @@ def kept_iterations(events: list[Event], net: Net, step: str, at: int) -> tuple[
     return kept, max(last, at)
 
 
-def _why_not(net: Net, step: str) -> str | None:
+def _loop_rerun_problem(net: Net, step: str) -> str | None:
     """What of the new version stands against it."""
     loop = next(one for one in net.transitions if one.name == step).loop
     if loop is None:
@@ -118,7 +117,7 @@ def _why_not(net: Net, step: str) -> str | None:
     return None
 
 
-def _leaves_more(event: Event) -> str | None:
+def _side_effect_of(event: Event) -> str | None:
     match event.payload:
         case TaskProcessed(decision=decision) if decision.set_ctx or decision.set_vars or decision.set_shared:
             return f'iterations of step "{event.step}" write variables, which no result brings back'
@@ -130,7 +129,7 @@ def _leaves_more(event: Event) -> str | None:
             return None
 
 
-def _done(own: list[Event]) -> tuple[dict[int, object], int]:
+def _done_iterations(own: list[Event]) -> tuple[dict[int, object], int]:
     """The results of iterations that are done, as plain data, and the last event that tells one."""
 
     done: dict[int, object] = {}
@@ -149,11 +148,11 @@ def _done(own: list[Event]) -> tuple[dict[int, object], int]:
 # Approvals: the human tasks that a new run relies on when it begins at a step after them (HUM-05).
 #
 # A person has approved what that person saw: one version of the playbook with one payload. A new run with the same two
-# relies on the recorded approval. With others it needs the consent of somebody whom each of the tasks is for.
+# relies on the recorded approval. With others it needs the consent of a user to whom each of the tasks is assigned.
 
 
 class Consent(msgspec.Struct, frozen=True, kw_only=True):
-    """Who asks for the new run. `approves`: this person approves anew what others have approved for other inputs."""
+    """The user who requests the new run. `approves`: this user approves again what was approved for other inputs."""
 
     actor: str
     roles: Collection[str] = ()
@@ -182,12 +181,12 @@ def _text(payload: dict[str, Any]) -> bytes:
 
 def approvals_in(events: Iterable[Event]) -> tuple[Approval, ...]:
     """The human tasks that were completed in these events of one execution, and those it had taken over itself."""
-    found: list[Approval] = []
+    approvals: list[Approval] = []
     open_tasks: dict[str, Approval] = {}
     for event in events:
         match event.payload:
             case ExecutionRequested(carried=carried) if carried is not None:
-                found.extend(carried.approvals)
+                approvals.extend(carried.approvals)
             case HumanCreated() as task:
                 open_tasks[task.task_id] = Approval(
                     step=event.step or "", title=task.title, role=task.role, user=task.user, completed_by=""
@@ -196,8 +195,8 @@ def approvals_in(events: Iterable[Event]) -> tuple[Approval, ...]:
                 task_before = open_tasks[moved.task_id]
                 open_tasks[moved.task_id] = msgspec.structs.replace(task_before, role=moved.role, user=moved.user)
             case TaskCompleted() as done:
-                found.append(msgspec.structs.replace(open_tasks[done.task_id], completed_by=done.actor))
-    return tuple(found)
+                approvals.append(msgspec.structs.replace(open_tasks[done.task_id], completed_by=done.actor))
+    return tuple(approvals)
 
 
 def reused_approvals(

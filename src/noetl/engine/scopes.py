@@ -1,6 +1,6 @@
-"""Scopes of the server's own templates: admission, arcs, step-level `set_ctx` (TPL-05).
+"""Scopes of the templates that the server renders: admission, arcs, step-level `set_ctx` (TPL-05).
 
-No `iter` and no keychain here: what belongs to an iteration ends with it, and secrets never reach the server.
+They have no `iter`, which ends with its iteration, and no keychain: the engine never sees secrets.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ from typing import Any
 import msgspec
 
 from noetl.engine.execution import Boundary, Execution, StepRun, Token
-from noetl.engine.loops.reducers import shared_of, with_shared
+from noetl.engine.loops.reducers import shared_write, with_shared
 from noetl.engine.pipeline.scopes import Load, PipelineScope, Views, error_view
 from noetl.engine.plan import Plan
 from noetl.engine.v2_case.port import boundary_names
 from noetl.events.loops import LoopDone
-from noetl.events.outcomes import TaskResult
+from noetl.events.outcomes import TaskResult, unwrapped
 from noetl.templates.scope import V2_CASE, V2_EVAL, Scope
 from noetl.templates.views import PayloadView, payload_view
 
-# `vars` of a step run of v2-eval, as its `next` reads them: with every `set_shared` folded in (V2E-05, V2E-07).
-
 
 class StepVars:
-    """Folded when a guard first reads them, in iteration order; what cannot be folded is that guard's error."""
+    """`vars` of a step run of v2-eval as its `next` reads them, with every `set_shared` folded in (V2E-05, V2E-07).
+
+    They are folded when a guard first reads them, in iteration order. An error of the fold is that guard's error."""
 
     __slots__ = ("_folded", "_run")
 
@@ -36,7 +36,7 @@ class StepVars:
             self._folded = with_shared(
                 self._run.eval_vars.own,
                 {
-                    key: [shared_of(value) for _, value in sorted(given, key=lambda one: one[0])]
+                    key: [shared_write(value) for _, value in sorted(given, key=lambda one: one[0])]
                     for key, given in self._run.eval_vars.shared.items()
                 },
             )
@@ -46,15 +46,16 @@ class StepVars:
         return self.value()[name]  # type: ignore[index]
 
 
-_ALIASES = {  # design.md §5: names of the boundary event that playbooks in the wild compare with
+# Further names of a boundary event that existing playbooks compare with (design.md §5).
+_ALIASES = {
     "step.done": frozenset({"call.done", "step.exit"}),
     "loop.done": frozenset({"call.done", "step.exit"}),
     "step.failed": frozenset({"call.error", "step.exit"}),
 }
-_EXIT = frozenset({"step.exit"})  # of whatever else ends a step: its waits, its timeout, a handler
+_EXIT = frozenset({"step.exit"})  # of every other end of a step: a wait, a timeout, a handler
 
 
-# Playbooks compare the name with `==`, as any text, so the aliases have to be in the comparison.
+# Playbooks compare the name with `==` as plain text, so the aliases have to be part of the comparison.
 class EventName(str):
     """An event's name that also equals its aliases."""
 
@@ -96,7 +97,7 @@ def _data(boundary: Boundary, error: dict[str, Any] | None, load: Load) -> Any:
 
 
 def loop_data(done: LoopDone, load: Load) -> Any:
-    """What a loop came to. Results that are stored apart are loaded when a template reads them, not with the rest."""
+    """`event.data` of the end of a loop. Stored results are loaded only when a template reads them."""
     data: dict[str, Any] = {"total": done.total, "done": done.done, "failed": done.failed}
     if done.ref is not None:
         data["ref"] = msgspec.to_builtins(done.ref)
@@ -107,11 +108,11 @@ def loop_data(done: LoopDone, load: Load) -> Any:
         stored = TaskResult(ref=done.paths_ref)
         data["paths"] = _Payload(stored, load) if done.paths_ref else done.paths
     results = _Payload(TaskResult(ref=done.ref), load)
-    return data if done.ref is None else _Beside(data, {"results": results, "result": results})
+    return data if done.ref is None else _DataWithLazyNames(data, {"results": results, "result": results})
 
 
-class _Beside:
-    """Plain data, and beside it what is read by name only."""
+class _DataWithLazyNames:
+    """Plain data, with further names that are loaded when they are read. They are not part of the plain data."""
 
     __slots__ = ("_by_name", "_plain")
 
@@ -130,17 +131,16 @@ def _result(result: TaskResult | None) -> dict[str, Any]:
         return {"result": None}
     if result.ref is not None:
         return {"ref": msgspec.to_builtins(result.ref)}
-    return {"result": payload_of(result, _unneeded)}
+    return {"result": payload_of(result, _never_loaded)}
 
 
-def _unneeded(_: object) -> Any:
+def _never_loaded(_: object) -> Any:
     raise AssertionError("a result that is inline is never loaded")
 
 
 def payload_of(result: TaskResult, load: Load) -> Any:
-    """What a result is worth to others: its `data` member where its kind wraps it (O-22)."""
-    value = load(result.ref) if result.ref else result.result
-    return value["data"] if result.wrapped and isinstance(value, dict) and "data" in value else value
+    """The payload of a result: its `data` member where the kind of the tool wraps it (O-22)."""
+    return unwrapped(load(result.ref) if result.ref else result.result, wrapped=result.wrapped)
 
 
 class _Payload:
@@ -187,7 +187,8 @@ def token_of(execution: Execution, run: StepRun) -> dict[str, Any]:
 def arc_scope(
     plan: Plan, execution: Execution, run: StepRun, boundary: Boundary, *, ctx: dict[str, Any] | None = None
 ) -> Scope:
-    """`ctx`, when given, stands in for the execution's: the step's own `set_ctx` comes before its arcs."""
+    """The scope of a step's arcs. `ctx` replaces that of the execution: arcs read the writes of the step's own
+    `set_ctx`, which are not applied yet."""
     namespaces: dict[str, Any] = {
         "args": run.args,
         "ctx": execution.ctx if ctx is None else ctx,
@@ -204,8 +205,8 @@ def arc_scope(
 
 
 def wait_scope(plan: Plan, execution: Execution, run: StepRun) -> Scope:
-    """What wait blocks read: as admission does, and the results of the step's own tasks."""
-    # The blocks are rendered by the server after the pipeline, so that they may read what its tasks gave.
+    """The scope of wait blocks: the names of admission, and the results of the step's own tasks."""
+    # Wait blocks are rendered after the pipeline has ended, so they can read the results of its tasks.
     names = admission_names(plan, execution, execution.tokens[run.token_id])
     names.update(args=run.args, token={"args": run.args, **token_of(execution, run)})
     tasks = Views(run.position.results, plan.load)

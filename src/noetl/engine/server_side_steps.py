@@ -1,7 +1,7 @@
-"""Step runs that never leave the server, because nothing in them needs a tool (design.md §3).
+"""Step runs that the server executes itself, because nothing in them needs a tool (design.md §3).
 
-Steps without tasks, and pipelines of nothing but `noop`. Their events are the worker's, written on its behalf (EVT-04).
-One task is decided at a time; the state says where the pipeline stands.
+These are steps without tasks, and pipelines that contain only `noop` tasks. Their events are those of a worker, written
+on its behalf (EVT-04). Each decision runs one task; the state holds the position in the pipeline.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from noetl.engine.execution import Execution, StepRun
 from noetl.engine.identity import SERVER
 from noetl.engine.pipeline.payloads import fitted_entry
 from noetl.engine.pipeline.policy import PolicyRun, judge
-from noetl.engine.pipeline.preparation import NOOP, Prepared, inside, keeps_prev, noop_result, prepare
-from noetl.engine.pipeline.progress import after, ending, over_budget, task_run_id
-from noetl.engine.pipeline.result_schemas import kept_as_wanted
+from noetl.engine.pipeline.preparation import NOOP, keeps_prev, noop_result, prepare, with_reference_args
+from noetl.engine.pipeline.progress import budget_error, pipeline_end, position_after, task_run_id
+from noetl.engine.pipeline.result_schemas import stored_result
 from noetl.engine.pipeline.scopes import task_scope
 from noetl.engine.plan import Plan
 from noetl.engine.scopes import surroundings_of
@@ -33,7 +33,8 @@ def run_in_place(plan: Plan, execution: Execution, run: StepRun, at: float) -> D
     draft = Draft(execution, at, run.event_id)
     if position.task is None:
         _end(draft, run, StepDone())
-    elif error := over_budget(position, plan.max_task_runs):
+    # A policy may jump back to an earlier task. Without this limit a pipeline of noops would never leave `advance`.
+    elif error := budget_error(position, plan.max_task_runs):
         _end(draft, run, StepFailed(error=error))
     else:
         _decide_task(plan, draft, execution, run, at)
@@ -64,14 +65,15 @@ def _decide_task(plan: Plan, draft: Draft, execution: Execution, run: StepRun, a
         **about,
     )
     raw = _processed(plan, execution, run, task, following[0].name if following else None, run_id, at)
+    # Cut to size like the report of a worker: what the server writes on its behalf goes into the same events.
     processed = fitted_entry(raw, plan.max_payload_bytes, plan.keep)
     event = draft.add(processed, run=run, **about)
     if processed.decision.set_ctx:
         patch_ctx(draft, execution, run, processed.decision.set_ctx, parent_id=event.event_id)
-    end = ending(after(position, processed, at), processed.decision)
+    end = pipeline_end(position_after(position, processed, at), processed.decision)
     if isinstance(end, StepDone):
         wanted, most = step.result, plan.max_payload_bytes
-        end = StepDone(result=kept_as_wanted(end.result, wanted, plan.load, plan.keep, most))
+        end = StepDone(result=stored_result(end.result, wanted, plan.load, plan.keep, most))
     if end is not None:
         _end(draft, run, end)
 
@@ -80,12 +82,12 @@ def _processed(
     plan: Plan, execution: Execution, run: StepRun, task: Task, following: str | None, run_id: str, at: float
 ) -> TaskProcessed:
     around, position = surroundings_of(plan, execution, run), run.position
+    # A noop starts and ends at the time of the command: the engine reads no clock.
     meta = Meta(
         attempt=position.attempt, started_at=at, finished_at=at, trace_id=execution.trace_id, task_run_id=run_id
     )
-    prepared = Prepared()
     try:
-        around = inside(task, around, position, now=at)
+        around = with_reference_args(task, around, position, now=at)
         prepared = prepare(task, task_scope(around, position, task), now=at, bound=NOTHING_BOUND)
         outcome = Outcome(status=Status.SUCCESS, result=noop_result(prepared.inputs), meta=meta)
     except (TemplateError, ToolError) as problem:

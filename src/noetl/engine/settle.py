@@ -1,7 +1,7 @@
-"""Settling: what each event may have set free among the tokens that are held, judged before anything else moves.
+"""Settling: after each event, the held tokens that it may have released are judged before anything else moves.
 
-A note of what to look at, made while events are applied. It is no part of the state: when a decision is committed,
-everything in it has been looked at.
+`Unsettled` collects the groups, parked tokens and listeners to judge while events are applied. It is not part of the
+state: `advance` empties it before a decision is committed.
 """
 
 from __future__ import annotations
@@ -10,14 +10,13 @@ from collections.abc import Iterable
 
 from noetl.base.ids import derived
 from noetl.engine.admission import admit, denied
-from noetl.engine.decision import NOTHING, Decision, Draft
-from noetl.engine.event_rules import heard_as, hears
+from noetl.engine.decision import NO_CHANGE, Decision, Draft
 from noetl.engine.evolve import evolve
 from noetl.engine.execution import Execution
 from noetl.engine.held_tokens import Fork, around
-from noetl.engine.joins import give_up, settle
+from noetl.engine.joins import fail_joins, settle_joins
 from noetl.engine.plan import Plan
-from noetl.engine.v2_case.evolution import is_free
+from noetl.engine.v2_case.evolution import as_own_event, is_free, reaches_run
 from noetl.engine.v2_case.listeners import deliver_events
 from noetl.events.control import JoinFilled, JoinUnfilled, PlaybookResumed, TokenHeld
 from noetl.events.envelope import Event
@@ -27,27 +26,27 @@ from noetl.events.v2_case_positions import OwnEvent
 
 _UNPARKING = (CtxPatched, PlaybookResumed)  # parked tokens are judged again after these
 _MOVING = (TokenConsumed, TokenDropped, TokenHeld, JoinFilled, JoinUnfilled)
-# Every event comes by here and few are one of these, so they are told apart by one look at their class.
-_NOTED = frozenset({*_UNPARKING, *_MOVING, TokenCreated})
+# All events pass through here and few are in this set, so one lookup by class sorts them out.
+_WATCHED = frozenset({*_UNPARKING, *_MOVING, TokenCreated})
 
 
 class Unsettled:
-    """Groups to look at, innermost first, and whether parked tokens must be judged again."""
+    """The fork groups and listeners to judge, and whether parked tokens must be judged again."""
 
     def __init__(self) -> None:
         # An ordered set: groups in the order they were touched, each one once.
         self._forks: dict[str, None] = {}
         self._parked = False
-        # By listening step run, the events of this decision that it has not been told of.
+        # By listening step run: the events of this decision that its rules have not seen.
         self._heard: dict[str, list[OwnEvent]] = {}
 
     def apply(self, execution: Execution, events: Iterable[Event]) -> None:
-        """Let the events change the state, and note what they may have set free."""
+        """Apply the events, and note which held tokens they may have released."""
         for event in events:
-            # Asked anew for each: an event before it may have made somebody listen.
+            # Tested for every event: an earlier one of this decision may have added a listener.
             if execution.open_waits.listeners:
                 self._note_listeners(execution, event)
-            if type(event.payload) in _NOTED:
+            if type(event.payload) in _WATCHED:
                 self._apply_noted(execution, event)
             else:
                 evolve(execution, event)
@@ -55,12 +54,12 @@ class Unsettled:
     def _apply_noted(self, execution: Execution, event: Event) -> None:
         payload = event.payload
         if type(payload) is TokenCreated:
-            evolve(execution, event)  # first, since its group may be opened by this very event
+            evolve(execution, event)  # applied first, since this event may open the group
             if payload.fork is None:
                 return  # most tokens belong to no group
             touched = list(around(execution.held.forks, payload.fork))
         elif isinstance(payload, _MOVING):
-            # Before the event is applied: afterwards the token may be gone, and its groups with it.
+            # Read before the event is applied: afterwards the token may be gone, and its groups with it.
             token = execution.tokens.get(payload.token_id)
             touched = (
                 list(around(execution.held.forks, token.fork)) if token is not None and token.fork is not None else []
@@ -71,38 +70,38 @@ class Unsettled:
             evolve(execution, event)
         for fork in touched:
             self._forks[fork.fork_id] = None
-            # The group has closed. Joins of other groups may have waited for that.
+            # The group has closed. A join with `rest: block` may have kept other groups waiting for that.
             if fork.fork_id not in execution.held.forks:
                 self._unblock(execution, fork)
 
     def _unblock(self, execution: Execution, closed: Fork) -> None:
-        """Whoever was kept from meeting by a group that is gone now."""
+        """Note the groups that wait at a join which the closed group had blocked."""
         freed = [step for step, blocks in closed.joined.items() if blocks]
         if freed:
             waiting = (fork for fork in execution.held.forks.values() if any(step in fork.waiting for step in freed))
             self._forks.update((fork.fork_id, None) for fork in waiting)
 
     def _note_listeners(self, execution: Execution, event: Event) -> None:
-        """Step runs that wait for events hear this one; for those that are busy the state keeps it (V2C-13)."""
-        heard = heard_as(event) if not execution.lifecycle.paused else None
-        for run_id in execution.open_waits.listeners if heard is not None else ():
-            if heard is not None and hears(run_id, event) and is_free(execution.runs[run_id]):
-                self._heard.setdefault(run_id, []).append(heard)
+        """Note the event for listening step runs that are free. The state keeps it for busy ones (V2C-13)."""
+        own_event = as_own_event(event) if not execution.lifecycle.paused else None
+        for run_id in execution.open_waits.listeners if own_event is not None else ():
+            if own_event is not None and reaches_run(run_id, event) and is_free(execution.runs[run_id]):
+                self._heard.setdefault(run_id, []).append(own_event)
 
     def next(self, plan: Plan, execution: Execution, at: float) -> Decision:
-        """The first thing that can be decided among what was noted; nothing when all of it rests."""
+        """The next decision about what was noted; NO_CHANGE when nothing more can move."""
         if not (self._forks or self._parked or self._heard):
-            return NOTHING
-        # Joins before parked tokens before listeners: a join that can fire does so before anything else moves, as the
-        # proofs of `noetl check` assume.
+            return NO_CHANGE
+        # Joins first, then parked tokens, then listeners: the proofs of `noetl check` assume that a join that can fire
+        # does so before anything else moves.
         while self._forks:
             fork_id = next(iter(self._forks))
             fork = execution.held.forks.get(fork_id)
-            decision = settle(plan, execution, fork, at) if fork is not None and fork.waiting else NOTHING
+            decision = settle_joins(plan, execution, fork, at) if fork is not None and fork.waiting else NO_CHANGE
             if decision.events:
                 return decision
             del self._forks[fork_id]
-        # A change of ctx or a resumption may let any parked token in. They are judged again in the order they came.
+        # A change of `ctx` or a resume may admit any parked token. They are judged again in the order of arrival.
         if self._parked and not execution.lifecycle.paused:
             for token_id in list(execution.held.parked):
                 decision = admit(plan, execution, execution.tokens[token_id], at)
@@ -118,18 +117,19 @@ class Unsettled:
                 and (decision := deliver_events(plan, execution, run, events, at)).events
             ):
                 return decision
-        return NOTHING
+        return NO_CHANGE
 
 
-def unstuck(plan: Plan, execution: Execution, at: float) -> Decision:
-    """Tokens are held and nothing else is live, so nothing can come that they wait for: parked ones are denied
-    (O-03), first where that lets others of their group meet; joins that still hold tokens cannot fill (O-01)."""
+def resolve_deadlock(plan: Plan, execution: Execution, at: float) -> Decision:
+    """Deny a parked token (O-03) or fail a join (O-01) when all tokens are held and nothing can release them."""
     if execution.held.parked:
         tokens = [execution.tokens[token_id] for token_id in execution.held.parked]
+        # A parked token whose group has tokens at a join goes first: its end may let the others meet.
         token = next(
-            (one for one in tokens if any(fork.waiting for fork in around(execution.held.forks, one.fork))), tokens[0]
+            (parked for parked in tokens if any(fork.waiting for fork in around(execution.held.forks, parked.fork))),
+            tokens[0],
         )
         return denied(Draft(execution, at, derived(token.event_id, "unstuck")), token, None)
-    # The innermost group first: what its failure sets free may fill the join of the group around it.
+    # The innermost group first: the token of its failed join may fill the join of the group around it.
     fork = next(fork for fork in reversed(execution.held.forks.values()) if fork.waiting)
-    return give_up(plan, execution, fork, list(fork.waiting)[:1], at)
+    return fail_joins(plan, execution, fork, list(fork.waiting)[:1], at)

@@ -1,6 +1,7 @@
-"""Withdrawal: tokens taken away together with whatever runs or waits for them, in one decision (beyond.md §1, O-02).
+"""Withdrawal: tokens are dropped together with the step runs and waits that belong to them (beyond.md §1, O-02).
 
-A step run that is withdrawn has no boundary event, so no arcs fire. Its orders are closed; who holds one is told.
+A withdrawn step run has no boundary event, so no arcs fire. Its orders are closed; a worker that still reports on one
+is answered "cancelled".
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from noetl.engine.execution import Execution, StepRun, Token
 from noetl.engine.held_tokens import around
 from noetl.engine.identity import run_id_of
 from noetl.engine.side_runs.orders import stop_handlers
-from noetl.engine.waits.human_tasks import withdrawn
-from noetl.engine.waits.state import WaitKind
+from noetl.engine.waits.state import WaitKind, withdrawn_task
 from noetl.events.tokens import TokenDropped
 from noetl.events.waits import TimerCancelled
 
 
 def withdraw(draft: Draft, execution: Execution, tokens: Iterable[Token], reason: str = "cancelled") -> None:
+    """Drop these tokens, and close the waits, orders and handlers of their step runs."""
     for token in tokens:
         step_run_id = run_id_of(token.token_id)
         if (run := execution.runs.get(step_run_id)) is not None and run.step_waits.open:
@@ -31,24 +32,25 @@ def withdraw(draft: Draft, execution: Execution, tokens: Iterable[Token], reason
 
 
 def close_orders(draft: Draft, run: StepRun) -> None:
-    """Nobody needs to run the body of this step run any more."""
+    """Close the orders of a step run: its lease, or those of all ranges of its loop."""
     for lease in run.loop.ranges.values() if run.loop else (run.lease,):
         if lease.order_id is not None:
             draft.add_effect(CloseOrder(lease.order_id, run.step_run_id, lease.lease_epoch))
 
 
-def others_at(execution: Execution, steps: Iterable[str], but: str) -> list[Token]:
-    """The tokens at these steps, wherever in them they are, without the one that asks."""
+def other_tokens_at(execution: Execution, steps: Iterable[str], but: str) -> list[Token]:
+    """The tokens at these steps, except the token `but`."""
     wanted = frozenset(steps)
     return [token for token in execution.tokens.values() if token.step in wanted and token.token_id != but]
 
 
-def all_but(execution: Execution, token_id: str | None = None) -> list[Token]:
+def tokens_except(execution: Execution, token_id: str | None = None) -> list[Token]:
+    """All tokens of the execution, except `token_id`."""
     return [token for token in execution.tokens.values() if token.token_id != token_id]
 
 
-def rest_of(execution: Execution, fork_id: str, met: Iterable[str]) -> list[Token]:
-    """The tokens of a group and of the groups inside it, without those that have met."""
+def remaining_tokens(execution: Execution, fork_id: str, met: Iterable[str]) -> list[Token]:
+    """The tokens of a group and of the groups inside it, except those in `met`."""
     gone = frozenset(met)
     return [
         token
@@ -58,11 +60,11 @@ def rest_of(execution: Execution, fork_id: str, met: Iterable[str]) -> list[Toke
     ]
 
 
-# The waits of a step run that nobody needs any more, told to whoever keeps them (TMR-04).
 def close_waits(
     draft: Draft, execution: Execution, run: StepRun, *, parent_id: str | None = None, came: str | None = None
 ) -> None:
-    """Withdraw the open waits of `run`; `came` is the one that has ended by itself."""
+    """Withdraw the open waits of `run` and notify the stores that hold them (TMR-04). `came` is the wait that has
+    ended by itself."""
     for kind, wait_id in run.step_waits.open.items():
         wait = execution.open_waits.waits[wait_id]
         if kind in (WaitKind.MESSAGE, WaitKind.SIGNAL):
@@ -73,4 +75,4 @@ def close_waits(
             cancelled = TimerCancelled(wait_id=wait_id, timer_id=wait.name, withdrawn=True)
             draft.add(cancelled, run=run, parent_id=parent_id or wait.event_id)
         else:
-            draft.add_effect(ChangeTask(withdrawn(execution.open_waits.human_tasks[wait_id], draft.at)))
+            draft.add_effect(ChangeTask(withdrawn_task(execution.open_waits.human_tasks[wait_id], draft.at)))

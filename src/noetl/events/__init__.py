@@ -4,7 +4,6 @@ In: nothing of NoETL but `base`, `templates` and `net`. Out: one class per event
 Events are facts in the past tense. A changed meaning is a new version; old versions stay readable.
 Refuses to know: who decides, who stores, who runs.
 
-Read first: `envelope.py` (an event with its position), `events.py` (all events in one union), `payloads.py` (what each
-class says of its meaning), `taxonomy.py` (all event names with their owner), `orders.py` (what server and worker say to
-each other).
+Read first: `envelope.py` (an event with its position), `events.py` (all events in one union, and their names with their
+owners), `payloads.py` (what each class says of its meaning), `orders.py` (what server and worker say to each other).
 """

@@ -28,9 +28,9 @@ class StepRate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class LimitChanged(Payload, frozen=True, kw_only=True, omit_defaults=True):
-    """From now on so many runs of the step go on at once, and begin in a time, within this execution; what is None is
-    as the playbook says. `begun` are, by the name of a rate, the moments that have been used under it and still count:
-    whoever waits there is given a new one."""
+    """New limits of a step in this execution: how many of its runs go on at once, and how many begin within a time.
+    None keeps the limit of the playbook. `begun` has, by the name of a rate, the start times that still count under
+    it; runs that wait there get a new start time."""
 
     event_type = "limit.changed"
     meaning = EventMeaning("step", EventPhase.GOOD)
@@ -105,8 +105,8 @@ class PlaybookCancelled(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Emitted(Payload, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """An author's own event, stored under the author's name for it (EVT-09), or one that somebody outside injected
-    (MSG-06). A `key` is the sender's: the same one is told once."""
+    """An author's own event, stored under the author's name for it (EVT-09), or one that a client injected
+    (MSG-06). A `key` is the sender's: an event with the same key counts once."""
 
     event_type = "event.emitted"
     meaning = EventMeaning("event", EventPhase.GOOD)

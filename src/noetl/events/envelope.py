@@ -1,23 +1,25 @@
 """Events in their envelope: which execution, in which order, by whom, about what, because of which (EVT-02).
 
-`entity`, `entity_id` and `status` follow from the type and the payload, so they are told, never stored.
+`entity`, `entity_id` and `status` follow from the type and the payload, so they are computed, never stored.
+Payloads are JSON text, by event type; a version this program does not know is refused, never guessed.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, get_args
 
 import msgspec
 
 from noetl.base.clock import rfc3339
+from noetl.base.errors import BackendError
 from noetl.events.control import Emitted
-from noetl.events.events import Payload
+from noetl.events.events import TAXONOMY, Payload, type_of
 from noetl.events.executions import PlaybookProcessed, WorkflowFinished
 from noetl.events.large_values import Load, put_back
 from noetl.events.payloads import EventSource
 from noetl.events.side_runs import AsyncDone
 from noetl.events.tasks import TaskProcessed, TaskStarted
-from noetl.events.taxonomy import TAXONOMY, type_of
 from noetl.events.tokens import NextSelected, TokenDropped
 from noetl.events.v2_case_positions import RetryProcessed, SinkProcessed
 
@@ -109,3 +111,43 @@ def readable(event: Event) -> dict[str, Any]:
         "payload": payload,
         "data": payload,
     }
+
+
+_encoder = msgspec.json.Encoder()
+_classes: dict[str, Any] = {cls.event_type: cls for cls in get_args(Payload)}
+_decoders: dict[str, msgspec.json.Decoder[Any]] = {}
+
+
+# The method itself: a function around it would be called eleven times a step.
+encode_payload: Callable[[Payload], bytes] = _encoder.encode
+
+
+def decode_payload(event_type: str, body: bytes | str, schema: int = SCHEMA) -> Payload:
+    """The payload that `encode_payload` wrote. BackendError for a type or version newer than this program."""
+    # Refused instead of guessed: a changed meaning has the same fields.
+    if schema > SCHEMA:
+        raise _unknown(event_type, schema)
+    if event_type not in _classes:
+        return _authored(event_type, body, schema)
+    decoder = _decoders.get(event_type)
+    if decoder is None:
+        # Made with the first event of its type: a command reads a few of them, and its start is waited for.
+        decoder = _decoders.setdefault(event_type, msgspec.json.Decoder(_classes[event_type]))
+    payload: Payload = decoder.decode(body)
+    return payload
+
+
+def _authored(event_type: str, body: bytes | str, schema: int) -> Emitted:
+    """An author's own event says its name itself; whatever else has an unknown name is newer than this program."""
+    try:
+        emitted = msgspec.json.decode(body, type=Emitted)
+    except msgspec.ValidationError:
+        raise _unknown(event_type, schema) from None
+    # An author's event is stored under its own name. Anything else under an unknown name is a later program's.
+    if emitted.emitted != event_type:
+        raise _unknown(event_type, schema)
+    return emitted
+
+
+def _unknown(event_type: str, schema: int) -> BackendError:
+    return BackendError(f'event "{event_type}" of version {schema} was written by a newer program')

@@ -69,7 +69,7 @@ class WorkflowStarted(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 class WorkflowFinished(Payload, frozen=True, kw_only=True, omit_defaults=True):
     event_type = "workflow.finished"
-    meaning = EventMeaning("workflow", EventPhase.TOLD, ends=("workflow.started",))
+    meaning = EventMeaning("workflow", EventPhase.IN_PAYLOAD, ends=("workflow.started",))
 
     status: Final
 
@@ -78,7 +78,7 @@ class PlaybookProcessed(Payload, frozen=True, kw_only=True, omit_defaults=True):
     """`result_of` names the steps whose results are the execution's own (O-08); the values are in their events."""
 
     event_type = "playbook.processed"
-    meaning = EventMeaning("playbook", EventPhase.TOLD, ends=("playbook.execution_requested",))
+    meaning = EventMeaning("playbook", EventPhase.IN_PAYLOAD, ends=("playbook.execution_requested",))
 
     status: Final
     result_of: tuple[str, ...] = ()

@@ -32,6 +32,7 @@ def set_apart(payload: _Record, limit_bytes: int, keep: Keep) -> _Record:
     """The payload as it may be stored: no value in it over the limit, and not much more than that in all."""
     if not _may_carry(type(payload)):
         return payload
+    # Most payloads are small as a whole: one encoding, and no look at each value.
     if len(_encoder.encode(payload)) <= limit_bytes:
         return payload
     cutting = _Cutting(payload, keep)
@@ -75,10 +76,12 @@ class _Cutting:
     def take_fields(self, allowed: int) -> None:
         """Whole fields, the largest first, until the rest is small enough. What was taken out of one goes with it."""
         sized = [(len(_encoder.encode(value)), place) for place, value in _fields(self._payload, ())]
+        # The largest first: fewest fields are taken out, and most of the event stays readable.
         for size, place in sorted(sized, key=lambda one: -one[0]):
             if self.size() <= allowed or size < _WORTH_BYTES:
                 return
             if place not in self._places:
+                # The whole field is taken from the payload as it was decided, so references inside it are given up.
                 self._places = [one for one in self._places if one[: len(place)] != place]
                 self.take(place, _at(self._whole, place))
 
@@ -113,6 +116,7 @@ def _fields(record: msgspec.Struct, around: Place) -> Iterator[tuple[Place, Any]
 def _free(record: msgspec.Struct) -> Iterator[tuple[str, Any]]:
     for name in _free_fields(type(record)):
         value = getattr(record, name)
+        # Numbers, booleans and empty values are never large.
         if isinstance(value, dict | list | str) and value:
             yield name, value
 
@@ -163,7 +167,7 @@ def _at(record: Any, place: Place) -> Any:
 
 
 def _with(record: Any, place: Place, value: Any) -> Any:
-    """A copy of `record` with `value` at `place`; whoever holds the old one keeps it unchanged."""
+    """A copy of `record` with `value` at `place`; the original does not change."""
     if not place:
         return value
     part, rest = place[0], place[1:]
@@ -176,7 +180,7 @@ def _with(record: Any, place: Place, value: Any) -> Any:
     return {**record, part: new}
 
 
-# Referred: the stored values that records name, for whoever has them at hand before they are read (RES-06).
+# Referred: the stored values that records name, for callers that load them before they are read (RES-06).
 
 
 def wanted_of(order: Order, largest_bytes: int = PREFETCHED_BYTES) -> Iterator[Reference]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from noetl.events.envelope import Event, readable, status_of
-from noetl.events.taxonomy import TAXONOMY
+from noetl.events.events import TAXONOMY
 
 _COMPLETED, _ERRORED = "ToolCompleted", "ToolErrored"
 
@@ -45,12 +45,12 @@ _ITERATION_STARTED = frozenset({"loop.iteration.started", "LoopIterationStarted"
 ENTERING = frozenset({"step.enter", *_OWN["step.enter"], *_ITERATION_STARTED})
 
 
-_NOBODYS = frozenset({*TAXONOMY, *LEGACY.values(), _COMPLETED, _ERRORED, *_OWN, *ENTERING, "step.exit"})
+_SYSTEM_NAMES = frozenset({*TAXONOMY, *LEGACY.values(), _COMPLETED, _ERRORED, *_OWN, *ENTERING, "step.exit"})
 
 
 def is_system_name(name: str) -> bool:
-    """Whether the system itself calls an event so, by any of its names: nobody else may (MSG-06)."""
-    return name in _NOBODYS
+    """Whether this is a name of a system event, current or legacy. Playbooks and clients cannot use it (MSG-06)."""
+    return name in _SYSTEM_NAMES
 
 
 def legacy_name(event_type: str, status: str = "success") -> str:

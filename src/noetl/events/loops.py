@@ -1,4 +1,6 @@
 """Events of loops: a level opens, ranges of it are handed out, iterations begin and end, the loop is done (LOOP-08).
+Also the counting of iterations by depth: the state of an execution and the views use it, so that a list, a header and a
+net show the same number.
 
 `path` holds one index per loop level. Of a level it is the iteration around it, empty for the outermost; of an
 iteration it ends with its own index.
@@ -7,6 +9,8 @@ iteration it ends with its own index.
 from __future__ import annotations
 
 from typing import Any
+
+import msgspec
 
 from noetl.events.outcomes import Error, Reference, TaskResult
 from noetl.events.payloads import EventMeaning, EventPhase, Payload, Reported
@@ -91,7 +95,7 @@ class LoopCut(Payload, frozen=True, kw_only=True, omit_defaults=True):
     is stopped, what has not begun never will (beyond.md §1)."""
 
     event_type = "loop.cut"
-    meaning = EventMeaning("loop", EventPhase.TOLD)
+    meaning = EventMeaning("loop", EventPhase.IN_PAYLOAD)
 
     path: Path = ()
     error: Error | None = None
@@ -102,7 +106,7 @@ class LoopKept(Payload, frozen=True, kw_only=True, omit_defaults=True):
     in the same order."""
 
     event_type = "loop.kept"
-    meaning = EventMeaning("loop", EventPhase.TOLD)
+    meaning = EventMeaning("loop", EventPhase.IN_PAYLOAD)
 
     path: Path = ()
     indices: tuple[int, ...] = ()
@@ -116,7 +120,8 @@ class LoopDone(Payload, frozen=True, kw_only=True, omit_defaults=True):
     event_type = "loop.done"
     meaning = EventMeaning(
         "loop",
-        EventPhase.TOLD,
+        EventPhase.IN_PAYLOAD,
+        # A loop has no `step.done`: its own end is the end of the step run.
         ends=(
             "loop.started",
             "step.scheduled",
@@ -130,3 +135,69 @@ class LoopDone(Payload, frozen=True, kw_only=True, omit_defaults=True):
     ref: Reference | None = None
     paths: list[list[int]] | None = None
     paths_ref: Reference | None = None
+
+
+class LoopLevel(msgspec.Struct):
+    """One depth of a loop: the iterations that are known of, and how many have ended."""
+
+    total: int = 0
+    done: int = 0
+    failed: int = 0
+
+    @property
+    def ended(self) -> int:
+        return self.done + self.failed
+
+
+class LoopLevels(msgspec.Struct):
+    """The depths of a loop, the outermost first."""
+
+    levels: list[LoopLevel] = []
+
+    @property
+    def level(self) -> LoopLevel:
+        """The innermost: what a bar and a badge show."""
+        return self.levels[-1]
+
+    def add(self, depth: int, total: int) -> None:
+        """A level opens. Added up: each outer iteration opens the level below it anew."""
+        while len(self.levels) <= depth:
+            self.levels.append(LoopLevel())
+        self.levels[depth].total += total
+
+    def end(self, payload: IterationDone | IterationFailed) -> None:
+        level = self.levels[len(payload.path) - 1]
+        if isinstance(payload, IterationFailed):
+            level.failed += 1
+        else:
+            level.done += 1
+            level.total += len(payload.extend)
+
+
+class FailedIterations(msgspec.Struct):
+    """Iterations that failed, and all there are, of the steps in whose loops some did: "7 of 1,000 failed". All runs of
+    a step count, and of nested loops the innermost level. Iterations that are done without adding items change neither
+    number and need not be counted, so how many are done is not known here."""
+
+    failed: int = 0
+    total: int = 0
+    by_step: dict[str, LoopLevels] = {}
+
+    def count(self, step: str, payload: LoopStarted | IterationDone | IterationFailed) -> None:
+        """The same work however many steps and iterations there are: the step is taken out and put back changed."""
+        loop = self.by_step.get(step)
+        if loop is None:
+            loop = self.by_step[step] = LoopLevels()
+        else:
+            self._put(loop, -1)
+        if isinstance(payload, LoopStarted):
+            loop.add(len(payload.path), payload.total)
+        else:
+            loop.end(payload)
+        self._put(loop, 1)
+
+    def _put(self, loop: LoopLevels, sign: int) -> None:
+        level = loop.level
+        if level.failed:
+            self.failed += sign * level.failed
+            self.total += sign * level.total

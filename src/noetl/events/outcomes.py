@@ -26,6 +26,7 @@ class Error(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     kind: str
     message: str
     retryable: bool = False  # what the tool thinks of trying again; only a policy decides
+    # the status of HTTP, or what comes nearest to it
     status: int | None = None
     code: str | None = None
     details: dict[str, Any] | None = None
@@ -101,6 +102,11 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
             ref=self.ref,
             own=self.own,
         )
+
+
+def unwrapped(value: Any, *, wrapped: bool) -> Any:
+    """The payload in the result of a tool: its `data` member where the kind of the tool wraps it (O-22)."""
+    return value["data"] if wrapped and isinstance(value, dict) and "data" in value else value
 
 
 # References: where a value lives that is too large to travel in an event (RES-02).

@@ -19,11 +19,11 @@ class EventPhase(StrEnum):
     """What an event says about the thing it is about."""
 
     OPEN = "open"  # it goes on from here
-    WAITING = "waiting"  # it goes on, and its step run waits for somebody outside
+    WAITING = "waiting"  # it goes on, and its step run waits for something outside
     HELD = "held"  # it stands still until it is resumed
     GOOD = "good"  # it went well
     BAD = "bad"  # it went wrong
-    TOLD = "told"  # the payload says which of the two
+    IN_PAYLOAD = "in payload"  # the payload says which of the two
 
 
 class EventMeaning(msgspec.Struct, frozen=True):

@@ -1,17 +1,23 @@
 """Materials: what a secret's name stands for, on its way from a resolver to a tool call, in memory only (KEY-07). Also
-credentials as they are stored, sealed.
+credentials as they are stored, encrypted, and the masking of records (KEY-06).
 
-Neither an event nor an order ever holds one. Printing one shows no value.
+Neither an event nor an order ever holds a material. Printing one shows no value. `masked` takes secrets out of a record
+before it is stored: out of data of any kind, and out of the few texts that tools and people write (the message of an
+error, standard output). Other texts of a record are names and ids; masking those would break the run and hide nothing.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from functools import lru_cache
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import msgspec
+
+from noetl.base.redaction import Redactor
+from noetl.events.outcomes import Error, Meta
 
 VALUE = "value"  # the field of a secret that is one text
 # Fields of credentials that say where and how, not what; everything else in a material is secret. Masking a host or a
@@ -56,6 +62,7 @@ def secrets_in(material: Material) -> Iterator[str]:
     user = next((material.fields[key] for key in ("username", "user", "login") if key in material.fields), None)
     password = material.fields.get("password")
     if isinstance(user, str) and isinstance(password, str):
+        # Basic authentication carries the pair; masking covers its Base64 form as well.
         yield f"{user}:{password}"
 
 
@@ -112,6 +119,7 @@ def _in_url(url: str) -> Iterator[str]:
     except ValueError:
         return
     if password:
+        # As it stands in the URL and as a driver shows it in its errors.
         yield from (password, unquote(password))
     for name, value in parse_qsl(parts.query):
         if name.lower() not in _OPEN and (parts.scheme in _WEB or "pass" in name.lower()):
@@ -166,3 +174,58 @@ class SealedCredential(msgspec.Struct, frozen=True, kw_only=True):
     fingerprint: str  # tells equal values apart from others without telling them
     created_at: float
     updated_at: float
+
+
+Record = TypeVar("Record", bound=msgspec.Struct)
+
+# Text fields that hold other people's words, where the type `str` alone does not tell.
+_WRITTEN: dict[type, frozenset[str]] = {Error: frozenset({"message", "code"}), Meta: frozenset({"stdout"})}
+
+
+def masked(record: Record, redactor: Redactor) -> Record:
+    """The record without secrets; the very same one when it has none."""
+    if redactor.idle:
+        return record
+    fields = {name: getattr(record, name) for name in record.__struct_fields__}
+    new = {name: _part(type(record), name, value, redactor) for name, value in fields.items()}
+    return with_changes(record, {name: value for name, value in new.items() if value is not fields[name]})
+
+
+def with_changes(record: Record, changes: dict[str, Any]) -> Record:
+    return msgspec.structs.replace(record, **changes) if changes else record
+
+
+def _part(owner: type, field: str, value: Any, redactor: Redactor) -> Any:
+    match value:
+        case str():
+            return redactor.text(value) if field in _text_fields(owner) else value
+        case msgspec.Struct():
+            return masked(value, redactor)
+        case tuple():
+            return _each(value, redactor)
+        # Results of tasks, by name: records, whose ids must stay readable.
+        case dict() if any(isinstance(item, msgspec.Struct) for item in value.values()):
+            return {key: masked(item, redactor) for key, item in value.items()}
+        case dict() | list():
+            return redactor.data(value)
+        # A secret may be a number, such as a PIN, and come back as one.
+        case int() | float() if field in _any_fields(owner):
+            return redactor.data(value)
+        case _:
+            return value
+
+
+def _each(values: tuple[Any, ...], redactor: Redactor) -> tuple[Any, ...]:
+    """The records of a tuple; one of plain names or numbers stays."""
+    new = tuple(masked(item, redactor) if isinstance(item, msgspec.Struct) else item for item in values)
+    return values if all(a is b for a, b in zip(values, new, strict=True)) else new
+
+
+def _text_fields(owner: type) -> frozenset[str]:
+    return _any_fields(owner) | _WRITTEN.get(owner, frozenset())
+
+
+@lru_cache(maxsize=256)
+def _any_fields(owner: type) -> frozenset[str]:
+    """The fields that hold whatever a tool gave."""
+    return frozenset(field.name for field in msgspec.structs.fields(owner) if field.type is Any)

@@ -85,7 +85,7 @@ class CompensationFailed(Payload, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class CompensationUnknown(Payload, frozen=True, kw_only=True, omit_defaults=True):
-    """It had begun and nobody knows how it ended; it is not idempotent, so an operator has to look (SAGA-03)."""
+    """It had begun, and how it ended is unknown. It is not idempotent, so an operator has to decide (SAGA-03)."""
 
     event_type = "compensation.unknown"
     meaning = EventMeaning("compensation", EventPhase.BAD, ends=("compensation.started",))
@@ -152,7 +152,7 @@ class HandlerDone(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class HandlerFailed(Payload, frozen=True, kw_only=True, omit_defaults=True):
-    """Told, and nothing else: the step's own result is its body's (ADV-01). `stopped`: nobody wanted it any more."""
+    """For the reader only: the result of the step comes from its body (ADV-01). `stopped`: it was withdrawn."""
 
     event_type = "handler.failed"
     meaning = EventMeaning("handler", EventPhase.BAD, ends=("handler.started",))
@@ -193,11 +193,11 @@ class AsyncStarted(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class AsyncDone(Payload, frozen=True, kw_only=True, omit_defaults=True):
-    """How it ended. With an error, the execution ends as failed: nobody else could take it. `tolerated`: its step is
-    best-effort; `stopped`: nobody wanted it any more."""
+    """How it ended. With an error, the execution ends as failed, because no step can handle the error. `tolerated`: its
+    step is best-effort; `stopped`: it was withdrawn."""
 
     event_type = "task.async_done"
-    meaning = EventMeaning("tool", EventPhase.TOLD, ends=("task.async_started",), owner=EventSource.WORKER)
+    meaning = EventMeaning("tool", EventPhase.IN_PAYLOAD, ends=("task.async_started",), owner=EventSource.WORKER)
 
     task: str
     task_run_id: str

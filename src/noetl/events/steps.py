@@ -1,4 +1,5 @@
-"""Events of step runs: admitted or not, begun, ended, what they wrote, and reports of them that were refused."""
+"""Events of step runs: admitted or not, begun, ended, what they wrote, and reports of them that were refused.
+Those of v2-case also wait for events and hear of them (V2C-13)."""
 
 from __future__ import annotations
 
@@ -7,6 +8,8 @@ from typing import Any
 from noetl.events.control import RateLimit
 from noetl.events.outcomes import Error, TaskResult
 from noetl.events.payloads import EventMeaning, EventPhase, Payload, Reported
+from noetl.events.tasks import Decided
+from noetl.events.v2_case_positions import OwnEvent
 
 
 class StepDenied(Payload, frozen=True, kw_only=True, omit_defaults=True):
@@ -87,3 +90,32 @@ class ReportRefused(Payload, frozen=True, kw_only=True, omit_defaults=True):
     worker_id: str
     lease_epoch: int
     detail: str | None = None
+
+
+class CaseStarted(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="case.started"):
+    """A v2-case step run, or an iteration of one, begins: its rules have seen `step.enter` (V2C-06)."""
+
+    event_type = "case.started"
+    meaning = EventMeaning("case", EventPhase.OPEN)
+
+    decision: Decided
+    path: tuple[int, ...] = ()
+
+
+class CaseWaiting(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="case.waiting"):
+    """A step run in `on_event` mode has nothing to do until an event comes; no worker is held meanwhile (V2C-13)."""
+
+    event_type = "case.waiting"
+    meaning = EventMeaning("case", EventPhase.WAITING)
+
+
+class CaseHeard(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """A waiting step run has heard events of others, or of its own waits, or can hear none any more. `order_id`: a
+    worker is needed for what its rules run now; `later` are events kept until that is done."""
+
+    event_type = "case.heard"
+    meaning = EventMeaning("case", EventPhase.OPEN, ends=("case.waiting",))
+
+    decision: Decided
+    order_id: str | None = None
+    later: tuple[OwnEvent, ...] = ()

@@ -12,8 +12,8 @@ from noetl.events.v2_case_positions import CaseDecision
 
 
 class TaskStarted(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="task.started"):
-    """`args` are told in v2-case, rendered; large ones are at `args_ref` (V2C-26). `origin` is the construct that the
-    compiler made this task from, as its path in the document (SUGAR-06)."""
+    """`args` are the rendered ones, in v2-case only; large ones are at `args_ref` (V2C-26). `origin` is the construct
+    that the compiler made this task from, as its path in the document (SUGAR-06)."""
 
     event_type = "task.started"
     meaning = EventMeaning("tool", EventPhase.OPEN)
@@ -49,7 +49,7 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
 
     `rule` is an index, "default" without a policy, "unmatched" where no rule matched. `next` is the task that runs
     next, None when the pipeline ends; `error` is why it ends as failed. `set_vars`, `set_shared` and `set_prev` are
-    of v2-eval; the last may set null, so unset is told apart. `case` is where a v2-case step run stands now.
+    of v2-eval; the last may set null, which differs from unset. `case` is where a v2-case step run stands now.
     """
 
     rule: int | str
@@ -71,7 +71,7 @@ class TaskProcessed(Reported, frozen=True, kw_only=True, omit_defaults=True, tag
     pipeline; `outcome` is that of accepting it (TOOL-12). `origin` as in `TaskStarted`."""
 
     event_type = "task.processed"
-    meaning = EventMeaning("tool", EventPhase.TOLD, ends=("task.started",))
+    meaning = EventMeaning("tool", EventPhase.IN_PAYLOAD, ends=("task.started",))
 
     task: str
     visit: int

@@ -63,7 +63,7 @@ class TokenDropped(Payload, frozen=True, kw_only=True, omit_defaults=True):
     token ended as failed (TPL-09, ROUTE-10)."""
 
     event_type = "token.dropped"
-    meaning = EventMeaning("token", EventPhase.TOLD, ends=("token.created",))
+    meaning = EventMeaning("token", EventPhase.IN_PAYLOAD, ends=("token.created",))
 
     token_id: str
     reason: str
@@ -83,7 +83,7 @@ class NextSelected(Payload, frozen=True, kw_only=True, omit_defaults=True):
     """Every arc considered. `ended`: the token ends here, "done" or "failed" with `error` (ROUTE-07, ROUTE-08)."""
 
     event_type = "next.selected"
-    meaning = EventMeaning("next", EventPhase.TOLD)
+    meaning = EventMeaning("next", EventPhase.IN_PAYLOAD)
 
     event: str
     mode: str

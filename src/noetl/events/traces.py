@@ -14,15 +14,16 @@ _PARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-
 
 
 class TraceParent(msgspec.Struct, frozen=True, kw_only=True):
-    """The span that somebody who asks for something is in."""
+    """The span of the caller of a request."""
 
     trace_id: str
     span_id: int
 
 
 def caller_of(traceparent: str | None) -> TraceParent | None:
-    """Who calls, if the header says so as W3C has it; anything else is ignored, as that wants."""
+    """The span of the caller, from a valid W3C header; any other header is ignored, as the standard requires."""
     found = _PARENT.fullmatch(traceparent.strip().lower()) if traceparent and len(traceparent) < 200 else None
+    # Version ff and ids of zeros alone are invalid by the standard.
     if found is None or found[1] == "ff" or not (int(found[2], 16) and int(found[3], 16)):
         return None
     return TraceParent(trace_id=found[2], span_id=int(found[3], 16))

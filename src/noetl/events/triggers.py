@@ -53,7 +53,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     is_cut: bool = False
     error: str
     at: float
-    retry: bool = False  # somebody wants it tried again
+    retry: bool = False  # an operator wants it tried again
 
 
 # Schedules: when the clock starts a playbook, and how far that has gone (TMR-01).
@@ -63,7 +63,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Missed(StrEnum):
-    """What becomes of times that passed while nobody was there to keep them."""
+    """What happens to scheduled times that passed while no server was running."""
 
     ALL = "all"
     LAST = "last"

@@ -1,7 +1,7 @@
-"""Case runs: where a v2-case step run stands between its call, its rules and its sinks, and what is told of it (C-13).
+"""Case runs: where a v2-case step run stands between its call, its rules and its sinks, and the events about it (C-13).
 
 A `CasePosition` is all that another worker needs to go on: it is recorded with every task, so that no rule is evaluated
-twice after a crash. The other events here are told for the reader; the state follows from the position.
+twice after a crash. The other events here are for the reader; the state follows from the position.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class _Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class OwnEvent(_Part, frozen=True, kw_only=True, omit_defaults=True):
     """An event as a step's rules see it (V2C-06). `task` is the one of the step itself whose result `response` is;
-    `step` and `data` are told where it is an event of somebody else (V2C-13), or of a `wait` of the step's own, which
-    may have `given` it a result (TMR-02, HUM-01)."""
+    `step` and `data` are set for an event of another step (V2C-13), or of a `wait` of the step itself, which may have
+    `given` it a result (TMR-02, HUM-01)."""
 
     name: str
     task: str | None = None
@@ -144,7 +144,7 @@ class RetryStarted(Reported, frozen=True, kw_only=True, omit_defaults=True, tag=
 
 class RetryProcessed(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="retry.processed"):
     event_type = "retry.processed"
-    meaning = EventMeaning("retry", EventPhase.TOLD, ends=("retry.started",))
+    meaning = EventMeaning("retry", EventPhase.IN_PAYLOAD, ends=("retry.started",))
 
     task: str
     policy: int
@@ -163,7 +163,7 @@ class SinkStarted(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="
 
 class SinkProcessed(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="sink.processed"):
     event_type = "sink.processed"
-    meaning = EventMeaning("sink", EventPhase.TOLD, ends=("sink.started",))
+    meaning = EventMeaning("sink", EventPhase.IN_PAYLOAD, ends=("sink.started",))
 
     task: str
     status: Status

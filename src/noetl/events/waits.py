@@ -12,7 +12,7 @@ import msgspec
 
 from noetl.events.payloads import EventMeaning, EventPhase, Payload
 
-MAX_KEYS = 8  # of a correlation: every part of a message's may be what somebody waits for (MSG-01)
+MAX_KEYS = 8  # of a correlation: a wait may name any subset of a message's keys (MSG-01)
 MAX_TASK_DATA = 65_536  # bytes of what a person decides by
 MAX_BYTES = 1_024  # of what is waited for: it is looked up by its whole text, which an index has to hold
 MAX_NAME = 200  # characters of a name that is looked up so
@@ -26,6 +26,7 @@ def correlated(value: Any) -> bytes:
 
 def _one_spelling(value: Any) -> Any:
     match value:
+        # JSON of other programs writes 7 as 7.0; past 2**53 a float is no exact integer.
         case float() if value.is_integer() and abs(value) < 2**53:
             return int(value)
         case list():
@@ -55,7 +56,7 @@ class TimerFired(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TimerCancelled(Payload, frozen=True, kw_only=True, omit_defaults=True):
-    """`withdrawn`: nobody asked; another wait of its step came first, or its step is over (TMR-04)."""
+    """`withdrawn`: not by a request; another wait of its step ended first, or its step has ended (TMR-04)."""
 
     event_type = "timer.cancelled"
     meaning = EventMeaning("timer", EventPhase.GOOD, ends=("timer.scheduled",))
@@ -108,8 +109,8 @@ class SignalAwaited(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class SignalReceived(Payload, frozen=True, kw_only=True, omit_defaults=True):
-    """`wait_id` None: no step waits for it by name, only rules that listen. `again`: it is told a second time for a
-    further wait, and who listens has heard it."""
+    """`wait_id` None: no step waits for it by name, only rules that listen. `again`: the same signal ends a further
+    wait; rules that listen have received it already."""
 
     event_type = "signal.received"
     meaning = EventMeaning("signal", EventPhase.GOOD, ends=("signal.awaited",))
@@ -168,7 +169,7 @@ class HumanReleased(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class HumanCommented(Payload, frozen=True, kw_only=True, omit_defaults=True):
-    """Somebody has written something about a human task; nothing else of it changes."""
+    """A comment on a human task; nothing else of the task changes."""
 
     event_type = "human.commented"
     meaning = EventMeaning("human_task", EventPhase.OPEN)

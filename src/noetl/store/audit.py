@@ -2,7 +2,7 @@
 §3.9).
 
 Each row holds the hash of the one before it, so that a row which was changed, removed or put in between is found by
-walking the chain. A chain cut off at its end is found by whoever has noted a later hash elsewhere.
+walking the chain. A chain cut off at its end is found by comparing it with a later hash stored elsewhere.
 """
 
 from __future__ import annotations

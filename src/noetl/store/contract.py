@@ -1,7 +1,7 @@
 """The promises every backend keeps. One engine step is one commit; what is committed stays.
 
-The event log is the truth. Orders and execution rows are written in the same transaction and can be told from the log;
-they exist so that work and lists are found without reading it.
+All state is in the event log. Orders and execution rows are written in the same transaction and can be rebuilt from the
+log; they exist so that work and lists are found without reading it.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from noetl.store.waits import WaitRow, Waits
 
 
 class ConflictError(BackendError):
-    """Somebody else has moved this execution, or holds this order: load it again and decide anew."""
+    """Another process has moved this execution, or holds this order: load it again and decide again."""
 
 
 class TakenError(ConflictError):
-    """Somebody else has it for good, a message or the id of a new execution: deciding anew would bring the same."""
+    """Another caller has the message, or the id of the new execution, for good: deciding again cannot succeed."""
 
 
 class OrderState(StrEnum):
@@ -79,10 +79,12 @@ class ExecutionRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     parent_execution_id: str | None = None
     # The next moment at which time alone moves it; None when nothing is due, or while it is paused (TMR-06, O-16).
     wake_at: float | None = None
+    # Iterations that failed, and all of the loops in which some did. None: an earlier version moved it last, uncounted.
+    failed_iterations: int | None = None
+    iterations: int | None = None
 
     def readable(self) -> dict[str, Any]:
-        """As other programs read it. Durations are to the millisecond, so that whoever computes one from the moments
-        that are told gets the same."""
+        """As other programs read it. Durations are rounded to milliseconds, as the times beside them are."""
         finished, wake = self.finished_at, self.wake_at
         return {
             "execution_id": self.execution_id,
@@ -97,10 +99,12 @@ class ExecutionRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             "net_hash": self.net_hash,
             "parent_execution_id": self.parent_execution_id,
             "wake_at": rfc3339(wake) if wake is not None else None,
+            "failed_iterations": self.failed_iterations,
+            "iterations": self.iterations,
         }
 
 
-class StoreSpace(msgspec.Struct, frozen=True):
+class PoolCapacity(msgspec.Struct, frozen=True):
     """No more than `capacity` orders of a pool may be held at `now`, under leases that have not run out (SRV-08)."""
 
     pool: str
@@ -116,8 +120,8 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     # As it is after the commit.
     execution: ExecutionRow
     events: tuple[Event, ...]
-    # The payloads of the events as they are stored, where they are encoded already; else empty. Each is measured,
-    # weighed and written, and encoding is the largest part of that.
+    # The encoded payloads of the events, if the caller has them; otherwise empty. They are needed for limits, memory
+    # use and the write itself, and encoding is the expensive part.
     bodies: tuple[bytes, ...] = ()
     # Every order that it makes, leases or closes, as it leaves it.
     orders: tuple[OrderRow, ...] = ()
@@ -130,13 +134,13 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     # Delivered by it, each to one wait only (MSG-02).
     taken_messages: tuple[str, ...] = ()
     tasks: tuple[TaskRow, ...] = ()
-    # It takes orders of these pools, and is refused where that would make too many.
-    room: tuple[StoreSpace, ...] = ()
-    # They tell of its events. One that is there already stays as it is: its id is derived from the event.
+    # It claims orders of these pools, and is refused if that would exceed their capacity.
+    room: tuple[PoolCapacity, ...] = ()
+    # Notices about its events. One that exists already stays as it is: its id is derived from the event.
     notices: tuple[NoticeRow, ...] = ()
 
 
-class SingleRow(msgspec.Struct, frozen=True, kw_only=True):
+class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Which events of a stream: of these types (each may hold `*`), of this step, at most so many, from its beginning
     or from its end."""
 
@@ -146,7 +150,7 @@ class SingleRow(msgspec.Struct, frozen=True, kw_only=True):
     newest: bool = False
 
 
-class MovedExecution(msgspec.Struct, frozen=True):
+class MovedExecutions(msgspec.Struct, frozen=True):
     """Executions that have moved."""
 
     cursor: str  # where to go on from; each backend writes its own kind, and callers only hand it back
@@ -154,9 +158,9 @@ class MovedExecution(msgspec.Struct, frozen=True):
 
 
 class History(Protocol):
-    """What has been recorded, for whoever looks; looking never holds up a writer."""
+    """What has been recorded, for reading; a reader never blocks a writer."""
 
-    async def events(self, execution_id: str, *, after: int = 0, only: SingleRow | None = None) -> list[Event]:
+    async def events(self, execution_id: str, *, after: int = 0, only: EventFilter | None = None) -> list[Event]:
         """The stream past `after`, in order; empty for an unknown execution. `only` picks from it."""
 
     async def execution(self, execution_id: str) -> ExecutionRow | None: ...
@@ -185,7 +189,7 @@ class EventLog(History, Protocol):
     async def commit(self, commits: Sequence[Commit]) -> None:
         """Store all of `commits` or none, durably. ConflictError if a stream is past its `after`, or an order was
         leased meanwhile under another epoch, or a message was delivered elsewhere, or a pool would be over its
-        `room`, whoever else takes orders of it at this moment; an `event_id` is stored once per execution."""
+        `room`, also with concurrent commits; an `event_id` is stored once per execution."""
 
 
 class Outbox(Protocol):
@@ -213,7 +217,7 @@ class Outbox(Protocol):
 
 
 class TimerIndex(Protocol):
-    """Executions that time alone will move."""
+    """Executions that wait for a time."""
 
     async def due(self, *, now: float, limit: int) -> list[ExecutionRow]:
         """Those whose `wake_at` has come, the longest overdue first."""
@@ -237,7 +241,7 @@ class Records(History, Nets, Protocol):
 
     @property
     def key_values(self) -> KeyValues | None:
-        """None where that is not for whoever looks."""
+        """None where readers may not see it."""
 
     async def orders(self, execution_id: str) -> list[OrderRow]:
         """The open orders of one execution, in the order they were made."""
@@ -267,13 +271,13 @@ class ExecutionSearch(History, Protocol):
     async def open_among(self, execution_ids: Collection[str]) -> set[str]:
         """Those of these executions that are there and not over."""
 
-    async def moved(self, since: str | None) -> MovedExecution:
-        """What has moved since a cursor, whoever moved it; some may be told twice, none is missed. Without a cursor
-        only where to begin. A cursor of another store, or from before a crash of this one, tells what it can."""
+    async def moved(self, since: str | None) -> MovedExecutions:
+        """The executions that have moved since a cursor; some may be returned twice, none is missed. Without a cursor,
+        only the cursor to begin with. For a cursor of another store, or from before a crash, those it can find."""
 
 
 class RetentionStore(Protocol):
-    """Removing what is over, and only whole (EVT-01, reliability.md §3.6)."""
+    """Deleting executions that have ended, each as a whole (EVT-01, reliability.md §3.6)."""
 
     async def ended_nets(self) -> list[str]:
         """The nets, by hash, of executions that are over."""
@@ -283,16 +287,16 @@ class RetentionStore(Protocol):
         is open."""
 
     async def retire(self, execution_ids: Collection[str]) -> int:
-        """Remove these with everything that is theirs, in one transaction, and give how many; an open one stays."""
+        """Delete these with all their rows, in one transaction; returns how many. An open execution stays."""
 
     @property
     def patience_s(self) -> float:
-        """How long executions that may go wait for those that began beside them, so that they go together; 0 where
-        each goes by itself."""
+        """How long expired executions may wait for others that began in the same span of time, so that all are deleted
+        together; 0 where each is deleted alone."""
 
     async def retire_spans(self, before: Mapping[str, float]) -> dict[str, str]:
-        """Remove, at once, what began in the same span of time, where all of it ended before the moment of its net, by
-        hash. Gives the nets of the executions that have gone, by execution; nothing where each goes by itself."""
+        """Delete the executions of whole spans of time, where all of them have expired: `before` has the moment by net
+        hash. Returns the net of each deleted execution; nothing where each is deleted alone."""
 
     async def checksums(self) -> set[str]:
         """Those of all results that events and messages of this store name."""
@@ -326,11 +330,11 @@ class Store(ExecutionSearch, EventLog, Outbox, TimerIndex, Nets, RetentionStore,
     def notices(self) -> Notices: ...
 
     async def now(self) -> float | None:
-        """What time it is where the data are, where that is another machine's clock; None: it is this one's."""
+        """The time of the machine that has the data; None if that is this one."""
 
     async def rebuild(self) -> int:
-        """Tell the rows of executions, orders, waits and human tasks anew from the log, in one transaction, and give
-        how many executions there are (EVT-01). Leases come back as run out."""
+        """Make the rows of executions, orders, waits and human tasks again from the log, in one transaction. Returns
+        the number of executions (EVT-01). All leases are expired afterwards."""
 
     async def close(self) -> None: ...
 
@@ -346,9 +350,9 @@ class Results(Protocol):
 
 
 class ResultStore(Results, Protocol):
-    """The place itself where results are kept. `store` is its name in references. One that `is_outside` is reached over
-    a network: there `put`, `load`, `body`, `untouched` and `drop` may block for long, and whoever has others to serve
-    awaits `send` and `fetch`, or asks in a thread."""
+    """A backend that stores results. `store` is its name in references. One that `is_outside` is reached over a
+    network: there `put`, `load`, `body`, `untouched` and `drop` may block for long, so an event loop awaits `send`
+    and `fetch`, or calls them in a thread."""
 
     @property
     def store(self) -> str: ...
@@ -375,10 +379,10 @@ class ResultStore(Results, Protocol):
         """What `load` gives, as the JSON text that is stored."""
 
     def untouched(self, *, before: float) -> list[str]:
-        """The checksums of values that nobody has put since then."""
+        """The checksums of values that were not put since then."""
 
     def drop(self, checksum: str, *, before: float) -> bool:
-        """Remove a value; False when it is gone already, or somebody has put an equal one since."""
+        """Remove a value; False if it is gone already, or an equal one was put since."""
 
     def close(self) -> None:
-        """Nobody asks any more."""
+        """Release connections and files."""

@@ -27,10 +27,9 @@ import msgspec
 from noetl.base.errors import BackendError, UnreadableError
 from noetl.base.ids import positional
 from noetl.events.control import Emitted
-from noetl.events.encoding import decode_payload
-from noetl.events.envelope import Event
+from noetl.events.envelope import Event, decode_payload
 from noetl.events.payloads import EventSource
-from noetl.store.contract import Commit, SingleRow
+from noetl.store.contract import Commit, EventFilter
 from noetl.store.row_codecs import payload_bodies
 
 # ts, source, parent_id, step, step_run_id, task_run_id, on_behalf, schema
@@ -171,7 +170,7 @@ def _checksum(ids: bytes, types: bytes, envelopes: bytes, payloads: bytes) -> in
 
 
 def batch_events(
-    execution_id: str, row: Sequence[Any], *, after: int = 0, only: SingleRow | None = None
+    execution_id: str, row: Sequence[Any], *, after: int = 0, only: EventFilter | None = None
 ) -> list[Event]:
     """The events of a row (first_seq, last_seq, event_ids, types, envelopes, payloads, checksum, trace_id) that come
     after `after` and are asked for, in order, no more than the limit of all. UnreadableError for what is not what
@@ -194,7 +193,7 @@ def batch_events(
         raise UnreadableError(f"{where} is damaged: {problem}") from problem
 
 
-def _wanted_places(types: list[str], envelopes: list[_Envelope], begin: int, only: SingleRow | None) -> Sequence[int]:
+def _wanted_places(types: list[str], envelopes: list[_Envelope], begin: int, only: EventFilter | None) -> Sequence[int]:
     """The places of the events that are asked for, no more than the limit: payloads of others are not decoded."""
     places: Sequence[int] = range(begin, len(types))
     if only is None:
@@ -247,7 +246,7 @@ def type_matcher(patterns: tuple[str, ...]) -> Callable[[str], object]:
     return re.compile("|".join(f"(?:{text})" for text in texts), re.DOTALL).fullmatch
 
 
-def picked(batches: Iterable[list[Event]], only: SingleRow | None) -> list[Event]:
+def picked(batches: Iterable[list[Event]], only: EventFilter | None) -> list[Event]:
     """As many events as `only` asks for, in order, from batches that come from the end it names."""
     limit, newest = (only.limit, only.newest) if only is not None else (None, False)
     parts: list[list[Event]] = []
@@ -266,7 +265,7 @@ def picked(batches: Iterable[list[Event]], only: SingleRow | None) -> list[Event
     return found[max(number - limit, 0) :] if newest else found[:limit]
 
 
-def picked_events(events: list[Event], only: SingleRow | None) -> list[Event]:
+def picked_events(events: list[Event], only: EventFilter | None) -> list[Event]:
     """Those that `only` asks for, of a whole stream."""
     if only is None:
         return events

@@ -1,5 +1,5 @@
-"""Inspection: whether a store holds what it should. Streams have no gaps, nothing is open that belongs to nobody, and
-the rows beside the log are those that the log tells (EVT-01, EVT-02). Also telling those rows anew.
+"""Inspection: whether a store holds what it should. Streams have no gaps, every open row has an owner, and
+the rows beside the log match the log (EVT-01, EVT-02). Also rebuilding those rows from the log.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import msgspec
 
 from noetl.base.errors import NoetlError
-from noetl.engine.evolve import replayed
+from noetl.engine.evolve import replay
 from noetl.engine.execution import Execution
 from noetl.events.envelope import Event
 from noetl.events.executions import ExecutionRequested, RequestEvaluated
@@ -20,10 +20,10 @@ from noetl.store.human_tasks import TaskRow
 from noetl.store.sql_files import named_queries
 from noetl.store.waits import WaitRow, tasks_of, waits_of
 
-# Rebuilding: the rows that lists and workers are served from, told anew from the log (EVT-01).
+# Rebuilding: the rows for lists and workers are made again from the log (EVT-01).
 #
-# The log is the truth, so these rows may be lost. One thing is in no log: until when a lease holds. A rebuilt lease has
-# run out; whoever still holds it renews it, and its epoch fences everybody else as before.
+# These rows may be lost, since the log has all that is in them, except the end of a lease. A rebuilt lease has run out.
+# A worker that still holds it renews it, and reports under an older epoch are refused as before.
 
 _RUN_OUT = 0.0
 
@@ -43,7 +43,7 @@ def derived_rows(events: Sequence[Event]) -> Derived:
     requested = first.payload
     assert isinstance(requested, ExecutionRequested), "every stream begins with its request (SRV-01)"
     trace_id = requested.trace_id or first.trace_id
-    execution = replayed(first.execution_id, trace_id, list(events))
+    execution = replay(first.execution_id, trace_id, list(events))
     row = ExecutionRow(
         execution_id=first.execution_id,
         trace_id=trace_id,
@@ -56,6 +56,8 @@ def derived_rows(events: Sequence[Event]) -> Derived:
         finished_at=execution.lifecycle.finished_at,
         parent_execution_id=requested.parent_execution_id,
         wake_at=execution.wake_at,
+        failed_iterations=execution.failed_iterations.failed,
+        iterations=execution.failed_iterations.total,
     )
     return Derived(row, _orders(execution, events), waits_of(execution), tasks_of(execution))
 
@@ -140,7 +142,7 @@ async def _newest(store: Store, sample: int) -> AsyncIterator[ExecutionRow]:
 
 class _Rows(msgspec.Struct, frozen=True):
     """The rows of one execution, as far as its log tells them: until when a lease holds is in no log, and the pool of
-    an order and the name of a refused request are their net's."""
+    an order and the name of a refused request are their net's, and not everybody counted iterations."""
 
     execution: ExecutionRow | None
     orders: list[tuple[Any, ...]]
@@ -153,9 +155,11 @@ async def _differences(store: Store, execution_id: str) -> list[str]:
         stored = await _stored(store, execution_id)
         try:
             events = await store.events(execution_id)
-            told = _derived_rows(derived_rows(events), _untold_name(stored, events)) if events else None
+            told = _derived_rows(derived_rows(events), _unverifiable_fields(stored, events)) if events else None
         except (NoetlError, AssertionError) as problem:
             return [f"its log cannot be read: {problem}"]
+        # An execution that runs may commit between the two reads. Then its rows and its log are of two moments, and
+        # differ rightly.
         if told is None or (await store.positions([execution_id])).get(execution_id) == len(events):
             break
     if told is None:
@@ -174,15 +178,20 @@ async def _stored(store: Store, execution_id: str) -> _Rows:
     )
 
 
-def _untold_name(stored: _Rows, events: Sequence[Event]) -> str | None:
-    """The stored name where the log has none."""
-    return stored.execution.name if stored.execution and evaluated_name(events) is None else None
+def _unverifiable_fields(stored: _Rows, events: Sequence[Event]) -> dict[str, Any]:
+    """Fields of the stored row that need not match the log: the name where the log has none, and iterations that
+    the writer of the row did not count."""
+    if stored.execution is None:
+        return {}
+    found: dict[str, Any] = {"name": stored.execution.name} if evaluated_name(events) is None else {}
+    if stored.execution.failed_iterations is None:
+        found |= {"failed_iterations": None, "iterations": stored.execution.iterations}
+    return found
 
 
-def _derived_rows(derived: Derived, untold_name: str | None) -> _Rows:
-    execution = derived.execution
+def _derived_rows(derived: Derived, unknown: dict[str, Any]) -> _Rows:
     return _Rows(
-        execution if untold_name is None else msgspec.structs.replace(execution, name=untold_name),
+        msgspec.structs.replace(derived.execution, **unknown),
         sorted(map(_order, derived.orders)),
         sorted(derived.waits, key=lambda wait: wait.wait_id),
         sorted(derived.tasks, key=lambda task: task.task_id),

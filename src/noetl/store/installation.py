@@ -1,22 +1,25 @@
 """What belongs to the installation and not to an execution: small things by kind and name, sealed credentials, schemas
 of results, and the catalogue of playbooks. The backends keep each in a table of its own.
 
-Small things are tokens, pools, workers, schedules, webhooks, answers under an idempotency key. A thing is replaced only
-by whoever has seen what it replaces.
+Small things are tokens, pools, workers, schedules, webhooks, answers under an idempotency key. A writer
+replaces a thing only if it names the version that it replaces.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
 
 from noetl.base.errors import RefusedError
-from noetl.engine.pipeline.result_schemas import refusal
+from noetl.engine.pipeline.result_schemas import schema_problem
 from noetl.events.secret_materials import SealedCredential
 from noetl.net.net import Net, content_hash, to_json
+
+_PAGE = 500  # entries that one query reads
 
 
 class KeyValue(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +49,19 @@ class KeyValues(Protocol):
         """False when there was none, or not of this version."""
 
     async def sweep(self, kind: str, *, before: float) -> int:
-        """Remove those not touched since; gives how many."""
+        """Remove those not touched since; returns how many."""
+
+
+async def each_key_value(key_values: KeyValues, kind: str, *, prefix: str = "") -> AsyncIterator[KeyValue]:
+    """All entries of a kind, by name, however many there are."""
+    beyond: str | None = None
+    # Pages by name, not by number: entries may be deleted while they are gone through, and none is skipped then.
+    while page := await key_values.list(kind, prefix=prefix, limit=_PAGE, beyond=beyond):
+        for entry in page:
+            yield entry
+        if len(page) < _PAGE:
+            return
+        beyond = page[-1].name
 
 
 class MemoryKeyValues:
@@ -90,7 +105,7 @@ class MemoryKeyValues:
 
 
 class CredentialRows(Protocol):
-    """One row per name; a row is replaced only by whoever has seen what it replaces."""
+    """One row per name; replacing a row names the row that it replaces (compare and set)."""
 
     async def get(self, name: str) -> SealedCredential | None: ...
 
@@ -150,7 +165,7 @@ async def register_schema(key_values: KeyValues, name: str, schema: Any, *, at: 
     """A new version, durably, unless the newest one says the same: then that one. RefusedError for what is none."""
     if not _NAME.fullmatch(name):
         raise RefusedError(f'"{name}" is no name of a schema: letters, digits, ".", "_" and "-" are allowed')
-    if problem := refusal(schema):
+    if problem := schema_problem(schema):
         raise RefusedError(problem)
     body = msgspec.json.encode(schema)
     while True:
@@ -159,7 +174,7 @@ async def register_schema(key_values: KeyValues, name: str, schema: Any, *, at: 
             return newest
         version = newest.version + 1 if newest is not None else 1
         if thing := await key_values.put(KIND, _key(name, version), body, over=0, at=at):
-            return _read(thing)  # else somebody else was quicker, and this is the one after
+            return _read(thing)  # otherwise another process registered this version: try the next one
 
 
 async def find_schema(key_values: KeyValues, named: str) -> ResultSchema | None:

@@ -10,21 +10,19 @@ import msgspec
 
 from noetl.base.errors import AbsentError
 from noetl.base.ids import positional
-from noetl.events.encoding import encode_payload
-from noetl.events.envelope import Event
+from noetl.events.envelope import Event, encode_payload
 from noetl.events.waits import TimerScheduled
 from noetl.store.audit import Audit, MemoryAudit
 from noetl.store.contract import (
     Commit,
     ConflictError,
+    EventFilter,
     ExecutionRow,
-    MovedExecution,
+    MovedExecutions,
     OrderRow,
     OrderState,
-    SingleRow,
     TakenError,
 )
-from noetl.store.execution_filters import checksums_in, has_labels, holds_text
 from noetl.store.human_tasks import MemoryTasks
 from noetl.store.inspection import derived_rows
 from noetl.store.installation import (
@@ -37,6 +35,7 @@ from noetl.store.installation import (
 )
 from noetl.store.notices import MemoryNotices
 from noetl.store.requests import MemoryRequests, Requests
+from noetl.store.row_codecs import checksums_in, has_labels, holds_text
 from noetl.store.waits import MemoryWaits
 
 
@@ -72,6 +71,7 @@ class MemoryStore:
             self._events.setdefault(execution_id, []).extend(commit.events)
             self._event_ids.setdefault(execution_id, set()).update(_named(commit))
             self._executions[execution_id] = commit.execution
+            # Counted by commit: `moved` returns what came after a number that the caller has seen.
             self._moves += 1
             self._moved[execution_id] = self._moves
             if commit.net is not None:
@@ -111,6 +111,7 @@ class MemoryStore:
         rooms = {room for commit in commits for room in commit.room}
         if not rooms:
             return
+        # With the orders of these commits, since two claims of one batch may fill a pool together.
         orders = self._orders | {
             order.order_id: _in_its_pool(order, self._orders.get(order.order_id))
             for commit in commits
@@ -120,7 +121,7 @@ class MemoryStore:
             if sum(_is_held(order, room.now) for order in orders.values() if order.pool == room.pool) > room.capacity:
                 raise ConflictError(f'pool "{room.pool}" is full: {room.capacity} orders of it are held')
 
-    async def events(self, execution_id: str, *, after: int = 0, only: SingleRow | None = None) -> list[Event]:
+    async def events(self, execution_id: str, *, after: int = 0, only: EventFilter | None = None) -> list[Event]:
         events = self._events.get(execution_id, [])[after:]
         return events if only is None else _picked(events, only)
 
@@ -161,11 +162,11 @@ class MemoryStore:
         ]
         return found[:limit]
 
-    async def moved(self, since: str | None) -> MovedExecution:
+    async def moved(self, since: str | None) -> MovedExecutions:
         if since is None:
-            return MovedExecution(str(self._moves))
+            return MovedExecutions(str(self._moves))
         after = int(since) if since.isdecimal() else 0
-        return MovedExecution(
+        return MovedExecutions(
             str(self._moves), {one: self._executions[one].last_seq for one, at in self._moved.items() if at > after}
         )
 
@@ -230,6 +231,7 @@ class MemoryStore:
             (row.finished_at, row.execution_id)
             for row in self._executions.values()
             if row.net_hash == net_hash and row.finished_at is not None and row.finished_at < before
+            # A child is kept while its parent is open: the parent may still read its result.
             if (parent := self._executions.get(row.parent_execution_id or "")) is None or parent.finished_at is not None
         ]
         return [execution_id for _, execution_id in sorted(ended)][:limit]
@@ -259,7 +261,7 @@ class MemoryStore:
             return False
         if owner is not None and order.lease_owner != owner:
             return False
-        self._orders[order_id] = _renewed(order, lease_until)
+        self._orders[order_id] = msgspec.structs.replace(order, lease_until=lease_until)
         return True
 
     async def net(self, net_hash: str) -> bytes:
@@ -290,7 +292,7 @@ def _age(row: ExecutionRow) -> tuple[float, str]:
     return -row.created_at, row.execution_id
 
 
-def _picked(events: list[Event], only: SingleRow) -> list[Event]:
+def _picked(events: list[Event], only: EventFilter) -> list[Event]:
     found = [
         event
         for event in events
@@ -307,6 +309,7 @@ def _may_follow(held: OrderRow, new: OrderRow) -> bool:
     if held.state is OrderState.CLOSED:
         return False
     if new.state is OrderState.LEASED:
+        # Of two servers that claim at once both would write the next epoch: the second finds it taken.
         return new.lease_epoch == held.lease_epoch + 1
     return new.lease_epoch == held.lease_epoch
 
@@ -324,7 +327,3 @@ def _claimable(order: OrderRow, now: float) -> bool:
     if order.state is OrderState.READY:
         return True
     return order.state is OrderState.LEASED and order.lease_until is not None and order.lease_until < now
-
-
-def _renewed(order: OrderRow, lease_until: float) -> OrderRow:
-    return msgspec.structs.replace(order, lease_until=lease_until)

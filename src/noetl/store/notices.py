@@ -1,7 +1,7 @@
 """Notices: what servers have to tell people and other programs about executions (NTF-01 to NTF-06).
 
 A notice is written in the commit of the event it tells of, so a crash loses none. It is sent at least once, under an id
-by which a receiver recognises a repetition, and by one server at a time: whoever claims it has it until `due_at`.
+by which a receiver recognises a repetition, and by one server at a time: a claim lasts until `due_at`.
 """
 
 from __future__ import annotations
@@ -73,12 +73,12 @@ class Notices(Protocol):
         """The newest first. `beyond` is the last notice of the page before."""
 
     async def claim(self, *, now: float, until: float, limit: int) -> Sequence[NoticeRow]:
-        """Take notices that are due, or whose server has had its time, and count an attempt of each. Nobody else gets
-        them before `until`. Of those with one fold key the oldest is given, with the others folded into it, unless one
-        is being sent or was sent within `throttle_s`."""
+        """Take notices that are due, or whose server has had its time, and count an attempt of each. No other
+        server gets them before `until`. Of those with one fold key the oldest is given, with the others folded into it,
+        unless one is being sent or was sent within `throttle_s`."""
 
     async def settle(self, notice_id: str, *, attempts: int, settlement: Settlement) -> bool:
-        """Record what became of the attempt with this number; False when somebody has taken the notice since."""
+        """Record what became of the attempt with this number; False if another server has claimed the notice since."""
 
     async def send_again(self, notice_id: str, *, now: float) -> bool:
         """Make a dead letter due again, with all its attempts; False when it is none."""
@@ -87,7 +87,7 @@ class Notices(Protocol):
         """How many there are, by state."""
 
     async def sweep(self, *, before: float, states: Collection[NoticeState]) -> int:
-        """Remove those of these states that ended before then; gives how many."""
+        """Remove those of these states that ended before then; returns how many."""
 
 
 class MemoryNotices:

@@ -94,12 +94,13 @@ async def applied_migrations(db: str | Path | None) -> Applied:
 def open_results(db: str | Path | None, results: str | None = None) -> ResultStore:
     """Where a store keeps its large results: at `results`, else where the setting says, else at its own place."""
     place = results or load_settings().settings.results
+    # Each backend is imported where it is chosen: an embedded run on a file must not load the drivers of the others.
     if place is not None and place.startswith(("nats://", "tls://")):
         from noetl.store.results.nats_objects import NatsResults
 
         return NatsResults(place)
     if place is not None and "://" in place and not place.startswith("file://"):
-        from noetl.store.results.object_store import ObjectResults
+        from noetl.store.results.remote import ObjectResults
 
         return ObjectResults(place)
     from noetl.store.results.files import FileResults

@@ -20,17 +20,17 @@ class RequestRow(msgspec.Struct, frozen=True, kw_only=True):
     # In people's words; of a command it is the command itself, as JSON.
     reason: str | None = None
     requested_at: float
-    # What became of it; None until somebody has taken it.
+    # Its result; None until a process has answered it.
     answer: str | None = None
     answered_at: float | None = None
 
 
 class Requests(Protocol):
     async def ask(self, execution_id: str, action: str, *, reason: str | None, at: float) -> int:
-        """Leave a request, durably; gives its number."""
+        """Store a request; returns its number."""
 
     async def pending(self) -> list[RequestRow]:
-        """Those that nobody has answered, in the order they came."""
+        """Requests without an answer, in the order they came."""
 
     async def get(self, request_id: int) -> RequestRow | None: ...
 

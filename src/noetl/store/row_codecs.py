@@ -1,24 +1,33 @@
 """Rows as the databases hold them, and the values they are made of. Columns are in the order of the fields; an event's
 payload, a message's data and a whole human task are JSON text. Beside a payload stands its checksum: a byte that has
-changed in the store is noticed when it is read, and not believed (reliability.md §4.2).
+changed in the store is noticed when it is read, and not believed (reliability.md §4.2). Also the filters of executions
+for backends that have no SQL for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+import re
+import string
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 from zlib import crc32
 
 import msgspec
 
 from noetl.base.errors import BackendError, UnreadableError
-from noetl.events.encoding import decode_payload, encode_payload
-from noetl.events.envelope import Event
+from noetl.events.envelope import Event, decode_payload, encode_payload
 from noetl.events.payloads import EventSource
 from noetl.store.contract import Commit, ExecutionRow, OrderRow, OrderState
 from noetl.store.human_tasks import TaskRow
 from noetl.store.notices import NoticeRow, NoticeState
 from noetl.store.waits import KeptRow, MessageRow, WaitRow
+
+_Row = TypeVar("_Row", bound=msgspec.Struct)
+
+
+def struct_of(kind: type[_Row], row: Sequence[Any]) -> _Row:
+    """A row whose columns are in the order of the fields."""
+    return kind(**dict(zip(kind.__struct_fields__, row, strict=True)))
 
 
 def event_of(execution_id: str, row: Sequence[Any]) -> Event:
@@ -56,27 +65,8 @@ def payload_bodies(commit: Commit) -> Iterable[bytes]:
     return commit.bodies or (encode_payload(event.payload) for event in commit.events)
 
 
-def event_values(event: Event, body: bytes) -> tuple[Any, ...]:
-    return (
-        event.execution_id,
-        event.seq,
-        event.event_id,
-        event.event_type,
-        event.ts,
-        event.source._value_,  # `value` is a property in Python: two calls for each event
-        event.parent_id,
-        event.step,
-        event.step_run_id,
-        event.task_run_id,
-        event.on_behalf,
-        event.schema,
-        body.decode(),
-        crc32(body),
-    )
-
-
 def execution_of(row: Sequence[Any]) -> ExecutionRow:
-    return ExecutionRow(**dict(zip(ExecutionRow.__struct_fields__, row, strict=True)))
+    return struct_of(ExecutionRow, row)
 
 
 def execution_values(row: ExecutionRow) -> tuple[Any, ...]:
@@ -105,7 +95,7 @@ def order_values(order: OrderRow) -> tuple[Any, ...]:
 
 
 def wait_of(row: Sequence[Any]) -> WaitRow:
-    return WaitRow(**dict(zip(WaitRow.__struct_fields__, row, strict=True)))
+    return struct_of(WaitRow, row)
 
 
 def wait_values(wait: WaitRow) -> tuple[Any, ...]:
@@ -158,3 +148,40 @@ def notice_of(row: Sequence[Any]) -> NoticeRow:
 
 def notice_values(notice: NoticeRow) -> tuple[Any, ...]:
     return tuple(getattr(notice, field) for field in NoticeRow.__struct_fields__)
+
+
+_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+_CHECKSUM = re.compile(rb'"checksum"\s*:\s*"([0-9a-f]{64})"')
+
+
+def lowered(text: str) -> str:
+    """ASCII letters in lower case, all others as they are: what every database agrees on."""
+    return text.translate(_LOWER)
+
+
+def holds_text(row: ExecutionRow, text: str) -> bool:
+    wanted = lowered(text)
+    return any(wanted in lowered(one) for one in (row.execution_id, row.path, row.name))
+
+
+def has_labels(net: bytes | None, labels: Mapping[str, str]) -> bool:
+    """Whether the metadata of a net has all of these."""
+    if net is None:
+        return False
+    written = msgspec.json.decode(net, type=_Net).metadata.get("labels")
+    if not isinstance(written, dict):
+        return False
+    return all(key in written and _as_text(written[key]) == value for key, value in labels.items())
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+class _Net(msgspec.Struct):
+    metadata: dict[str, Any] = {}
+
+
+def checksums_in(*texts: bytes) -> set[str]:
+    """The checksums of the references that JSON texts hold, however deep."""
+    return {found.decode() for text in texts for found in _CHECKSUM.findall(text)}

@@ -1,9 +1,9 @@
-"""Waits: who waits for which message or signal, and messages that nobody has taken yet (MSG-01 to MSG-05). Also their
-rows, made from what the engine says.
+"""Waits: the open waits for messages and signals, and the messages that no wait has taken yet (MSG-01 to MSG-05). Also
+the rows of both, made from the effects of decisions.
 
-Rows of waits are told by the log. Messages are not: they are kept here from the moment they are accepted until one wait
-has taken them, somebody has removed them, or their time is over. Sender and waiter each store first and look for the
-other then, so none misses.
+Rows of waits can be rebuilt from the log. Messages cannot: a message is stored here when it is accepted, until a wait
+has taken it, a person removes it, or it expires. A sender stores the message before it looks for a wait, and a wait is
+stored before it looks for messages, so neither misses the other.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from noetl.events.waits import MAX_KEYS as MAX_KEYS
 from noetl.store.human_tasks import TaskRow, TaskState
 
 MESSAGE, SIGNAL = "message", "signal"  # kinds of waits
-Place = tuple[float, str]  # of a message in a list: when it was sent, and its id; known also when it is gone
-KINDS = (MESSAGE, SIGNAL)  # what somebody outside may end by its name
+Place = tuple[float, str]  # the position of a message in a list: when it was sent, and its id; valid after its deletion
+KINDS = (MESSAGE, SIGNAL)  # waits that are ended from outside, by name
 _OUTSIDE = frozenset({OpenWait, CloseWait, ChangeTask})
 
 
@@ -57,7 +57,7 @@ class MessageRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KeptRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A message that nobody has taken, without what it says: that may be large, and not for everybody."""
+    """A message that no execution has received, without its payload, which may be large or confidential."""
 
     message_id: str
     name: str
@@ -78,7 +78,7 @@ def canonical(correlation: dict[str, Any]) -> str:
 
 def parts_of(correlation: dict[str, Any]) -> list[str]:
     """Every correlation that a message with this one satisfies: it holds each key with an equal value (MSG-01). Values
-    that are too long for anybody to wait for are left out: eight of them would give 256 texts of that length."""
+    that are too long for a wait are left out: eight of them would give 256 texts of that length."""
     # All subsets of at most MAX_KEYS keys: a message fits a wait that asks for fewer keys than it has.
     items = [(key, value) for key, value in sorted(correlation.items()) if len(correlated(value)) <= MAX_BYTES]
     return [canonical(dict(part)) for size in range(len(items) + 1) for part in combinations(items, size)]
@@ -100,7 +100,7 @@ class Waits(Protocol):
     async def message(self, message_id: str) -> MessageRow | None: ...
 
     async def stored_messages(self, name: str, *, now: float) -> list[MessageRow]:
-        """Messages of this name that nobody has taken and whose time is not over, the oldest first."""
+        """Messages of this name that no wait has taken and that have not expired, the oldest first."""
 
     async def newest_kept(
         self, *, now: float, name: str | None = None, limit: int = 100, beyond: Place | None = None
@@ -114,14 +114,14 @@ class Waits(Protocol):
         """The names of which there are such messages."""
 
     async def remove(self, message_id: str, *, now: float) -> bool:
-        """Remove such a message; False when there is none of this id. Whoever takes it at the same time has it, or gets
-        a ConflictError: one of the two."""
+        """Remove such a message; False when there is none of this id. A commit that takes it at the same time either
+        succeeds, and this returns False, or gets a ConflictError."""
 
     async def remove_named(self, name: str, *, now: float) -> int:
-        """Remove all such messages of this name; gives how many. Those that somebody is taking may be left."""
+        """Remove all such messages of this name; returns how many. Those that a commit is taking may be left."""
 
     async def discard(self, *, before: float) -> int:
-        """Remove messages whose time was over then, taken or not; gives how many."""
+        """Remove messages that had expired by then, taken or not; returns how many."""
 
 
 class MemoryWaits:
@@ -243,7 +243,7 @@ def outside_rows(execution_id: str, effects: Sequence[Effect]) -> Rows:
             case OpenWait():
                 waits[effect.wait_id] = wait_row(execution_id, effect)
             case CloseWait():
-                if waits.pop(effect.wait_id, None) is None:  # else nobody has seen it
+                if waits.pop(effect.wait_id, None) is None:  # otherwise it was opened in this commit and is not stored
                     closed[effect.wait_id] = None
             case ChangeTask():
                 tasks[effect.task.task_id] = task_row(execution_id, effect.task)

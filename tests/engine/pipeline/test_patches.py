@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noetl.engine.pipeline.patches import write, written
+from noetl.engine.pipeline.patches import apply_patch, patched
 
 
 @pytest.mark.req("SCOPE-04")
@@ -25,7 +25,7 @@ from noetl.engine.pipeline.patches import write, written
     ],
 )
 def test_keys_and_paths_are_written_in_order(data: Any, patch: Any, gives: Any) -> None:
-    assert written(data, patch) == gives
+    assert patched(data, patch) == gives
 
 
 NAMES = st.sampled_from(["a", "b", "a.b", "a.b.c", "b.a", "a.c"])
@@ -39,11 +39,11 @@ def test_whoever_holds_the_old_value_keeps_it(data: dict[str, Any], patch: dict[
 
     held, before, given_ = dict(data), copy.deepcopy(data), copy.deepcopy(patch)
 
-    write(data, patch)
+    apply_patch(data, patch)
 
     assert held == before
     assert patch == given_
     one_by_one = dict(held)
     for key, value in patch.items():
-        one_by_one = written(one_by_one, {key: value})
+        one_by_one = patched(one_by_one, {key: value})
     assert data == one_by_one

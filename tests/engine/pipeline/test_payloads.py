@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from noetl.engine.pipeline.payloads import cut, fitted, fitted_entry
+from noetl.engine.pipeline.payloads import fitted_entry, fitted_outcome, truncated
 from noetl.events.large_values import OVERHEAD_BYTES, set_apart
 from noetl.events.outcomes import Error, Meta, Outcome, Status, TaskResult
 from noetl.events.steps import StepDone
@@ -19,7 +19,7 @@ META = Meta(attempt=1, started_at=1.0, finished_at=2.0, trace_id="t" * 32, task_
 @pytest.mark.req("RES-03")
 @pytest.mark.parametrize("text", TEXTS, ids=["plain", "accents", "escapes", "quotes", "emoji"])
 def test_a_cut_text_fits_says_how_long_it_was_and_is_cut_only_once(text: str) -> None:
-    short = cut(text, 500)
+    short = truncated(text, 500)
 
     assert 250 < len(msgspec.json.encode(short)) <= 502
     assert short.endswith(f"… (cut, {len(text)} characters)")
@@ -58,7 +58,7 @@ def test_what_fits_is_the_very_same() -> None:
 def test_an_output_is_kept_longer_than_an_error() -> None:
     outcome = Outcome(status=Status.SUCCESS, meta=META, result=1)
 
-    stdout = fitted(outcome, 65_536, MemoryResults().put).meta.stdout
+    stdout = fitted_outcome(outcome, 65_536, MemoryResults().put).meta.stdout
 
     assert stdout is not None
     assert 32_000 < len(stdout) < 32_800

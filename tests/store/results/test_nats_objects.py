@@ -24,9 +24,8 @@ from noetl.events.orders import ReportResult, Turn
 from noetl.store.memory import MemoryStore
 from noetl.store.open_store import open_results
 from noetl.store.results import nats_objects
-from noetl.store.results.nats_bucket import OvertakenError
-from noetl.store.results.nats_objects import NatsResults
-from noetl.store.wakeups.contract import MemoryWakeups
+from noetl.store.results.nats_objects import NatsResults, OvertakenError
+from noetl.store.wakeups import MemoryWakeups
 from tests.results.large_results import LARGE, done, start
 from tests.servers.nats import Server, server
 from tests.servers.ports import free_port

@@ -9,6 +9,7 @@ import tarfile
 import threading
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from noetl.base.errors import BackendError, RefusedError
@@ -49,6 +50,20 @@ def test_a_restored_store_has_every_execution_and_result(tmp_path: Path) -> None
     assert (code, json.loads(out)["compared"]) == (0, 2)
     code, out, _ = call("result", "--db", str(db), "last")
     assert (code, len(json.loads(out)["rows"])) == (0, 2000)
+
+
+def test_a_table_that_a_task_returned_can_be_read_after_a_restore(tmp_path: Path) -> None:
+    query = "{kind: duckdb, query: SELECT range AS id FROM range(3000), spec: {rows: parquet}}"
+    assert run(playbook(f"workflow: [{{step: start, tool: {query}}}]"), db=tmp_path / "a.db").ok
+
+    manifest = back_up(tmp_path / "a.db", results_folder(tmp_path / "a.db"), tmp_path / "b.tar")
+    db = restored(tmp_path / "b.tar", tmp_path)
+
+    assert manifest.results == 1
+    code, out, _ = call("result", "--db", str(db), "last")
+    assert code == 0
+    reference = json.loads(out)["ref"]
+    assert duckdb.read_parquet(str(results_folder(db) / reference["key"])).shape == (3000, 1)
 
 
 def test_a_backup_under_writing_holds_what_was_committed_before(tmp_path: Path) -> None:
@@ -110,7 +125,7 @@ def changed(archive: Path, name: str, body: bytes) -> None:
         ("store.db", b"no database", "is damaged"),
         ("manifest.json", b"{", "is damaged"),
         ("manifest.json", b'{"format":1,"migrations":999,"executions":1,"results":0}', "newer noetl"),
-        ("manifest.json", b'{"format":2,"migrations":1,"executions":1,"results":0}', "newer noetl"),
+        ("manifest.json", b'{"format":3,"migrations":1,"executions":1,"results":0}', "newer noetl"),
     ],
 )
 def test_a_damaged_or_newer_backup_leaves_no_store_behind(name: str, body: bytes, why: str, tmp_path: Path) -> None:

@@ -13,10 +13,10 @@ from noetl.engine.decision import CloseOrder, Decision, Draft
 from noetl.engine.execution import Execution, StepRun
 from noetl.engine.loops.evolution import collected_value
 from noetl.engine.loops.levels import level_at, levels_of
-from noetl.engine.loops.reducers import fold_all, settled
+from noetl.engine.loops.reducers import fold_all, merged_writes
 from noetl.engine.loops.scopes import judging_scope
 from noetl.engine.loops.state import Frame
-from noetl.engine.pipeline.patches import written
+from noetl.engine.pipeline.patches import patched
 from noetl.engine.pipeline.payloads import refuse_above_cap
 from noetl.engine.pipeline.result_schemas import asks_for_storing
 from noetl.engine.pipeline.scopes import Load
@@ -29,7 +29,7 @@ from noetl.templates.render import holds
 _KEYS = 500  # of one patch event; a loop may write many
 
 
-def end_of_frame(plan: Plan, execution: Execution, run: StepRun, frame: Frame, at: float) -> Decision:
+def end_level(plan: Plan, execution: Execution, run: StepRun, frame: Frame, at: float) -> Decision:
     """An outer iteration ends with the loop inside it; if that was the parallel region, its writes become seen."""
     draft = Draft(execution, at, frame.event_id)
     writes = _patch_region(draft, execution, run, frame) if frame.region == frame.path else {}
@@ -41,14 +41,14 @@ def end_of_frame(plan: Plan, execution: Execution, run: StepRun, frame: Frame, a
     return draft.decision()
 
 
-def end_of_loop(plan: Plan, execution: Execution, run: StepRun, frame: Frame, at: float) -> Decision:
+def end_loop(plan: Plan, execution: Execution, run: StepRun, frame: Frame, at: float) -> Decision:
     """`loop.done`, recorded once, after everything the iterations wrote."""
     assert run.loop is not None
     draft = Draft(execution, at, frame.event_id)
     about: dict[str, Any] = {"run": run, "parent_id": frame.event_id}
     try:
         _settle(draft, execution, run)
-        done = _done(plan, run, frame)
+        done = _loop_done(plan, run, frame)
     except ToolError as problem:  # contributions that do not fit, a result that cannot be read
         draft = Draft(execution, at, frame.event_id)
         error = Error(kind=problem.kind, message=f'loop of step "{run.step}": {problem.message}')
@@ -59,7 +59,7 @@ def end_of_loop(plan: Plan, execution: Execution, run: StepRun, frame: Frame, at
 
 
 def fail_loop(execution: Execution, run: StepRun, error: Error, at: float) -> Decision:
-    """The step fails with the iteration that failed first; what is still open is nobody's work any more."""
+    """The step fails with the error of the iteration that failed first; open iterations are withdrawn."""
     loop = run.loop
     assert loop is not None
     root = loop.frames[()]
@@ -72,11 +72,11 @@ def fail_loop(execution: Execution, run: StepRun, error: Error, at: float) -> De
     return draft.decision()
 
 
-def _done(plan: Plan, run: StepRun, frame: Frame) -> LoopDone:
+def _loop_done(plan: Plan, run: StepRun, frame: Frame) -> LoopDone:
     assert run.loop is not None
     levels = len(levels_of(plan.step(run.step)))
-    results = results_of(frame, levels, plan.load)
-    paths = paths_of(frame, levels) if levels > 1 else None
+    results = loop_results(frame, levels, plan.load)
+    paths = result_paths(frame, levels) if levels > 1 else None
     inline = plan.fits(results) and not asks_for_storing(plan.step(run.step).result)
     paths_inline = paths is not None and plan.fits(paths)
     if not inline:
@@ -97,7 +97,7 @@ def _settle(draft: Draft, execution: Execution, run: StepRun) -> None:
     loop, ctx = run.loop, execution.ctx
     assert loop is not None
     for path in sorted(loop.regions):
-        ctx = written(ctx, _patch_region(draft, execution, run, loop.frames[path]))
+        ctx = patched(ctx, _patch_region(draft, execution, run, loop.frames[path]))
     in_order = {
         key: [write.value for write in sorted(writes, key=lambda write: write.path)]
         for key, writes in loop.contributions.items()
@@ -107,7 +107,7 @@ def _settle(draft: Draft, execution: Execution, run: StepRun) -> None:
 
 def _patch_region(draft: Draft, execution: Execution, run: StepRun, frame: Frame) -> dict[str, Any]:
     assert run.loop is not None
-    patch = settled(run.loop.regions[frame.path].writes)
+    patch = merged_writes(run.loop.regions[frame.path].writes)
     _patch(draft, execution, run, patch, frame.event_id)
     return patch
 
@@ -127,7 +127,7 @@ def _parts(patch: dict[str, Any]) -> Iterator[dict[str, Any]]:
 # The result of a loop: the payloads of its innermost iterations in path order (LOOP-13, O-37).
 
 
-def results_of(frame: Frame, levels: int, load: Load) -> list[Any]:
+def loop_results(frame: Frame, levels: int, load: Load) -> list[Any]:
     """Null for a failed one. What is stored elsewhere is loaded, until it is too much. ToolError `result.too_large`."""
     values = frame.results if levels == 1 else [value for _, value in _leaves(frame.results, levels, ())]
     results, loaded_bytes = [], 0
@@ -140,7 +140,7 @@ def results_of(frame: Frame, levels: int, load: Load) -> list[Any]:
     return results
 
 
-def paths_of(frame: Frame, levels: int) -> list[list[int]]:
+def result_paths(frame: Frame, levels: int) -> list[list[int]]:
     return [list(path) for path, _ in _leaves(frame.results, levels, ())]
 
 
@@ -180,7 +180,7 @@ def cut_if_complete(
         return False
     error = None
     try:
-        if not holds(guard, _scope(plan, execution, run, frame, ended), now=at):
+        if not holds(guard, _guard_scope(plan, execution, run, frame, ended), now=at):
             return False
     except (TemplateError, ToolError) as problem:
         error = Error(kind=problem.kind, message=f'complete_when of step "{run.step}": {problem}')
@@ -192,9 +192,9 @@ def cut_if_complete(
     return True
 
 
-def _scope(plan: Plan, execution: Execution, run: StepRun, frame: Frame, ended: EndedIteration) -> Any:
+def _guard_scope(plan: Plan, execution: Execution, run: StepRun, frame: Frame, ended: EndedIteration) -> Any:
     assert run.loop is not None
     region = run.loop.region_of(frame)
-    ctx = execution.ctx if region is None else written(execution.ctx, settled(region.writes))
+    ctx = execution.ctx if region is None else patched(execution.ctx, merged_writes(region.writes))
     counts = {"result": ended.result, "done": ended.done, "failed": ended.failed, "total": frame.total}
-    return judging_scope(plan, execution, run, ended.path, written(ctx, ended.writes), counts)
+    return judging_scope(plan, execution, run, ended.path, patched(ctx, ended.writes), counts)

@@ -1,4 +1,5 @@
-"""How the events of a loop change its state. Called by `engine.evolve`, which is the only door (EVT-07)."""
+"""How the events of a loop change its state. Called by `engine.evolve` alone, as all code that changes an execution
+(EVT-07)."""
 
 from __future__ import annotations
 
@@ -6,24 +7,26 @@ from typing import Any
 
 import msgspec
 
-from noetl.engine.identity import entry_mark
+from noetl.engine.identity import entry_key
 from noetl.engine.loops.reducers import note_writes
-from noetl.engine.loops.state import Begun, Frame, LoopRun, Range, Region
-from noetl.engine.pipeline.progress import entered
+from noetl.engine.loops.state import Frame, LoopRun, OpenIteration, Range, Region
+from noetl.engine.pipeline.progress import position_after_entry
 from noetl.events import loops
 from noetl.events.orders import Position
-from noetl.events.outcomes import TaskResult
+from noetl.events.outcomes import TaskResult, unwrapped
+from noetl.events.steps import CaseStarted
 from noetl.events.tasks import HookFailed, JobPlaced, KeychainRefreshed, TaskProcessed, TaskStarted
 from noetl.events.v2_case_positions import Taken
-from noetl.events.v2_case_runs import CaseStarted
 
 
-def opened(loop: LoopRun | None, payload: loops.LoopStarted, event_id: str, ctx: dict[str, Any]) -> LoopRun:
+def on_loop_started(loop: LoopRun | None, payload: loops.LoopStarted, event_id: str, ctx: dict[str, Any]) -> LoopRun:
     """A level opens; the outermost one begins the loop."""
     if loop is None:
         loop = LoopRun(reducers=payload.reducers, best_effort=payload.best_effort)
     path, around = payload.path, loop.frames[payload.path[:-1]] if payload.path else None
     region = around.region if around else None
+    # The outermost parallel level opens the region. Its iterations read `ctx` as it is now and do not see each other's
+    # writes, whichever ends first (SCOPE-06).
     if payload.parallel and region is None:
         region = path
         loop.regions[path] = Region(ctx=dict(ctx), last_wins=payload.last_wins)
@@ -38,11 +41,11 @@ def opened(loop: LoopRun | None, payload: loops.LoopStarted, event_id: str, ctx:
         region=region,
         strand=strand,
     )
-    _note(loop, loop.frames[path])
+    _update_due(loop, loop.frames[path])
     return loop
 
 
-def scheduled(loop: LoopRun, payload: loops.LoopScheduled) -> None:
+def on_range_scheduled(loop: LoopRun, payload: loops.LoopScheduled) -> None:
     frame = loop.frames[payload.path]
     span = Range(
         order_id=payload.order_id,
@@ -55,43 +58,45 @@ def scheduled(loop: LoopRun, payload: loops.LoopScheduled) -> None:
     )
     span.left = len(span)
     loop.ranges[payload.order_id] = span
+    # With partition keys a lane is handed out as a whole, so it counts as one; else every iteration counts.
     frame.given += 1 if frame.opened.lane_count is not None else span.left
     frame.open_slots += span.slots
     frame.queued += span.left
-    _note(loop, frame)
+    _update_due(loop, frame)
 
 
-def claimed(loop: LoopRun, order_id: str, worker_id: str, lease_epoch: int) -> None:
+def on_range_claimed(loop: LoopRun, order_id: str, worker_id: str, lease_epoch: int) -> None:
     span = loop.ranges[order_id]
     # Only the first claim: a range that is claimed again after a lost lease was taken out of the queue before.
     if span.lease_epoch == 0:
         frame = loop.frames[span.path]
         frame.queued -= len(span)
-        _note(loop, frame)
+        _update_due(loop, frame)
     span.worker_id, span.lease_epoch = worker_id, lease_epoch
 
 
-def begun(loop: LoopRun, payload: loops.IterationStarted, first: Position) -> None:
+def on_iteration_started(loop: LoopRun, payload: loops.IterationStarted, first: Position) -> None:
     """An iteration begins: of an innermost level in its order, of an outer one in the server."""
     frame = loop.frames[payload.path[:-1]]
     if frame.nested:
         frame.given += 1
         frame.open_slots += 1
-        _note(loop, frame)
+        _update_due(loop, frame)
         return
     # A few ranges are open at once (MAX_SHARDS), so this is no search through the loop.
     order_id = next(span.order_id for span in loop.ranges.values() if span.path == frame.path and payload.index in span)
-    loop.begun[payload.path] = Begun(order_id=order_id, position=first)
+    loop.begun[payload.path] = OpenIteration(order_id=order_id, position=first)
 
 
-def note_task_event(loop: LoopRun, payload: TaskStarted | KeychainRefreshed | HookFailed | JobPlaced) -> None:
+def on_task_note(loop: LoopRun, payload: TaskStarted | KeychainRefreshed | HookFailed | JobPlaced) -> None:
     """Something of the task under way."""
     iteration = loop.begun[payload.path]
-    iteration.told = (*iteration.told, entry_mark(payload, loop.ranges[iteration.order_id].lease_epoch))
+    # With the epoch of the lease: the next holder of the range reports these entries once more, and both are true.
+    iteration.told = (*iteration.told, entry_key(payload, loop.ranges[iteration.order_id].lease_epoch))
     iteration.in_task = iteration.in_task or isinstance(payload, TaskStarted)
 
 
-def processed(loop: LoopRun, payload: TaskProcessed, at: float) -> None:
+def on_task_processed(loop: LoopRun, payload: TaskProcessed, at: float) -> None:
     iteration = loop.begun[payload.path]
     iteration.position = iteration.stands()
     iteration.last, iteration.last_at, iteration.in_task, iteration.told = payload, at, False, ()
@@ -99,15 +104,15 @@ def processed(loop: LoopRun, payload: TaskProcessed, at: float) -> None:
         note_writes(loop, payload.path, payload.decision.set_ctx)
 
 
-def case_started(loop: LoopRun, payload: CaseStarted) -> None:
+def on_case_started(loop: LoopRun, payload: CaseStarted) -> None:
     iteration = loop.begun[payload.path]
-    iteration.position = entered(iteration.stands(), payload.decision)
+    iteration.position = position_after_entry(iteration.stands(), payload.decision)
     iteration.last = None
     if payload.decision.set_ctx:
         note_writes(loop, payload.path, payload.decision.set_ctx)
 
 
-def ended(loop: LoopRun, payload: loops.IterationDone | loops.IterationFailed) -> Range | None:
+def on_iteration_ended(loop: LoopRun, payload: loops.IterationDone | loops.IterationFailed) -> Range | None:
     """An iteration ends. Gives the range that ended with it, if one did."""
     *around, index = payload.path
     frame = loop.frames[tuple(around)]
@@ -118,6 +123,7 @@ def ended(loop: LoopRun, payload: loops.IterationDone | loops.IterationFailed) -
         loop.failure = loop.failure or payload.error
     else:
         frame.done += 1
+        # Before `_close_frame` below: the result of an outer iteration is in the frame of the level inside it.
         frame.results[index] = _result(loop, frame, payload)
         if payload.extend:
             _extend(frame, payload.extend)
@@ -127,19 +133,19 @@ def ended(loop: LoopRun, payload: loops.IterationDone | loops.IterationFailed) -
         _close_frame(loop, payload.path)
     else:
         closed = _leave_range(loop, frame, payload.path)
-    _note(loop, frame)
+    _update_due(loop, frame)
     return closed
 
 
 def keep_iterations(loop: LoopRun, payload: loops.LoopKept) -> None:
     """Iterations that an earlier run had done."""
     frame = loop.frames[payload.path]
-    for index, told in zip(payload.indices, payload.results, strict=True):
+    for index, stored in zip(payload.indices, payload.results, strict=True):
         frame.ended[index] = 1
-        frame.results[index] = collected_value(msgspec.convert(told, TaskResult))
+        frame.results[index] = collected_value(msgspec.convert(stored, TaskResult))
     frame.done += len(payload.indices)
     loop.done += len(payload.indices)
-    _note(loop, frame)
+    _update_due(loop, frame)
 
 
 def _extend(frame: Frame, items: list[Any]) -> None:
@@ -149,8 +155,8 @@ def _extend(frame: Frame, items: list[Any]) -> None:
     frame.results += [None] * len(items)
 
 
-def cut(loop: LoopRun, payload: loops.LoopCut) -> list[Range]:
-    """A level ends early, with everything inside it. Gives the ranges that nobody wants any more."""
+def on_loop_cut(loop: LoopRun, payload: loops.LoopCut) -> list[Range]:
+    """A level ends early, with everything inside it. Returns the ranges that are withdrawn."""
     path, depth = payload.path, len(payload.path)
     loop.broken = payload.error
     gone = [span for span in loop.ranges.values() if span.path[:depth] == path]
@@ -162,7 +168,7 @@ def cut(loop: LoopRun, payload: loops.LoopCut) -> list[Range]:
         _close_frame(loop, inside)
     frame = loop.frames[path]
     frame.cut, frame.open_slots, frame.queued = True, 0, 0
-    _note(loop, frame)
+    _update_due(loop, frame)
     return gone
 
 
@@ -176,10 +182,7 @@ def _result(loop: LoopRun, frame: Frame, payload: loops.IterationDone) -> Any:
 
 def collected_value(result: TaskResult) -> Any:
     """As it is kept until the end: the payload, or the whole result where it has to be loaded first."""
-    if result.ref is not None:
-        return result
-    value = result.result
-    return value["data"] if result.wrapped and isinstance(value, dict) and "data" in value else value
+    return result if result.ref is not None else unwrapped(result.result, wrapped=result.wrapped)
 
 
 def _close_frame(loop: LoopRun, path: loops.Path) -> None:
@@ -188,7 +191,7 @@ def _close_frame(loop: LoopRun, path: loops.Path) -> None:
     loop.due.pop(path, None)
 
 
-def _transition_of(iteration: Begun) -> tuple[Taken, ...]:
+def _transition_of(iteration: OpenIteration) -> tuple[Taken, ...]:
     """The transition that the iteration's rules took (V2C-23)."""
     case = iteration.position.case
     if iteration.last is not None and iteration.last.decision.case is not None:
@@ -209,8 +212,9 @@ def _leave_range(loop: LoopRun, frame: Frame, path: loops.Path) -> Range | None:
     return span
 
 
-def _note(loop: LoopRun, frame: Frame) -> None:
+def _update_due(loop: LoopRun, frame: Frame) -> None:
     if not frame.has_work:
         loop.due.pop(frame.path, None)
+    # A frame that is due keeps its place, so that levels are served in the order in which they came due.
     elif frame.path not in loop.due:
         loop.due[frame.path] = None

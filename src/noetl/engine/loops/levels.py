@@ -94,7 +94,7 @@ def open_level(plan: Plan, step: Transition, path: Path, around: LevelScope, now
     )
 
 
-def not_opened(problem: TemplateError | ToolError, step: Transition) -> Error:
+def open_error(problem: TemplateError | ToolError, step: Transition) -> Error:
     """Why a level does not open, with the place it was noticed (TPL-09)."""
     where = f'the loop of step "{step.name}": ' if isinstance(problem, TemplateError) else ""
     return Error(kind=problem.kind, message=f"{where}{problem}")
@@ -121,7 +121,7 @@ def _in_flight(plan: Plan, level: Loop, scope: Scope, now: float) -> int:
 def _count(written: Authored, scope: Scope, now: float, what: str) -> int:
     value = render(written, scope, now=now)
     try:
-        # True is 1 in Python, and nobody means that as a count.
+        # True is 1 in Python, but an author does not mean a boolean as a count.
         number = int(value) if not isinstance(value, bool) else 0
     except (TypeError, ValueError):
         number = 0

@@ -14,8 +14,8 @@ from noetl.base.ids import derived
 from noetl.engine.decision import Decision, DispatchStep, Draft
 from noetl.engine.execution import Execution, StepRun
 from noetl.engine.identity import SERVER
-from noetl.engine.loops.endings import end_of_frame, end_of_loop, fail_loop
-from noetl.engine.loops.levels import KIND, level_at, not_opened, open_level, value_or_reference
+from noetl.engine.loops.endings import end_level, end_loop, fail_loop
+from noetl.engine.loops.levels import KIND, level_at, open_error, open_level, value_or_reference
 from noetl.engine.loops.scopes import first_scope, inner_scope
 from noetl.engine.loops.state import Frame
 from noetl.engine.plan import Plan
@@ -26,7 +26,7 @@ from noetl.events.tokens import TokenClaimed
 from noetl.net.net import Transition
 
 
-def drive(plan: Plan, execution: Execution, run: StepRun, at: float) -> Decision:
+def drive_loop(plan: Plan, execution: Execution, run: StepRun, at: float) -> Decision:
     """Hand out more iterations, end a level, or end the loop."""
     loop = run.loop
     assert loop is not None, "only a loop that is open is driven"
@@ -34,9 +34,10 @@ def drive(plan: Plan, execution: Execution, run: StepRun, at: float) -> Decision
         error = loop.broken or loop.failure
         assert error is not None
         return fail_loop(execution, run, error, at)
+    # The frame that came due first: no level of a nested loop waits behind another forever.
     frame = loop.frames[next(iter(loop.due))]
     if frame.over:
-        end = end_of_frame if frame.path else end_of_loop
+        end = end_level if frame.path else end_loop
         return end(plan, execution, run, frame, at)
     if frame.nested:
         return _begin_outer(plan, execution, run, frame, at)
@@ -62,9 +63,9 @@ def _next_range(plan: Plan, run: StepRun, frame: Frame, order_id: str) -> LoopSc
         return LoopScheduled(order_id=order_id, path=frame.path, first=lane[0], last=lane[-1], indices=lane)
     if first >= opened.total:  # what iterations have added
         last = min(frame.total, first + MAX_LENGTH) - 1
-        slots = slots_of(opened, last - first + 1, opened.in_flight - frame.open_slots)
+        slots = range_slots(opened, last - first + 1, opened.in_flight - frame.open_slots)
         return LoopScheduled(order_id=order_id, path=frame.path, first=first, last=last, slots=slots)
-    length = min(length_of(opened), opened.total - first)
+    length = min(range_length(opened), opened.total - first)
     if opened.max_queue is not None:
         length = min(length, opened.max_queue - frame.queued) if not opened.local else length
     indices = None
@@ -75,7 +76,7 @@ def _next_range(plan: Plan, run: StepRun, frame: Frame, order_id: str) -> LoopSc
         path=frame.path,
         first=first,
         last=first + length - 1,
-        slots=slots_of(opened, length, opened.in_flight - frame.open_slots),
+        slots=range_slots(opened, length, opened.in_flight - frame.open_slots),
         indices=indices,
     )
 
@@ -90,7 +91,7 @@ def _begin_outer(plan: Plan, execution: Execution, run: StepRun, frame: Frame, a
     try:
         draft.add(open_level(plan, step, path, inner_scope(plan, execution, run, step, path), at), **about)
     except (TemplateError, ToolError) as problem:
-        error = not_opened(problem, step)
+        error = open_error(problem, step)
         draft.add(IterationFailed(index=index, path=path, error=error), on_behalf=True, **about)
     return draft.decision()
 
@@ -109,16 +110,17 @@ def shards(in_flight: int) -> int:
     return min(in_flight, MAX_SHARDS)
 
 
-def length_of(opened: LoopStarted) -> int:
+def range_length(opened: LoopStarted) -> int:
     """How many iterations a range of this level has."""
     # One order for all of it: the step asks to stay on one worker.
     if opened.local:
         return opened.total
+    # A few iterations make a range of one, a million make ranges of MAX_LENGTH.
     parts = shards(opened.in_flight) * _ROUNDS
     return min(max(-(-opened.total // parts), 1), MAX_LENGTH)
 
 
-def slots_of(opened: LoopStarted, length: int, room: int) -> int:
+def range_slots(opened: LoopStarted, length: int, room: int) -> int:
     """How many iterations of a range run at a time; `room` is what the bound leaves."""
     share = opened.in_flight if opened.local else -(-opened.in_flight // shards(opened.in_flight))
     return max(1, min(share, length, room))
@@ -160,8 +162,9 @@ def begin_loop(
         opened = opened if kept is None else without_kept(plan, opened, kept)
     except (TemplateError, ToolError) as problem:
         _claim(draft, scheduled, about)
-        draft.add(StepFailed(error=not_opened(problem, step)), on_behalf=True, **about)
+        draft.add(StepFailed(error=open_error(problem, step)), on_behalf=True, **about)
         return draft.decision()
+    # No worker will ever see this loop, so the server claims the token and the loop ends in the same decision.
     if opened.total == 0:
         _claim(draft, scheduled, about)
     draft.add(opened, **about)
@@ -179,7 +182,7 @@ def _claim(draft: Draft, scheduled: StepScheduled, about: dict[str, Any]) -> Non
 def without_kept(plan: Plan, opened: LoopStarted, kept: KeptIterations) -> LoopStarted:
     """The level with lanes of those iterations alone that are to run. ToolError `loop.collection` where the collection
     is another one: the results that are kept are not of its items then."""
-    if not _is_same(opened, kept):
+    if not _has_same_items(opened, kept):
         raise ToolError(
             KIND,
             "the collection is not the one that the earlier run had, so its results cannot be kept: "
@@ -190,8 +193,9 @@ def without_kept(plan: Plan, opened: LoopStarted, kept: KeptIterations) -> LoopS
     return msgspec.structs.replace(opened, lanes=inline, lanes_ref=reference, lane_count=len(lanes))
 
 
-def _is_same(opened: LoopStarted, kept: KeptIterations) -> bool:
+def _has_same_items(opened: LoopStarted, kept: KeptIterations) -> bool:
     if opened.items_ref is not None and kept.items_ref is not None:
+        # Equal content has equal checksums: two collections of a million items are compared without loading them.
         return opened.items_ref.checksum == kept.items_ref.checksum
     return opened.items is not None and opened.items == kept.items
 

@@ -8,14 +8,14 @@ from typing import Any
 
 from noetl.base.errors import ToolError
 from noetl.engine.loops.state import LoopRun, Write
-from noetl.engine.pipeline.patches import put_last, written
+from noetl.engine.pipeline.patches import patched, put_last
 from noetl.events.loops import Path
 
 KIND = "loop.reduce"  # the error of contributions that an operation cannot take
 _Fold = Callable[[Any, list[Any]], Any]
 
 
-def folded(op: str, previous: Any, values: list[Any]) -> Any:
+def fold(op: str, previous: Any, values: list[Any]) -> Any:
     """`values` folded by `op` on top of `previous`, which may be null. ToolError where they do not fit."""
     try:
         return _OPS[op](previous, values)
@@ -30,7 +30,7 @@ def fold_all(
     patch = {}
     for key, values in contributions.items():
         try:
-            patch[key] = folded(reducers[key], _at(start, key), list(values))
+            patch[key] = fold(reducers[key], _at(start, key), list(values))
         except ToolError as problem:
             raise ToolError(KIND, f'"{key}": {problem.message}') from None
     return patch
@@ -41,11 +41,11 @@ def with_shared(start: Mapping[str, Any], shared: Mapping[str, Iterable[tuple[st
     values = dict(start)
     for key, contributions in shared.items():
         for op, value in contributions:
-            values = written(values, {key: folded(op, _at(values, key), [value])})
+            values = patched(values, {key: fold(op, _at(values, key), [value])})
     return values
 
 
-def shared_of(written_: Any) -> tuple[str, Any]:
+def shared_write(written_: Any) -> tuple[str, Any]:
     """`{op, value}`, or a plain value, which means `last`."""
     if isinstance(written_, dict) and "value" in written_ and set(written_) <= {"op", "value"}:
         return str(written_.get("op") or "last"), written_["value"]
@@ -158,7 +158,7 @@ def note_writes(loop: LoopRun, path: Path, patch: Mapping[str, Any]) -> None:
             put_last(own, key, value)
 
 
-class Ledger:
+class ConflictCheck:
     """The writes of one report, on top of what the state knows, to find those that contradict others (SCOPE-05)."""
 
     def __init__(self, loop: LoopRun) -> None:
@@ -186,7 +186,7 @@ class Ledger:
         return None
 
 
-def settled(writes: Mapping[str, Write]) -> dict[str, Any]:
+def merged_writes(writes: Mapping[str, Write]) -> dict[str, Any]:
     """One patch of all writes, in iteration order."""
     in_order = sorted(writes.items(), key=lambda item: item[1].path)
     return {key: write.value for key, write in in_order}

@@ -15,26 +15,25 @@ from noetl.engine.commands import RecordReport
 from noetl.engine.compensation import register_iteration
 from noetl.engine.decision import CloseOrder, Decision, Draft, patch_ctx
 from noetl.engine.execution import Execution, StepRun
-from noetl.engine.identity import entry_mark
+from noetl.engine.identity import entry_key
 from noetl.engine.loops.endings import EndedIteration, cut_if_complete, fail_loop
 from noetl.engine.loops.levels import level_at
-from noetl.engine.loops.reducers import Ledger
+from noetl.engine.loops.reducers import ConflictCheck
 from noetl.engine.loops.scopes import ctx_for, outer_of
-from noetl.engine.loops.state import Begun, Frame, LoopRun, Range, expected_after
-from noetl.engine.pipeline.patches import put_last, written
-from noetl.engine.pipeline.progress import after
+from noetl.engine.loops.state import Frame, LoopRun, OpenIteration, Range, run_expected_after
+from noetl.engine.pipeline.patches import patched, put_last
+from noetl.engine.pipeline.progress import position_after
 from noetl.engine.plan import Plan
 from noetl.engine.scopes import payload_of
 from noetl.engine.side_runs.evolution import child_of
-from noetl.engine.side_runs.orders import defer
+from noetl.engine.side_runs.orders import start_async_task
 from noetl.engine.v2_case.listeners import Entry, add_notes, without_notes
 from noetl.events.loops import IterationDone, IterationFailed, IterationStarted, Path
 from noetl.events.orders import Position, ReportResult, Timed
 from noetl.events.outcomes import Error
 from noetl.events.payloads import EventSource
-from noetl.events.steps import StepDone, StepFailed
+from noetl.events.steps import CaseStarted, StepDone, StepFailed
 from noetl.events.tasks import HookFailed, JobPlaced, KeychainRefreshed, TaskProcessed, TaskStarted
-from noetl.events.v2_case_runs import CaseStarted
 from noetl.net.task import Directive
 
 _TaskEntry = TaskStarted | KeychainRefreshed | HookFailed | JobPlaced | TaskProcessed
@@ -46,13 +45,13 @@ def record_range(plan: Plan, execution: Execution, run: StepRun, span: Range, co
     ended = next((timed.entry for timed in command.report.entries if isinstance(timed.entry, StepFailed)), None)
     if ended is not None:  # its time is over, and with it that of the whole step run (WRK-07)
         return fail_loop(execution, run, ended.error, command.at)
-    book = _Book(plan, execution, run, span, command)
+    book = _RangeReport(plan, execution, run, span, command)
     for timed in command.report.entries:
         book.enter(timed)
     return book.decision()
 
 
-class _Book:
+class _RangeReport:
     """One report being written into the log. `_moved` is where its own entries have taken an iteration: what it
     expects next, None once it has ended."""
 
@@ -88,7 +87,7 @@ class _Book:
                 writes.setdefault(entry.path, []).append(entry.decision.set_ctx)
         if not writes:
             return {}
-        ledger = Ledger(self._loop)
+        ledger = ConflictCheck(self._loop)
         found = {path: ledger.conflict(path, patches) for path, patches in writes.items()}
         return {path: key for path, key in found.items() if key is not None}
 
@@ -130,13 +129,13 @@ class _Book:
             return  # a repeat of what is recorded (EVT-06)
         if not isinstance(entry, TaskProcessed):
             # Within one task run several notes are possible, so the position alone does not tell a repeat.
-            mark = entry_mark(entry, self._span.lease_epoch)
+            mark = entry_key(entry, self._span.lease_epoch)
             here, begun = self._told.setdefault(path, set()), self._loop.begun.get(path)
             if mark not in here and (begun is None or mark not in begun.told):
                 here.add(mark)
                 self._add(entry, at, entry.task_run_id)
             return
-        self._moved[path] = expected_after(entry)
+        self._moved[path] = run_expected_after(entry)
         event_id = self._decided(entry, at, entry.task_run_id)
         if self._follow is not None:
             self._follow.processed(entry, event_id, at)
@@ -170,7 +169,7 @@ class _Book:
         return event_id
 
     def _refuse(self, path: Path, key: str) -> None:
-        """The iteration ends here, and its worker is told to stop it."""
+        """The iteration ends here, and its worker receives the request to stop it."""
         message = f'another iteration wrote a different value to "{key}" of ctx'
         error = Error(kind="ctx.conflict", message=message, details={"key": key})
         entry = IterationFailed(index=path[-1], path=path, error=error)
@@ -236,8 +235,10 @@ class Consequences:
         path, position = entry.path, self._position(entry.path)
         if entry.deferred:
             ctx, outer = self._ctx(path), outer_of(self._plan, self._run, self._step, path)
-            defer(self._draft, self._run, self._step, entry, position, event_id=event_id, outer=outer, ctx=ctx)
-        self._stands[path] = after(position, entry, at)
+            start_async_task(
+                self._draft, self._run, self._step, entry, position, event_id=event_id, outer=outer, ctx=ctx
+            )
+        self._stands[path] = position_after(position, entry, at)
         writes = self._writes[path] = dict(self._written(path))
         for key, value in entry.decision.set_ctx.items():
             put_last(writes, key, value)
@@ -264,7 +265,7 @@ class Consequences:
             self._ctx(path),
         )
 
-    def _begun(self, path: Path) -> Begun | None:
+    def _begun(self, path: Path) -> OpenIteration | None:
         return self._run.loop.begun.get(path) if self._run.loop is not None else None
 
     def _position(self, path: Path) -> Position:
@@ -275,7 +276,7 @@ class Consequences:
 
     def _ctx(self, path: Path) -> dict[str, Any]:
         """`ctx` as the iteration sees it."""
-        return written(ctx_for(self._execution, self._run, self._span), self._written(path))
+        return patched(ctx_for(self._execution, self._run, self._span), self._written(path))
 
     def _written(self, path: Path) -> dict[str, Any]:
         begun = self._begun(path)

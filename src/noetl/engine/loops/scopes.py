@@ -8,7 +8,7 @@ from typing import Any
 from noetl.engine.execution import Execution, StepRun
 from noetl.engine.loops.levels import LevelScope, level_at
 from noetl.engine.loops.state import Frame, LoopRun, Range
-from noetl.engine.pipeline.patches import written
+from noetl.engine.pipeline.patches import patched
 from noetl.engine.pipeline.scopes import Views
 from noetl.engine.plan import Plan
 from noetl.engine.scopes import event_of, token_of
@@ -28,7 +28,7 @@ def inner_scope(plan: Plan, execution: Execution, run: StepRun, step: Transition
     assert run.loop is not None
     frame = run.loop.frames[path[:-1]]
     region = run.loop.region_of(frame)
-    ctx = execution.ctx if region is None else written(region.ctx, region.own.get(path[: frame.strand], {}))
+    ctx = execution.ctx if region is None else patched(region.ctx, region.own.get(path[: frame.strand], {}))
     return _scope_in(plan, execution, run, step, path, ctx)
 
 
@@ -88,9 +88,12 @@ def iterations_of(plan: Plan, run: StepRun, span: Range) -> Iterations:
     loop, step = run.loop, plan.step(run.step)
     assert loop is not None
     frame, level = loop.frames[span.path], level_at(step, span.path)
+    # Most orders have their whole range: two numbers instead of a list of all indices.
     whole = span.indices is None and span.left == len(span)
     indices = None if whole else tuple(index for index in span if not frame.ended[index])
     wanted = range(span.first, span.last + 1) if indices is None else indices
+    # Elements in the results store go by reference; the worker loads the collection itself. Elements that iterations
+    # added are in the state only, so they go along.
     stored = frame.opened.items is None and span.first < frame.opened.total
     return Iterations(
         path=span.path,
@@ -131,4 +134,4 @@ def ctx_for(execution: Execution, run: StepRun, span: Range) -> dict[str, Any]:
         if frame.strand is not None and frame.strand <= len(span.path)
         else None
     )
-    return written(region.ctx, own) if own else region.ctx
+    return patched(region.ctx, own) if own else region.ctx

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from noetl.engine.pipeline.progress import after
+from noetl.engine.pipeline.progress import position_after
 from noetl.events.loops import LoopStarted, Path
 from noetl.events.orders import Position
 from noetl.events.outcomes import Error
@@ -16,7 +16,7 @@ from noetl.events.v2_case_positions import Taken
 from noetl.net.task import Directive
 
 
-class Begun(msgspec.Struct, kw_only=True):
+class OpenIteration(msgspec.Struct, kw_only=True):
     """An iteration that has begun and not ended."""
 
     order_id: str
@@ -32,17 +32,17 @@ class Begun(msgspec.Struct, kw_only=True):
 
     def stands(self) -> Position:
         """Where its pipeline stands."""
-        return after(self.position, self.last, self.last_at) if self.last is not None else self.position
+        return position_after(self.position, self.last, self.last_at) if self.last is not None else self.position
 
     def expects(self) -> tuple[int, int]:
         """The visit and the attempt of the task run that comes next."""
         last = self.last
         if last is None:
             return self.position.visit, self.position.attempt
-        return expected_after(last)
+        return run_expected_after(last)
 
 
-def expected_after(processed: TaskProcessed) -> tuple[int, int]:
+def run_expected_after(processed: TaskProcessed) -> tuple[int, int]:
     if processed.decision.do == Directive.RETRY:
         return processed.visit, processed.attempt + 1
     return processed.visit + 1, 1
@@ -139,7 +139,7 @@ class LoopRun(msgspec.Struct, kw_only=True):
     best_effort: bool  # a failed iteration does not fail the loop
     frames: dict[Path, Frame] = {}  # open levels; the outermost has the empty path
     ranges: dict[str, Range] = {}  # by order
-    begun: dict[Path, Begun] = {}
+    begun: dict[Path, OpenIteration] = {}
     regions: dict[Path, Region] = {}
     due: dict[Path, None] = {}  # frames with work, in the order they came due
     contributions: dict[str, list[Write]] = {}  # to reduced keys; folded at the end, in the order of paths (LOOP-14)

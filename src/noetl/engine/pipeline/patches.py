@@ -1,6 +1,6 @@
 """Patches: reading and writing dotted paths of plain data (SCOPE-04).
 
-Only mappings along a written path are copied, so whoever holds the old value keeps an unchanged one.
+Only mappings along a written path are copied, so the old value does not change.
 """
 
 from __future__ import annotations
@@ -9,20 +9,20 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def write(data: dict[str, Any], patch: Mapping[str, Any]) -> None:
+def apply_patch(data: dict[str, Any], patch: Mapping[str, Any]) -> None:
     """Replace each key of `patch` in `data`; a dotted key replaces the value at that path, null included."""
     own: set[int] = set()  # mappings that were copied for this patch: many keys below one of them copy it once
     for key, value in patch.items():
         if "." in key:
-            _place(data, key.split("."), value, own)
+            _set_path(data, key.split("."), value, own)
         else:
             data[key] = value
 
 
-def written(data: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+def patched(data: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of `data` with `patch` written into it."""
     copy = dict(data)
-    write(copy, patch)
+    apply_patch(copy, patch)
     return copy
 
 
@@ -33,7 +33,7 @@ def put_last(writes: dict[str, Any], key: str, value: Any) -> None:
     writes[key] = value
 
 
-def _place(data: dict[str, Any], path: list[str], value: Any, own: set[int]) -> None:
+def _set_path(data: dict[str, Any], path: list[str], value: Any, own: set[int]) -> None:
     *around, last = path
     for part in around:
         inner: Any = data.get(part)
@@ -45,12 +45,12 @@ def _place(data: dict[str, Any], path: list[str], value: Any, own: set[int]) -> 
     data[last] = value
 
 
-def overlaid(defaults: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+def deep_merged(defaults: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """`over` laid on `defaults`: mappings merge deeply, everything else is replaced (SRV-03)."""
     merged = dict(defaults)
     for key, value in over.items():
         old = merged.get(key)
-        merged[key] = overlaid(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+        merged[key] = deep_merged(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
     return merged
 
 

@@ -43,19 +43,19 @@ def judge(run: PolicyRun) -> Decided:
     """The decision after this run. A template that fails in a rule fails the pipeline (TPL-09)."""
     policy = run.task.policy
     if policy is None:  # POL-03
-        return _directed(run, "default", Directive.CONTINUE if run.outcome.ok else Directive.FAIL)
+        return _decision_for(run, "default", Directive.CONTINUE if run.outcome.ok else Directive.FAIL)
     for index, rule in enumerate(policy.rules):
         try:
             if rule.when is None or holds(rule.when, run.scope, now=run.now):
-                return _by_rule(run, index, rule)
+                return _decision_of_rule(run, index, rule)
         # ToolError: a template may read a stored result that is gone. ValueError: a delay or a number that is none.
         except (TemplateError, ToolError, ValueError) as problem:
-            return _broken(run, index, problem)
+            return _rule_failed(run, index, problem)
     do = Directive.CONTINUE if run.outcome.ok else policy.on_unmatched  # POL-02, POL-04
-    return _directed(run, "unmatched", do)
+    return _decision_for(run, "unmatched", do)
 
 
-def _by_rule(run: PolicyRun, index: int, rule: Rule) -> Decided:
+def _decision_of_rule(run: PolicyRun, index: int, rule: Rule) -> Decided:
     mutations = rule.mutations or Mutations()
     writes: dict[str, Any] = {
         "set_iter": _mapping(run, mutations.set_iter),
@@ -66,11 +66,11 @@ def _by_rule(run: PolicyRun, index: int, rule: Rule) -> Decided:
     if mutations.set_prev is not None:
         writes["set_prev"] = run.render(mutations.set_prev)
     if rule.do is Directive.RETRY and rule.retry is not None:
-        decided = _retried(run, index, rule.retry)
+        decided = _retry_decision(run, index, rule.retry)
     else:
-        decided = _directed(run, index, rule.do, to=rule.to)
+        decided = _decision_for(run, index, rule.do, to=rule.to)
         if rule.error is not None:
-            decided = msgspec.structs.replace(decided, error=_given_error(run, run.render(rule.error)))
+            decided = msgspec.structs.replace(decided, error=_named_error(run, run.render(rule.error)))
     # for every directive, fail and each retry included (POL-12)
     return msgspec.structs.replace(decided, **writes)
 
@@ -82,7 +82,7 @@ def _mapping(run: PolicyRun, written: Authored | None) -> dict[str, Any]:
     return values
 
 
-def _directed(run: PolicyRun, rule: int | str, do: Directive, *, to: str | None = None) -> Decided:
+def _decision_for(run: PolicyRun, rule: int | str, do: Directive, *, to: str | None = None) -> Decided:
     match do:
         case Directive.CONTINUE:
             return Decided(rule=rule, do=do.value, next=run.following)
@@ -90,7 +90,7 @@ def _directed(run: PolicyRun, rule: int | str, do: Directive, *, to: str | None 
             return Decided(rule=rule, do=do.value, next=to)
         case Directive.BREAK:
             return Decided(rule=rule, do=do.value)
-        case Directive.FAIL | Directive.RETRY:  # a retry is told apart before; without its block it can only fail
+        case Directive.FAIL | Directive.RETRY:  # retries were handled before; one without its block can only fail
             return Decided(rule=rule, do=Directive.FAIL.value, error=_failure(run))
 
 
@@ -100,7 +100,7 @@ def _failure(run: PolicyRun) -> Error:
     return run.outcome.error or Error(kind="policy.fail", message=message)
 
 
-def _given_error(run: PolicyRun, value: Any) -> Error:
+def _named_error(run: PolicyRun, value: Any) -> Error:
     """The error that a rule names: a message, or the fields of one, such as those that an earlier task failed with."""
     default = _failure(run)
     if value is None:
@@ -113,7 +113,7 @@ def _given_error(run: PolicyRun, value: Any) -> Error:
         raise ValueError(f"error: {problem}") from None
 
 
-def _retried(run: PolicyRun, index: int, retry: Retry) -> Decided:
+def _retry_decision(run: PolicyRun, index: int, retry: Retry) -> Decided:
     attempts = _attempts(run.render(retry.attempts))
     attempt = run.position.attempt
     if attempt < attempts:
@@ -123,7 +123,7 @@ def _retried(run: PolicyRun, index: int, retry: Retry) -> Decided:
         delay_s = delay_before_next(retry, attempt, render=run.render, now=run.now, spread=spread)
         return Decided(rule=index, do=Directive.RETRY.value, next=run.task.name, delay_s=delay_s)
     if retry.on_exhausted is Directive.CONTINUE:
-        return _directed(run, index, Directive.CONTINUE)
+        return _decision_for(run, index, Directive.CONTINUE)
     cause = run.outcome.error
     how = "still failed" if cause is not None else "was still to be tried again"
     message = f'task "{run.task.name}" {how} after {attempt} attempts'
@@ -141,7 +141,7 @@ def _attempts(value: Any) -> int:
         raise ValueError(f'attempts is "{value}", which is not a number') from None
 
 
-def _broken(run: PolicyRun, index: int, problem: Exception) -> Decided:
+def _rule_failed(run: PolicyRun, index: int, problem: Exception) -> Decided:
     message = f'rule {index} of task "{run.task.name}": {problem}'
     error = Error(kind=TemplateError.kind, message=message, cause=run.outcome.error)
     return Decided(rule=index, do=Directive.FAIL.value, error=error)
@@ -153,13 +153,13 @@ def _broken(run: PolicyRun, index: int, problem: Exception) -> Decided:
 def delay_before_next(retry: Retry, attempt: int, *, render: Render, now: float, spread: float) -> float:
     """Seconds to wait after run number `attempt`. `spread`, from 0 to 1, places the delay within its jitter."""
     written = render(retry.delay) if retry.delay is not None else None
-    delay = length(written, now) if written is not None else (0.0 if retry.backoff is Backoff.NONE else 1.0)
+    delay = delay_seconds(written, now) if written is not None else (0.0 if retry.backoff is Backoff.NONE else 1.0)
     delay *= _growth(retry.backoff, attempt)
     if retry.max_delay is not None and (cap := render(retry.max_delay)) is not None:
-        delay = min(delay, length(cap, now))
+        delay = min(delay, delay_seconds(cap, now))
     jitter = render(retry.jitter) if retry.jitter is not None else None
     # Jitter only shortens: a delay that the author wrote, or a server asked for, is never exceeded.
-    return max(0.0, delay - delay * share(jitter) * spread)
+    return max(0.0, delay - delay * jitter_share(jitter) * spread)
 
 
 def _growth(backoff: Backoff, attempt: int) -> float:
@@ -173,7 +173,7 @@ def _growth(backoff: Backoff, attempt: int) -> float:
             return 2.0 ** min(attempt - 1, 1000)
 
 
-def share(jitter: Any) -> float:
+def jitter_share(jitter: Any) -> float:
     """The part of the delay that jitter may take away: `true` all of it, a number that share of it."""
     if jitter is True:
         return 1.0
@@ -182,7 +182,7 @@ def share(jitter: Any) -> float:
     return 0.0
 
 
-def length(written: Any, now: float) -> float:
+def delay_seconds(written: Any, now: float) -> float:
     """Seconds of a delay as written: a number, a duration, or an HTTP date. ValueError for anything else."""
     try:
         return seconds(written)

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
+from noetl.base.diagnostics import is_template
 from noetl.base.errors import ToolError
-from noetl.base.source import is_template
-from noetl.engine.pipeline.patches import overlaid
+from noetl.engine.pipeline.patches import deep_merged
 from noetl.engine.pipeline.scopes import Iteration, PipelineScope, task_scope, view_of
 from noetl.events.orders import Iterations, Outer, Position, SideRunOrder
 from noetl.net.kinds import BoundInputs
@@ -53,7 +53,7 @@ def takes_sql(task: Task, bound: BoundInputs) -> bool:
     return bool(bound.sql) or task.kind == TRANSFER
 
 
-def inside(task: Task, around: PipelineScope, position: Position, *, now: float) -> PipelineScope:
+def with_reference_args(task: Task, around: PipelineScope, position: Position, *, now: float) -> PipelineScope:
     """What the task's own templates see: a workbook task reads the arguments of its reference as `args`, through
     each reference that leads to the next (TOOL-10)."""
     for written in (task.args, *task.inner_args):
@@ -85,14 +85,14 @@ def prepare(
     # Before SQL is bound: its `args` may be read by the statement.
     inputs = _mapping(Authored({**plain, **ends.plain}), scope, now)
     if over:
-        inputs = overlaid(inputs, _plain_only(over, sql, shell, ends.sql))
+        inputs = deep_merged(inputs, _plain_only(over, sql, shell, ends.sql))
     if shell:
         inputs.update(_commands(shell, scope, now))
     for end, texts in ends.sql.items():
         inputs[end] = {**inputs[end], **_bound(texts, _WithArgs(scope, None), now, secrets=names_of_secrets)}
     if sql:
         names = _WithArgs(scope, inputs.get("args"))
-        handed_on = names.bare if _passes(task, names_of_secrets) else set()
+        handed_on = names.bare if _passes_secret(task, names_of_secrets) else set()
         inputs.update(_bound(sql, names, now, secrets=names_of_secrets | handed_on))
     # Verbatim last: code is never rendered, and nothing that is may stand in for it.
     return Prepared(inputs={**inputs, **task.verbatim}, spec=_mapping(task.spec, scope, now))
@@ -109,7 +109,7 @@ def _plain_only(over: Mapping[str, Any], *bound: dict[str, Any]) -> Mapping[str,
 
 
 def _commands(shell: dict[str, Any], scope: Scope, now: float) -> dict[str, Any]:
-    from noetl.templates.shell.commands import command  # most playbooks have no commands
+    from noetl.templates.shell_commands import command  # most playbooks have no commands
 
     return {key: command(text, scope, now=now) for key, text in shell.items()}
 
@@ -120,7 +120,7 @@ def _bound(sql: dict[str, Any], names: _WithArgs, now: float, *, secrets: set[st
     return {key: bind(text, names, now=now, secrets=secrets) for key, text in sql.items()}
 
 
-def _passes(task: Task, secrets: set[str]) -> bool:
+def _passes_secret(task: Task, secrets: set[str]) -> bool:
     """Whether the task hands a secret on to its SQL as `args`; rather once too often than not."""
     written = msgspec.json.encode(((task.inputs.data or {}).get("args"), task.args, task.inner_args))
     return any(name.encode() in written for name in secrets)
@@ -174,7 +174,7 @@ def keeps_prev(task: Task) -> bool:
 # What a token brings wins over both, as everywhere.
 
 
-def once_and_each(step: Transition) -> tuple[dict[str, Any], dict[str, Any]]:
+def split_args(step: Transition) -> tuple[dict[str, Any], dict[str, Any]]:
     """The args of a step as written: those rendered when it is admitted, and those of each iteration."""
     written = step.args.data if step.args is not None else {}
     if not written or not isinstance(written, dict) or step.loop is None:
@@ -186,7 +186,7 @@ def once_and_each(step: Transition) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def with_iteration_args(step: Transition, around: PipelineScope, position: Position, *, now: float) -> PipelineScope:
     """What a pipeline of the iteration in `around` reads. TemplateError where an arg cannot be rendered."""
-    _, each = once_and_each(step)
+    _, each = split_args(step)
     written = {key: value for key, value in each.items() if key not in around.args}
     if not written or not step.tasks:
         return around
@@ -218,7 +218,7 @@ def _reads(value: Any, names: frozenset[str]) -> bool:
 Enclosing = tuple[dict[str, Any] | None, dict[str, Any]]
 
 
-def enclosing(outer: Sequence[Outer]) -> Enclosing:
+def enclosing_iterations(outer: Sequence[Outer]) -> Enclosing:
     """`iter.parent` of what is inside, and the bare names of the iterators around it."""
     parent: dict[str, Any] | None = None
     bare: dict[str, Any] = {}
@@ -247,7 +247,7 @@ def side_run_surroundings(side_run: SideRunOrder, around: PipelineScope) -> Pipe
         names["result"] = view_of(side_run.result, around.load)
     changes: dict[str, Any] = {"names": {**around.names, **names}}
     if side_run.outer:
-        own, bare = enclosing(side_run.outer)
+        own, bare = enclosing_iterations(side_run.outer)
         assert own is not None
         iterator = side_run.outer[-1].iterator
         # a pipeline of its own: it has no path

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from noetl.base.ids import derived
-from noetl.engine.pipeline.patches import written
+from noetl.engine.pipeline.patches import patched
 from noetl.events.orders import Position
 from noetl.events.outcomes import Error, TaskResult
 from noetl.events.steps import StepDone, StepFailed
@@ -25,7 +25,7 @@ def task_run_id(step_run_id: str, position: Position, path: tuple[int, ...] = ()
     return derived(step_run_id, *path, position.visit, position.attempt)
 
 
-def after(position: Position, processed: TaskProcessed, at: float) -> Position:
+def position_after(position: Position, processed: TaskProcessed, at: float) -> Position:
     """Where the pipeline stands once `processed` is recorded."""
     decision, outcome = processed.decision, processed.outcome
     result = outcome.as_result()
@@ -36,7 +36,7 @@ def after(position: Position, processed: TaskProcessed, at: float) -> Position:
         attempt=position.attempt + 1 if again else 1,  # counters belong to one visit (POL-09)
         runs=position.runs + 1,
         not_before=at + decision.delay_s if decision.delay_s else 0.0,
-        iter=written(position.iter, decision.set_iter) if decision.set_iter else position.iter,
+        iter=patched(position.iter, decision.set_iter) if decision.set_iter else position.iter,
         prev=_prev_after(position, processed, result),
         results={**position.results, processed.task: result},
         case=decision.case.position if decision.case else None,
@@ -44,7 +44,7 @@ def after(position: Position, processed: TaskProcessed, at: float) -> Position:
     )
 
 
-def entered(position: Position, decision: Decided) -> Position:
+def position_after_entry(position: Position, decision: Decided) -> Position:
     """Where a case run stands once its entry is recorded (V2C-06)."""
     assert decision.case is not None
     return msgspec.structs.replace(position, task=decision.next, case=decision.case.position)
@@ -60,14 +60,14 @@ def _prev_after(position: Position, processed: TaskProcessed, result: TaskResult
     return None if result.error else result
 
 
-def over_budget(position: Position, limit: int) -> Error | None:
+def budget_error(position: Position, limit: int) -> Error | None:
     """Why no further task may run here, if none may (PIPE-07)."""
     if position.runs < limit:
         return None
     return Error(kind="pipeline.budget", message=f"this pipeline has had {limit} task runs, which is its limit")
 
 
-def ending(position: Position, decision: Decided) -> StepDone | StepFailed | None:
+def pipeline_end(position: Position, decision: Decided) -> StepDone | StepFailed | None:
     """How the step run ends at `position`, None while there is a task to run. The result is `_prev` (PIPE-09)."""
     if decision.error is not None:
         return StepFailed(error=decision.error)

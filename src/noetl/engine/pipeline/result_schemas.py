@@ -15,7 +15,7 @@ import msgspec
 from noetl.engine.pipeline.patches import at_path
 from noetl.engine.pipeline.payloads import MAX_PAYLOAD_BYTES, Keep, fits, stored_apart
 from noetl.engine.pipeline.scopes import Load
-from noetl.events.outcomes import TaskResult
+from noetl.events.outcomes import TaskResult, unwrapped
 from noetl.net.net import StepResult
 
 KEYWORDS = frozenset({
@@ -37,7 +37,7 @@ _TYPES: dict[str, Callable[[Any], bool]] = {
 }
 
 
-def refusal(schema: Any, place: str = "schema", depth: int = 0) -> str | None:
+def schema_problem(schema: Any, place: str = "schema", depth: int = 0) -> str | None:
     """Why this cannot be registered; nothing where it can."""
     if isinstance(schema, bool):
         return None
@@ -45,11 +45,12 @@ def refusal(schema: Any, place: str = "schema", depth: int = 0) -> str | None:
         return f"{place} must be a mapping, and this is {_name(schema)}"
     if depth >= MAX_DEPTH:
         return f"{place} is nested deeper than {MAX_DEPTH}"
+    # Refused instead of ignored: an author who writes a keyword relies on it.
     if unknown := sorted(schema.keys() - KEYWORDS - WORDS):
         return f'{place} has "{unknown[0]}", which is not checked here; {", ".join(sorted(KEYWORDS))} are'
     if problem := _wrong_shape(schema, place):
         return problem
-    inner = (refusal(one, f"{place}.{name}", depth + 1) for name, one in _inner(schema))
+    inner = (schema_problem(one, f"{place}.{name}", depth + 1) for name, one in _inner(schema))
     return next((problem for problem in inner if problem), None)
 
 
@@ -67,6 +68,7 @@ def _wrong_shape(schema: Mapping[str, Any], place: str) -> str | None:
     }
     for name, kinds in shapes.items():
         value = schema.get(name, kinds[0]())
+        # For Python true is an integer, too.
         if not isinstance(value, kinds) or isinstance(value, bool):
             return f"{place}.{name} cannot be {_name(value)}"
     return None
@@ -81,14 +83,14 @@ def _inner(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         yield from ((f"{name}[{at}]", one) for at, one in enumerate(schema.get(name, ())))
 
 
-def misfit(schema: Any, value: Any, place: str = "result") -> str | None:
+def mismatch(schema: Any, value: Any, place: str = "result") -> str | None:
     """The first thing in `value` that is not as `schema` says; nothing where it fits."""
     if isinstance(schema, bool):
         return None if schema else f"{place} is not allowed"
-    return next(_misfits(schema, value, place), None)
+    return next(_mismatches(schema, value, place), None)
 
 
-def _misfits(schema: Mapping[str, Any], value: Any, place: str) -> Iterator[str]:
+def _mismatches(schema: Mapping[str, Any], value: Any, place: str) -> Iterator[str]:
     if "type" in schema:
         types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
         if not any(_TYPES[one](value) for one in types):
@@ -100,11 +102,13 @@ def _misfits(schema: Mapping[str, Any], value: Any, place: str) -> Iterator[str]
     if isinstance(value, dict):
         yield from _members(schema, value, place)
     if isinstance(value, list) and "items" in schema:
-        yield from (told for at, one in enumerate(value) if (told := misfit(schema["items"], one, f"{place}[{at}]")))
-    yield from (told for one in schema.get("allOf", ()) if (told := misfit(one, value, place)))
-    if "anyOf" in schema and all(misfit(one, value, place) for one in schema["anyOf"]):
-        yield f"{place} is none of what is allowed there: {misfit(schema['anyOf'][0], value, place)}"
-    if "not" in schema and misfit(schema["not"], value, place) is None:
+        yield from (
+            problem for at, one in enumerate(value) if (problem := mismatch(schema["items"], one, f"{place}[{at}]"))
+        )
+    yield from (problem for one in schema.get("allOf", ()) if (problem := mismatch(one, value, place)))
+    if "anyOf" in schema and all(mismatch(one, value, place) for one in schema["anyOf"]):
+        yield f"{place} is none of what is allowed there: {mismatch(schema['anyOf'][0], value, place)}"
+    if "not" in schema and mismatch(schema["not"], value, place) is None:
         yield f"{place} is {_value_text(value)}, which is not allowed"
 
 
@@ -112,8 +116,8 @@ def _members(schema: Mapping[str, Any], value: Mapping[str, Any], place: str) ->
     known, others = schema.get("properties", {}), schema.get("additionalProperties", True)
     yield from (f'{place} has no "{name}"' for name in schema.get("required", ()) if name not in value)
     for name, one in value.items():
-        if told := misfit(known.get(name, others), one, f"{place}.{name}"):
-            yield told
+        if problem := mismatch(known.get(name, others), one, f"{place}.{name}"):
+            yield problem
 
 
 def _out_of_bounds(schema: Mapping[str, Any], value: Any, place: str) -> Iterator[str]:
@@ -148,31 +152,36 @@ def _value_text(value: Any) -> str:
 # Who asks for storing has a reference, however small the result is; the fields that are selected stay inline beside it.
 
 
-def kept_as_wanted(
+def stored_result(
     result: TaskResult, wanted: StepResult | None, load: Load, keep: Keep, max_payload_bytes: int
 ) -> TaskResult:
     """The result of a step that has succeeded, stored if that was asked for, with the fields its step selects."""
     value = result.result
     if not asks_for_storing(wanted) or result.ref is not None or value is None:
-        return with_fields(result, wanted, load, max_payload_bytes)
-    return with_fields(stored_apart(result, keep), wanted, lambda _: value, max_payload_bytes)  # it is at hand still
+        return with_selected_fields(result, wanted, load, max_payload_bytes)
+    return with_selected_fields(
+        stored_apart(result, keep), wanted, lambda _: value, max_payload_bytes
+    )  # it is at hand still
 
 
 def asks_for_storing(wanted: StepResult | None) -> bool:
     return wanted is not None and wanted.store is not None
 
 
-def with_fields(result: TaskResult, wanted: StepResult | None, load: Load, max_payload_bytes: int) -> TaskResult:
+def with_selected_fields(
+    result: TaskResult, wanted: StepResult | None, load: Load, max_payload_bytes: int
+) -> TaskResult:
     """The result with the fields its step selects, each under the last name of its path. What is not there, or is
     large itself, stays with the reference."""
     if wanted is None or not wanted.output_select or result.ref is None:
         return result
     full = load(result.ref)
     room = max_payload_bytes if max_payload_bytes > 0 else MAX_PAYLOAD_BYTES  # where references come first (RES-04)
-    payload = full["data"] if result.wrapped and isinstance(full, dict) and "data" in full else full
+    payload = unwrapped(full, wrapped=result.wrapped)
     inline = {}
     for path in wanted.output_select:
         value = at_path(payload, path)
+        # A path may begin at the payload, as templates do, or at the whole result.
         value = at_path(full, path) if value is None else value
         if value is not None and fits(value, room):
             inline[path.rpartition(".")[2]] = value

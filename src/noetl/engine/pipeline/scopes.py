@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from noetl.base.errors import ToolError
-from noetl.engine.pipeline.patches import written
+from noetl.engine.pipeline.patches import patched
 from noetl.events.orders import Position
-from noetl.events.outcomes import Error, Outcome, Reference, TaskResult
+from noetl.events.outcomes import Error, Outcome, Reference, TaskResult, unwrapped
 from noetl.events.secret_materials import Material
 from noetl.events.tasks import Decided
 from noetl.net.task import Task
@@ -54,13 +54,13 @@ class MaterialView:
 Load = Callable[[Reference], Any]
 
 
-def nothing_stored(reference: Reference) -> Any:
+def no_stored_results(reference: Reference) -> Any:
     """The loader of those who have no results store."""
     raise ToolError("result.missing", f"the stored result {reference.key} cannot be read here")
 
 
 class Iteration(msgspec.Struct, frozen=True, kw_only=True):
-    """The iteration a pipeline belongs to. `names` are those of `iter` that nobody can overwrite: the element under
+    """The iteration a pipeline belongs to. `names` are those of `iter` that no task can overwrite: the element under
     its iterator, `index` and `parent` (SCOPE-08); `bare` the iterators as bare names (TPL-06), `iterator` its own."""
 
     path: tuple[int, ...]
@@ -81,7 +81,7 @@ class PipelineScope(msgspec.Struct, frozen=True, kw_only=True):
     ctx: dict[str, Any]
     token: dict[str, Any]
     results: Mapping[str, TaskResult]
-    load: Load = nothing_stored
+    load: Load = no_stored_results
     keychain: KeychainView | None = None
     iteration: Iteration | None = None
     vars: dict[str, Any] | None = None
@@ -94,10 +94,12 @@ class PipelineScope(msgspec.Struct, frozen=True, kw_only=True):
         contributions to a loop, which the iteration that makes them does not see (LOOP-14)."""
         around = self
         if decision.set_ctx:
+            # A contribution is folded when the loop ends. Shown here, an iteration would read its own part as the
+            # whole.
             patch = {key: value for key, value in decision.set_ctx.items() if key not in reduced}
-            around = msgspec.structs.replace(around, ctx=written(around.ctx, patch))
+            around = msgspec.structs.replace(around, ctx=patched(around.ctx, patch))
         if decision.set_vars:
-            around = msgspec.structs.replace(around, vars=written(around.vars or {}, decision.set_vars))
+            around = msgspec.structs.replace(around, vars=patched(around.vars or {}, decision.set_vars))
         return around
 
 
@@ -147,6 +149,7 @@ def task_scope(around: PipelineScope, position: Position, task: Task, *, outcome
         "args": around.args,
         "ctx": around.ctx,
         "workload": around.workload,
+        # The names of the iteration last: a task cannot overwrite the element or its index (SCOPE-08).
         "iter": {**position.iter, **(iteration.names if iteration else _IMPLICIT)},
         "execution_id": around.execution_id,
         "token": {"args": around.args, **around.token},
@@ -161,7 +164,7 @@ def task_scope(around: PipelineScope, position: Position, task: Task, *, outcome
     if around.keychain is not None:
         namespaces["keychain"] = around.keychain
     if outcome is not None:
-        namespaces["outcome"] = outcome_of(outcome, around.load)
+        namespaces["outcome"] = outcome_names(outcome, around.load)
     if around.names:
         namespaces.update(around.names)
     return Scope(
@@ -174,14 +177,13 @@ def task_scope(around: PipelineScope, position: Position, task: Task, *, outcome
     )
 
 
-def outcome_of(outcome: Outcome, load: Load) -> dict[str, Any]:
+def outcome_names(outcome: Outcome, load: Load) -> dict[str, Any]:
     """`outcome` as policies read it: the keys of OUT-01 and the kind's own words (OUT-02)."""
     full = load(outcome.ref) if outcome.ref else outcome.result
-    is_wrapped = outcome.wrapped and isinstance(full, dict) and "data" in full
     return {
         "status": outcome.status.value,
         "result": full_view(full, wrapped=outcome.wrapped),
-        "data": payload_view(full["data"] if is_wrapped else full),
+        "data": payload_view(unwrapped(full, wrapped=outcome.wrapped)),
         "error": error_view(outcome.error),
         "meta": outcome.meta.readable(),
         **outcome.helpers,
@@ -210,6 +212,7 @@ class AliasedName(str):
     def __ne__(self, other: object) -> bool:
         return not self == other
 
+    # The hash is that of the name alone: an alias is found by comparison, never as the key of a mapping.
     __hash__ = str.__hash__
 
 

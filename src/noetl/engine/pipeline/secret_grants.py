@@ -1,4 +1,4 @@
-"""Secret grants: which secrets may be given to whoever holds an order of a step (reliability.md §2.2, 2.6). Also the
+"""Secret grants: which secrets the holder of an order of a step may receive (reliability.md §2.2, 2.6). Also the
 keychain entries of one execution, filled in from its workload. Also the names of secrets that templates read.
 
 A name that is a template is what it gives in the scope that was recorded when the order was given out. What the server
@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
+from noetl.base.diagnostics import is_template
 from noetl.base.errors import TemplateError, ToolError
-from noetl.base.source import is_template
 from noetl.net.net import ENDS, KeychainEntry, Net, Transition, tasks_of
 from noetl.net.secret_reads import auths_in, credential_name, keychain_reads
 from noetl.net.task import Repeat, Task

@@ -1,5 +1,5 @@
-"""Orders of side runs: how one is claimed, and what a worker needs to run it (WRK-04). Also how a task with
-`spec.async` becomes one."""
+"""Orders of side runs: what a worker needs to run one (WRK-04), how one is claimed and how it ends. Also the start of
+tasks with `spec.async`."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ from noetl.events.v2_case_positions import OwnEvent
 from noetl.net.net import Transition
 
 
-def side_run_of(execution: Execution, run: StepRun) -> dict[str, Any]:
-    """Those fields of the order that a side run has in its own way."""
+def side_run_fields(execution: Execution, run: StepRun) -> dict[str, Any]:
+    """The fields of an order that differ for a side run; empty for a plain step run."""
     side_run = run.side_run
     if side_run is None:
         return {}
     match side_run.kind:
         case SideRunKind.COMPENSATION:
             registration = execution.side_work.saga.under_way if execution.side_work.saga is not None else None
-            assert registration is not None, "a compensation is run while it is under way"
+            assert registration is not None, "a compensation has its registration until it ends"
             return _compensation(execution, run, registration)
         case SideRunKind.HANDLER:
             assert side_run.event is not None
@@ -52,6 +52,7 @@ def side_run_of(execution: Execution, run: StepRun) -> dict[str, Any]:
             return {"side_run": SideRunOrder(part=part, names={"event": event_names(side_run.event)})}
         case SideRunKind.ASYNC:
             own = SideRunOrder(part="tasks", outer=_outer(side_run.around), task_run_id=side_run.task_run_id)
+            # Inside a loop `ctx` is that of the iteration, captured at the start; else the task reads the current one.
             return {"side_run": own, "ctx": dict(execution.ctx if run.ctx is None else run.ctx)}
 
 
@@ -60,7 +61,7 @@ def _compensation(execution: Execution, run: StepRun, registration: Compensation
         part="compensation",
         result=registration.result,
         outer=_outer(registration.around),
-        once=is_once(execution, run),
+        once=runs_once(execution, run),
         child=registration.child,
         job_id=registration.job_id,
     )
@@ -84,15 +85,15 @@ def event_names(event: OwnEvent) -> dict[str, Any]:
 
 
 def _outer(around: tuple[Surrounding, ...]) -> tuple[Outer, ...]:
-    return tuple(Outer(iterator=one.iterator, index=one.index, item=one.item) for one in around)
+    return tuple(Outer(iterator=level.iterator, index=level.index, item=level.item) for level in around)
 
 
-# Claiming a side run: like any order, but that no token moves, and that what must not be repeated is not (SAGA-03).
 def claim_side_run(execution: Execution, run: StepRun, command: ClaimOrder) -> Decision:
-    """Give it to a worker under a new epoch. Whoever held it before is gone."""
+    """Lease a side run to a worker under a new epoch. No token is claimed with it."""
     epoch = run.lease.lease_epoch + 1
     draft = Draft(execution, command.at, run.event_id)
-    if run.in_task and is_once(execution, run):
+    # The last worker was lost inside a task that must not run twice: whether it undid anything is unknown (SAGA-03).
+    if run.in_task and runs_once(execution, run):
         return _unknown(draft, run)
     claimed = OrderClaimed(order_id=command.order_id, worker_id=command.worker_id, lease_epoch=epoch)
     draft.add(claimed, run=run)
@@ -100,8 +101,8 @@ def claim_side_run(execution: Execution, run: StepRun, command: ClaimOrder) -> D
     return draft.decision()
 
 
-def is_once(execution: Execution, run: StepRun) -> bool:
-    """Whether what had begun of it is never begun again."""
+def runs_once(execution: Execution, run: StepRun) -> bool:
+    """Whether a task of this side run must not start twice: it is a compensation that is not idempotent."""
     registration = execution.side_work.saga.under_way if execution.side_work.saga is not None else None
     is_compensation = run.side_run is not None and run.side_run.kind is SideRunKind.COMPENSATION
     return is_compensation and registration is not None and not registration.idempotent
@@ -116,10 +117,10 @@ def _unknown(draft: Draft, run: StepRun) -> Decision:
     return msgspec.structs.replace(draft.decision(), verdict=ReportResult.FENCED)
 
 
-# A task with `spec.async` was accepted by its pipeline and runs beside it, as a side run (TOOL-12).
+# A task with `spec.async`: its pipeline goes on at once, and the task runs as a side run (TOOL-12).
 
 
-def defer(
+def start_async_task(
     draft: Draft,
     run: StepRun,
     step: Transition,
@@ -130,8 +131,9 @@ def defer(
     outer: tuple[Outer, ...] = (),
     ctx: dict[str, Any] | None = None,
 ) -> None:
-    """Begin what `entry` accepted, from where its pipeline stood. An iteration's `ctx` is its own, so it is kept."""
-    # From the task run: a report that is repeated names the same side run, and begins no second one.
+    """Start the asynchronous task of `entry` at the position of its pipeline. `ctx` is that of an iteration, which no
+    other state has."""
+    # Derived from the task run: a repeated report names the same side run and starts no second one.
     run_id = derived("async", entry.task_run_id)
     order_id = order_id_of(run_id)
     started = AsyncStarted(
@@ -144,7 +146,7 @@ def defer(
         ),
         ctx=ctx or {},
         path=entry.path,
-        around=tuple(Surrounding(iterator=one.iterator, index=one.index, item=one.item) for one in outer),
+        around=tuple(Surrounding(iterator=level.iterator, index=level.index, item=level.item) for level in outer),
         tolerated=step.best_effort,
     )
     draft.add(
@@ -159,11 +161,11 @@ def defer(
     draft.add_effect(DispatchStep(order_id, run_id, pool=run.lease.pool))
 
 
-# The end of side runs: what becomes of a worker's report of one, and of those that nobody wants any more.
+# The end of side runs: reported by a worker, or stopped by the engine.
 
 
 def record_end(draft: Draft, execution: Execution, run: StepRun, end: StepDone | StepFailed, *, ts: float) -> None:
-    """The worker has come to the end of a side run; what it belongs to goes on from there."""
+    """Record the end of a side run that its worker reported. An interrupting handler ends its step with it."""
     side_run = run.side_run
     assert side_run is not None
     result = end.result if isinstance(end, StepDone) else TaskResult()
@@ -175,13 +177,13 @@ def record_end(draft: Draft, execution: Execution, run: StepRun, end: StepDone |
         case SideRunKind.COMPENSATION:
             draft.add(CompensationDone(registration_id=side_run.of, result=result), **about)
         case SideRunKind.HANDLER:
-            _handled(draft, execution, side_run, result, error, about)
+            _end_handler(draft, execution, side_run, result, error, about)
         case SideRunKind.ASYNC:
             about |= {"source": EventSource.WORKER, "task_run_id": side_run.task_run_id}
             draft.add(_async_done(side_run, result=result, error=error), **about)
 
 
-def _handled(
+def _end_handler(
     draft: Draft,
     execution: Execution,
     side_run: SideRun,
@@ -207,7 +209,7 @@ def _async_done(side_run: SideRun, **end: Any) -> AsyncDone:
 
 
 def stop_side_runs(draft: Draft, execution: Execution, kinds: Iterable[SideRunKind], reason: str) -> None:
-    """Nobody wants these side runs any more."""
+    """Stop all side runs of these kinds."""
     wanted = frozenset(kinds)
     for run_id in execution.side_work.step_runs:
         run = execution.runs[run_id]
@@ -216,7 +218,7 @@ def stop_side_runs(draft: Draft, execution: Execution, kinds: Iterable[SideRunKi
 
 
 def stop_handlers(draft: Draft, execution: Execution, owner: str) -> None:
-    """The step run they belong to is withdrawn."""
+    """Stop the handlers of a step run that is withdrawn."""
     for run_id in execution.side_work.step_runs:
         run = execution.runs[run_id]
         if run.side_run is not None and run.side_run.kind is SideRunKind.HANDLER and run.side_run.of == owner:
@@ -226,7 +228,7 @@ def stop_handlers(draft: Draft, execution: Execution, owner: str) -> None:
 def _stop(draft: Draft, run: StepRun, side_run: SideRun, reason: str) -> None:
     event_id = derived(run.event_id, "stopped")
     if any(event.event_id == event_id for event in draft.events):
-        return  # it went with its step
+        return  # it was stopped with its step, in this same decision
     error = Error(kind="cancelled", message=reason)
     about: dict[str, Any] = {"run": run, "parent_id": run.event_id, "event_id": event_id}
     match side_run.kind:

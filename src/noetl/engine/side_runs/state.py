@@ -1,4 +1,4 @@
-"""The state of side runs: what a step run without a token is for, what can be undone, which events are to be heard."""
+"""The state of side runs: their purpose, registered compensations, and events that wait for handlers."""
 
 from __future__ import annotations
 
@@ -12,21 +12,23 @@ from noetl.events.v2_case_positions import OwnEvent
 
 
 class SideRunKind(StrEnum):
+    """Why a side run exists."""
+
     COMPENSATION = "compensation"
     HANDLER = "handler"
     ASYNC = "async"
 
 
 class SideRun(msgspec.Struct, frozen=True, kw_only=True):
-    """What a step run without a token is for."""
+    """The purpose of a step run that has no token."""
 
     kind: SideRunKind
     of: str  # the registration it undoes, or the step run it belongs to
-    # Of handlers: which one of the step it is, and the event it handles.
+    # Of handlers: the index within the step, and the event that it handles.
     index: int = 0
     event: OwnEvent | None = None
-    interrupting: bool = False  # the step run was stopped when it began
-    # Of tasks that nobody waits for.
+    interrupting: bool = False  # its start stopped the body of the step run
+    # Of asynchronous tasks.
     task: str = ""
     task_run_id: str | None = None  # the one that was accepted, and goes on here
     tolerated: bool = False  # its failure does not fail the execution
@@ -34,7 +36,7 @@ class SideRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PendingHandler(msgspec.Struct, frozen=True):
-    """An event that a handler of a step run has to see."""
+    """An event that waits for a handler of a step run."""
 
     owner: str
     handler: int
@@ -42,14 +44,14 @@ class PendingHandler(msgspec.Struct, frozen=True):
 
 
 class Saga(msgspec.Struct, kw_only=True):
-    """What can be undone, and what is being undone. One thing at a time: compensations may depend on each other."""
+    """Compensations of one execution. They run one at a time, since they may depend on each other."""
 
-    registered: dict[str, CompensationRegistered] = {}  # what can be undone, the oldest first
-    todo: dict[str, CompensationRegistered] = {}  # what is to be undone now, in that order
-    under_way: CompensationRegistered | None = None
-    waiting: dict[str, None] = {}  # tokens that go on afterwards
+    registered: dict[str, CompensationRegistered] = {}  # can be requested, the oldest first
+    todo: dict[str, CompensationRegistered] = {}  # requested and not started, in the order in which they run
+    under_way: CompensationRegistered | None = None  # runs now
+    waiting: dict[str, None] = {}  # tokens that continue when all are done
     error: Error | None = None  # why the execution does not end as completed (SAGA-03)
-    jobs: dict[str, None] = {}  # of providers, that somebody was asked to cancel
+    jobs: dict[str, None] = {}  # jobs at providers whose cancellation was requested
 
     @property
     def is_busy(self) -> bool:

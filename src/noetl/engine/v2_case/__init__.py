@@ -8,6 +8,7 @@ here: the worker runs what a walk asks for (`worker/v2_case_run.py`), and only t
 it reports.
 
 The engine calls `port.py` about steps, and about executions `evolution.py` (state), `routing.py` (tokens)
-and `listeners.py` (reports, and steps that wait for events); nothing else here is imported from outside.
+and `listeners.py` (reports, and steps that wait for events). Nothing else here is imported from outside, but by
+`worker/v2_case_run.py`, which is part of the dialect.
 Read first: `walk.py`, `rules.py`, `routing.py`.
 """

@@ -1,9 +1,9 @@
 """Listening: step runs in `on_event` mode that wait for events, as state of the server, with no worker held (V2C-13).
 Also what a worker tells of case runs, as events.
 
-Their rules are evaluated here. What they then run goes to a worker under a new order; a transition is taken at once. In
-an execution of which nothing else is live only somebody outside can speak; who listens to the execution itself goes on
-to the step's exit then.
+Their rules are evaluated here. What they then run goes to a worker under a new order; a transition is taken at once. If
+nothing else in an execution is live, only events from outside can come; then a step run that listens to events of the
+execution itself goes on to its exit.
 """
 
 from __future__ import annotations
@@ -24,10 +24,9 @@ from noetl.engine.v2_case.position import CaseSite
 from noetl.engine.v2_case.walk import CaseWalk, decided
 from noetl.engine.withdrawal import close_waits
 from noetl.events.outcomes import TaskResult
-from noetl.events.steps import StepDone, StepFailed
+from noetl.events.steps import CaseHeard, CaseStarted, StepDone, StepFailed
 from noetl.events.tasks import TaskProcessed
 from noetl.events.v2_case_positions import OwnEvent
-from noetl.events.v2_case_runs import CaseHeard, CaseStarted
 
 # Recording case runs: what a worker tells of its rules, retries and sinks becomes events of their own (C-13, V2C-24).
 #
@@ -76,8 +75,8 @@ def deliver_events(
 
 
 def stop_listening(plan: Plan, execution: Execution, at: float) -> Decision:
-    """Everybody listens and nobody speaks: the first of them goes on to its exit. Those that wait for somebody outside
-    stay: time, messages, signals and injected events may come whenever they like (MSG-06)."""
+    """Every step run listens and none can send an event: the first listener goes on to its exit. Listeners that wait
+    for time, messages, signals or injected events stay, because these can come at any time (MSG-06)."""
     listening = (execution.runs[run_id] for run_id in execution.open_waits.listeners)
     run = next((one for one in listening if not _waits_for_outside(plan, one)), None)
     if run is None:

@@ -15,7 +15,7 @@ from noetl.engine.pipeline.scopes import AliasedName, Load, PipelineScope, error
 from noetl.engine.v2_case.parts import CALL, is_page_sink, task_at
 from noetl.events.legacy_names import foreign_aliases, own_aliases
 from noetl.events.orders import Position
-from noetl.events.outcomes import Error, TaskResult
+from noetl.events.outcomes import Error, TaskResult, unwrapped
 from noetl.events.v2_case_positions import CaseCalls, OwnEvent
 from noetl.net.net import Transition
 from noetl.net.task import Collect, Repeat, Task
@@ -51,6 +51,7 @@ def with_names(around: PipelineScope, **names: Any) -> PipelineScope:
 def rule_names(step: Transition, around: PipelineScope, position: Position, event: OwnEvent) -> dict[str, Any]:
     """What `when` and `then` of a case read: the event, and the response of its call, whole and unwrapped (V2C-05)."""
     result, load = _result_of(position, event), around.load
+    # Not made before a template asks: most rules read the status, and a result may have to be loaded.
     values = Later(lambda: _values(step, position, load))
     whole = Later(lambda: with_collected(result, values.value(), load))
     return {
@@ -163,8 +164,7 @@ def _full(result: TaskResult, load: Load) -> Any:
 
 
 def _payload(result: TaskResult, load: Load) -> Any:
-    full = _full(result, load)
-    return full["data"] if result.wrapped and isinstance(full, dict) and "data" in full else full
+    return unwrapped(_full(result, load), wrapped=result.wrapped)
 
 
 def _response(result: TaskResult, error: Error | None, load: Load) -> Any:

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from noetl.base.errors import TemplateError, ToolError
-from noetl.engine.pipeline.patches import overlaid
-from noetl.engine.pipeline.policy import length, share
+from noetl.engine.pipeline.patches import deep_merged
+from noetl.engine.pipeline.policy import delay_seconds, jitter_share
 from noetl.engine.v2_case import names, parts, repeats
 from noetl.engine.v2_case.parts import BrokenCase
 from noetl.engine.v2_case.position import DONE, FAILED, CaseStanding
@@ -23,7 +23,7 @@ from noetl.templates.render import holds, render
 from noetl.templates.scope import Scope
 from noetl.templates.values import Authored
 
-_LONGEST_S = 1e9  # where growth leaves the numbers; nobody waits that long either
+_LONGEST_S = 1e9  # the delay if exponential growth overflows a float
 
 
 class Again(msgspec.Struct, frozen=True):
@@ -46,6 +46,7 @@ def counted(calls: CaseCalls, result: TaskResult) -> CaseCalls:
     """The sequence after one more call with this result."""
     if result.error is not None:
         return msgspec.structs.replace(calls, count=calls.count + 1, streak=calls.streak + 1)
+    # A response ends the row of errors, so every page of a sequence has all of its retries again.
     return msgspec.structs.replace(
         calls, count=calls.count + 1, streak=0, responses=calls.responses + 1, errors={}, sinks=0
     )
@@ -89,7 +90,7 @@ def _selected(index: int, policy: Repeat, calls: CaseCalls, failed: bool, terms:
         calls,
         errors=counts if failed else calls.errors,
         successes=calls.successes if failed else counts,
-        over=overlaid(calls.over, over) if over else calls.over,
+        over=deep_merged(calls.over, over) if over else calls.over,
         policy=index,
     )
     return Again(index, changed, _delay(policy, made, terms))
@@ -100,7 +101,7 @@ def _delay(policy: Repeat, nth: int, terms: _Terms) -> float:
     written = terms.render(policy.initial_delay)
     if written is None:
         return 0.0
-    first = length(written, terms.now)
+    first = delay_seconds(written, terms.now)
     match policy.mode:
         case "linear":
             delay = first * nth
@@ -109,14 +110,16 @@ def _delay(policy: Repeat, nth: int, terms: _Terms) -> float:
         case _:
             delay = first * _power(_number(terms.render(policy.multiplier), "backoff_multiplier", 2), nth - 1)
     if (cap := terms.render(policy.max_delay)) is not None:
-        delay = min(delay, length(cap, terms.now))
-    return max(0.0, delay - delay * share(terms.render(policy.jitter)) * terms.spread)
+        delay = min(delay, delay_seconds(cap, terms.now))
+    # Jitter only shortens: `max_delay` stays the upper bound.
+    return max(0.0, delay - delay * jitter_share(terms.render(policy.jitter)) * terms.spread)
 
 
 def _power(base: float, exponent: int) -> float:
     try:
         return base**exponent
     except OverflowError:
+        # A multiplier of 10 is beyond the range of a float after some 300 attempts.
         return _LONGEST_S
 
 

@@ -14,15 +14,14 @@ import msgspec
 from noetl.base.durations import seconds
 from noetl.base.errors import TemplateError, ToolError
 from noetl.engine.execution import StepRun
-from noetl.engine.pipeline.patches import written
+from noetl.engine.pipeline.patches import patched
 from noetl.engine.plan import Plan
-from noetl.engine.token_creation import Fired
+from noetl.engine.token_creation import FiredArc
 from noetl.engine.v2_case.parts import BrokenCase, has_rules
-from noetl.engine.v2_case.rules import named
+from noetl.engine.v2_case.rules import event_names_in
 from noetl.events.v2_case_positions import Chosen, OwnEvent, Taken
 from noetl.net.net import Transition
-from noetl.net.routing import Arc, Router
-from noetl.net.v2_case_rules import Action, Case
+from noetl.net.routing import Action, Arc, Case, Router
 from noetl.templates.render import holds, render
 from noetl.templates.scope import Scope
 from noetl.templates.values import Authored
@@ -38,7 +37,7 @@ def sets_own_vars(step: Transition) -> bool:
     return has_rules(step) and step.loop is None
 
 
-def decided_by_rules(plan: Plan, run: StepRun) -> tuple[Fired, ...]:
+def decided_by_rules(plan: Plan, run: StepRun) -> tuple[FiredArc, ...]:
     """The tokens of the transitions that rules took; those of several iterations once each, in their order (V2C-23)."""
     once: dict[tuple[int, int, str], Taken] = {}
     for one in run.case.taken:
@@ -51,7 +50,7 @@ def decided_by_rules(plan: Plan, run: StepRun) -> tuple[Fired, ...]:
             raise ToolError(NO_TARGET, f'the target is "{one.step}", which is not a step of this playbook')
     rules = case.rules if (case := plan.step(run.step).case) is not None else ()
     return tuple(
-        Fired(
+        FiredArc(
             arc=at,
             target=one.step,
             args=one.args,
@@ -64,7 +63,7 @@ def decided_by_rules(plan: Plan, run: StepRun) -> tuple[Fired, ...]:
 
 def after_loop(
     plan: Plan, run: StepRun, ctx: dict[str, Any], scope_with: Callable[[dict[str, Any]], Scope], now: float
-) -> tuple[dict[str, Any], tuple[Fired, ...]]:
+) -> tuple[dict[str, Any], tuple[FiredArc, ...]]:
     """What the rules on `loop.done` set and where they lead, once, when all iterations have ended. The other rules were
     judged in each of them. BrokenCase where one cannot be rendered."""
     case = plan.step(run.step).case
@@ -73,7 +72,7 @@ def after_loop(
     patch: dict[str, Any] = {}
     for index in _matching(case, scope_with(ctx), now):
         for at, action in enumerate(case.rules[index].actions):
-            scope = scope_with(written(ctx, patch))
+            scope = scope_with(patched(ctx, patch))
             if action.set_ctx is not None:
                 patch = {**patch, **render(action.set_ctx, scope, now=now, keys=True)}
             elif action.transition and (action.guard is None or holds(action.guard, scope, now=now)):
@@ -84,16 +83,20 @@ def after_loop(
 def _matching(case: Case, scope: Scope, now: float) -> list[int]:
     found = []
     for index, rule in enumerate(case.rules):
-        if rule.when is not None and _DONE.name in named(rule) and holds(rule.when, scope, now=now, strict=rule.strict):
+        if (
+            rule.when is not None
+            and _DONE.name in event_names_in(rule)
+            and holds(rule.when, scope, now=now, strict=rule.strict)
+        ):
             found.append(index)
     return found if case.inclusive else found[:1]
 
 
-def _led_on(plan: Plan, action: Action, chosen: Chosen, scope: Scope, now: float) -> tuple[Fired, ...]:
+def _led_on(plan: Plan, action: Action, chosen: Chosen, scope: Scope, now: float) -> tuple[FiredArc, ...]:
     steps = frozenset(step.name for step in plan.net.transitions)
     ways = taken_transitions(action, chosen, scope, steps=steps, now=now)
     return tuple(
-        Fired(arc=at, target=one.step, args=one.args, delay_s=one.delay_s, compensates=action.trigger_compensation)
+        FiredArc(arc=at, target=one.step, args=one.args, delay_s=one.delay_s, compensates=action.trigger_compensation)
         for at, one in enumerate(ways)
     )
 

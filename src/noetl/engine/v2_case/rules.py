@@ -9,12 +9,12 @@ from typing import Any
 
 import msgspec
 
+from noetl.base.diagnostics import is_template
 from noetl.base.errors import TemplateError, ToolError
-from noetl.base.source import is_template
 from noetl.engine.v2_case.parts import BrokenCase
 from noetl.events.legacy_names import ENTERING, is_system_name
 from noetl.events.v2_case_positions import CasePosition
-from noetl.net.v2_case_rules import Case, CaseRule
+from noetl.net.routing import Case, CaseRule
 from noetl.templates.expression import parse
 from noetl.templates.logic import And, Compare, Const, Not, Or, Shape
 from noetl.templates.render import holds
@@ -66,10 +66,10 @@ def entering(case: Case, *, has_call: bool) -> frozenset[int] | None:
 
 
 def _names_entry(rule: CaseRule) -> bool:
-    return not ENTERING.isdisjoint(named(rule))
+    return not ENTERING.isdisjoint(event_names_in(rule))
 
 
-def named(rule: CaseRule) -> frozenset[str]:
+def event_names_in(rule: CaseRule) -> frozenset[str]:
     """The names that a rule compares `event.name` with."""
     when = rule.when.data if rule.when is not None else None
     if not isinstance(when, str) or not is_template(when):
@@ -98,7 +98,7 @@ def outside_rules(case: Case, emitted: frozenset[str]) -> frozenset[int]:
     return frozenset(
         index
         for index, rule in enumerate(case.rules)
-        if any(_is_outside(name, emitted) for name in named(rule)) or _takes_any(rule)
+        if any(_is_outside(name, emitted) for name in event_names_in(rule)) or _takes_any(rule)
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from noetl.base.errors import TemplateError, ToolError
-from noetl.engine.pipeline.patches import written
+from noetl.engine.pipeline.patches import patched
 from noetl.engine.v2_case import names, parts, rules
 from noetl.engine.v2_case.names import next_task
 from noetl.engine.v2_case.parts import BrokenCase
@@ -22,8 +22,8 @@ from noetl.engine.v2_case.routing import taken_transitions
 from noetl.events.outcomes import Error, Outcome, TaskResult
 from noetl.events.tasks import Decided
 from noetl.events.v2_case_positions import CaseDecision, CaseEvaluated, Chosen, OwnEvent, Phase, SinkStarted
+from noetl.net.routing import Action
 from noetl.net.task import Directive, Task
-from noetl.net.v2_case_rules import Action
 from noetl.templates.render import holds, render
 
 
@@ -48,7 +48,8 @@ class CaseWalk(Calling):
         return len(events)
 
     def _waited(self, event: OwnEvent) -> None:
-        """A wait of its own has ended: who listens to nobody else goes on to its exit (TMR-02)."""
+        """A wait of the step run itself has ended. If it listens to no other events, it goes on to its exit
+        (TMR-02)."""
         self._change(arms=False, given=event.given)
         if not self._on_event:
             self._change(phase=Phase.EXIT, unheard=True)
@@ -106,7 +107,7 @@ class CaseWalk(Calling):
 
     @property
     def waits(self) -> bool:
-        """Whether only an event of somebody else can move it (V2C-13)."""
+        """Whether only an event of another step can move it (V2C-13)."""
         case = self.case
         at_rest = case.phase is Phase.LISTEN and not case.matching and not case.queue
         return at_rest and case.at is None and case.chosen is None and case.error is None
@@ -257,7 +258,7 @@ class CaseWalk(Calling):
         if not isinstance(patch, dict):
             raise BrokenCase(where, TemplateError("a mapping of names to values is needed"))
         self.patch = {**self.patch, **patch}
-        self.around = msgspec.structs.replace(self.around, ctx=written(self.around.ctx, patch))
+        self.around = msgspec.structs.replace(self.around, ctx=patched(self.around.ctx, patch))
 
     # tools in then lists
 

@@ -1,4 +1,4 @@
-"""Delivering: messages, signals, events and cancellations that somebody outside sends to an execution (MSG, TMR-04).
+"""Delivering: messages, signals, events and cancellations that come to an execution from outside (MSG, TMR-04).
 
 What cannot be delivered is answered with a verdict and its reason, and leaves no trace.
 """
@@ -26,16 +26,16 @@ _INJECTABLE = frozenset({MessageReceived.event_type, SignalReceived.event_type, 
 
 def deliver_message(execution: Execution, command: DeliverMessage) -> Decision:
     """To the one wait it was sent to, once (MSG-01, MSG-02)."""
-    if refused := _over(execution):
+    if refused := _refusal_when_over(execution):
         return refused
-    # Before the wait is looked at: the sender of a repeated message is told that it arrived, also when its wait is
-    # over.
+    # Checked before the wait: the sender of a repeated message receives "delivered", also after the wait has
+    # ended.
     if command.message_id in execution.open_waits.known_keys:
         return Decision(verdict=ReportResult.DUPLICATE)
     wait = execution.open_waits.waits.get(command.wait_id)
     if wait is None or wait.kind is not WaitKind.MESSAGE:
-        return Decision(verdict=ReportResult.NOT_FOUND, detail="nobody waits for this message any more")
-    if command.name != wait.name or not _holds(command.correlation, wait.correlation):
+        return Decision(verdict=ReportResult.NOT_FOUND, detail="no step waits for this message any more")
+    if command.name != wait.name or not _matches(command.correlation, wait.correlation):
         return Decision(
             verdict=ReportResult.INVALID, detail=f'this is not the message "{wait.name}" that is waited for'
         )
@@ -53,14 +53,14 @@ def deliver_message(execution: Execution, command: DeliverMessage) -> Decision:
     return draft.decision()
 
 
-def _holds(sent: dict[str, Any], awaited: dict[str, Any]) -> bool:
+def _matches(sent: dict[str, Any], awaited: dict[str, Any]) -> bool:
     """Whether every awaited key is there with an equal value; 1 and true and "1" are three values."""
     return all(key in sent and correlated(sent[key]) == correlated(value) for key, value in awaited.items())
 
 
 def deliver_signal(execution: Execution, command: DeliverSignal) -> Decision:
-    """To everybody who waits for it by name; else it is told to who listens (MSG-05)."""
-    if refused := _over(execution):
+    """Deliver it to every wait for this name; without one, to the rules that listen (MSG-05)."""
+    if refused := _refusal_when_over(execution):
         return refused
     if command.signal_id in execution.open_waits.known_keys:
         return Decision(verdict=ReportResult.DUPLICATE)
@@ -80,11 +80,11 @@ def deliver_signal(execution: Execution, command: DeliverSignal) -> Decision:
     return draft.decision()
 
 
-def inject(execution: Execution, command: InjectEvent) -> Decision:
+def inject_event(execution: Execution, command: InjectEvent) -> Decision:
     """Under a name that is not the system's own (MSG-06)."""
-    if refused := _over(execution):
+    if refused := _refusal_when_over(execution):
         return refused
-    # Whoever could put in `step.done` could forge the course of an execution.
+    # A client that could inject `step.done` could forge the course of an execution.
     if not command.name or (is_system_name(command.name) and command.name not in _INJECTABLE):
         allowed = ", ".join(sorted(_INJECTABLE))
         detail = f'"{command.name}" is a name of the system itself; use a name of your own, or one of {allowed}'
@@ -99,7 +99,7 @@ def inject(execution: Execution, command: InjectEvent) -> Decision:
 
 def cancel_timer(execution: Execution, command: CancelTimer) -> Decision:
     """Only a timer that its author made cancellable (TMR-04)."""
-    if refused := _over(execution):
+    if refused := _refusal_when_over(execution):
         return refused
     timers = _timers(execution, command.timer_id)
     if not timers:
@@ -127,5 +127,5 @@ def _timers(execution: Execution, timer_id: str) -> list[Wait]:
     return [one for one in execution.open_waits.waits.values() if one.kind is WaitKind.TIMER and one.name == timer_id]
 
 
-def _over(execution: Execution) -> Decision | None:
+def _refusal_when_over(execution: Execution) -> Decision | None:
     return None if execution.is_open else Decision(verdict=ReportResult.TERMINAL, detail="this execution is over")

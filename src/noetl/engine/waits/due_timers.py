@@ -6,14 +6,12 @@ from typing import assert_never
 
 from noetl.base.ids import derived
 from noetl.engine.decision import ChangeTask, Decision, Draft
-from noetl.engine.due_times import DueTime, Entry, late_key
-from noetl.engine.execution import Execution, StepRun
+from noetl.engine.execution import DueTime, Entry, Execution, StepRun, late_key
 from noetl.engine.plan import Plan
 from noetl.engine.side_runs.orders import stop_handlers
-from noetl.engine.token_creation import release
-from noetl.engine.waits.human_tasks import changed
-from noetl.engine.waits.state import OpenHumanTask, Wait, WaitKind
-from noetl.engine.waits.times import expired, expiry_of, timed_out
+from noetl.engine.token_creation import release_due_token
+from noetl.engine.waits.state import OpenHumanTask, Wait, WaitKind, changed_task
+from noetl.engine.waits.times import expiry_error, expiry_of, timeout_error
 from noetl.engine.withdrawal import close_orders, close_waits
 from noetl.events import waits
 from noetl.events.executions import PlaybookLate
@@ -30,29 +28,29 @@ Ending = (
 )
 
 
-def fire(plan: Plan, execution: Execution, entry: Entry, at: float) -> Decision:
+def fire_due_time(plan: Plan, execution: Execution, entry: Entry, at: float) -> Decision:
     """What goes off now; it never goes off again."""
     _, _, alarm, key = entry
     match alarm:
         case DueTime.WAIT:
-            return _wait(execution, execution.open_waits.waits[key], at)
+            return _wait_due(execution, execution.open_waits.waits[key], at)
         case DueTime.DUE:
             return _task_decision(execution, execution.open_waits.human_tasks[key], waits.HumanOverdue(task_id=key), at)
         case DueTime.ESCALATE:
             return _escalate(execution, execution.open_waits.human_tasks[key], at)
         case DueTime.TIMEOUT:
-            return expire(plan, execution, execution.runs[key], at)
+            return step_timeout(plan, execution, execution.runs[key], at)
         case DueTime.LIFETIME:
-            return _outlived(execution, execution.runs[key], at)
+            return _lifetime_over(execution, execution.runs[key], at)
         case DueTime.RELEASE:
-            return release(plan, execution, execution.tokens[key], at)
+            return release_due_token(plan, execution, execution.tokens[key], at)
         case DueTime.LATE:
-            return _late(execution, float(key), at)
+            return _execution_late(execution, float(key), at)
         case _:
             assert_never(alarm)
 
 
-def _late(execution: Execution, after_s: float, at: float) -> Decision:
+def _execution_late(execution: Execution, after_s: float, at: float) -> Decision:
     draft = Draft(execution, at, derived(execution.execution_id, "late", late_key(after_s)))
     draft.add(PlaybookLate(after_s=after_s), parent_id=execution.last_event_id)
     return draft.decision()
@@ -65,7 +63,7 @@ def end_wait(draft: Draft, execution: Execution, wait: Wait, ending: Ending) -> 
     close_waits(draft, execution, run, parent_id=event.event_id, came=wait.wait_id)
 
 
-def _wait(execution: Execution, wait: Wait, at: float) -> Decision:
+def _wait_due(execution: Execution, wait: Wait, at: float) -> Decision:
     draft = Draft(execution, at, derived(wait.wait_id, "due"))
     if wait.kind is WaitKind.TIMER:
         end_wait(draft, execution, wait, waits.TimerFired(wait_id=wait.wait_id, timer_id=wait.name))
@@ -76,9 +74,10 @@ def _wait(execution: Execution, wait: Wait, at: float) -> Decision:
         return draft.decision()
     run = execution.runs[wait.step_run_id]
     event = draft.add(timeout, run=run, parent_id=wait.event_id)
+    # With `ignore` the event is all: the step keeps waiting for its message.
     if wait.timeout_action == "fail":
         error = Error(kind="message.timeout", message=f'no message "{wait.name}" came in time')
-        stop(draft, execution, run)
+        stop_step_run(draft, execution, run)
         draft.add(StepFailed(error=error), run=run, on_behalf=True, parent_id=event.event_id)
     return draft.decision()
 
@@ -96,37 +95,41 @@ def _task_decision(
     draft = Draft(execution, at, derived(task.task_id, payload.event_type))
     wait, run = execution.open_waits.waits[task.task_id], execution.runs[task.step_run_id]
     draft.add(payload, run=run, parent_id=wait.event_id)
-    draft.add_effect(ChangeTask(changed(task, payload, at)))
+    draft.add_effect(ChangeTask(changed_task(task, payload, at)))
     return draft.decision()
 
 
-def _outlived(execution: Execution, run: StepRun, at: float) -> Decision:
+def _lifetime_over(execution: Execution, run: StepRun, at: float) -> Decision:
     """A step run that waits has come to the end of its lifetime (O-21)."""
     expiry = expiry_of(execution, run)
     assert expiry is not None
     draft = Draft(execution, at, derived(run.step_run_id, "outlived"))
-    stop(draft, execution, run)
-    draft.add(StepFailed(error=expired(expiry[0])), run=run, on_behalf=True, parent_id=run.event_id)
+    # Stopped first, so that no wait or order is open when the run has ended.
+    stop_step_run(draft, execution, run)
+    draft.add(StepFailed(error=expiry_error(expiry[0])), run=run, on_behalf=True, parent_id=run.event_id)
     return draft.decision()
 
 
 # Timeouts: the `timeout` block of a step, whatever the step is doing when it runs out (TMR-05).
-def expire(plan: Plan, execution: Execution, run: StepRun, at: float) -> Decision:
+def step_timeout(plan: Plan, execution: Execution, run: StepRun, at: float) -> Decision:
     """`ignore` only tells; `fail` fails the step; `alternative` stops it and its token goes another way."""
     timeout = plan.step(run.step).timeout
     assert timeout is not None, "only a step with a timeout times out"
     draft = Draft(execution, at, derived(run.step_run_id, "timeout"))
     if timeout.on_timeout != "ignore":
-        stop(draft, execution, run)
-    told = waits.StepTimeout(action=timeout.on_timeout, alternative=timeout.alternative)
-    event = draft.add(told, run=run, parent_id=run.event_id)
+        stop_step_run(draft, execution, run)
+    expired_event = waits.StepTimeout(action=timeout.on_timeout, alternative=timeout.alternative)
+    event = draft.add(expired_event, run=run, parent_id=run.event_id)
+    # For `alternative` the time-out itself is the boundary event of the run: its token goes to the other step
+    # (engine/routing.py).
     if timeout.on_timeout == "fail":
-        draft.add(StepFailed(error=timed_out(run.step)), run=run, on_behalf=True, parent_id=event.event_id)
+        draft.add(StepFailed(error=timeout_error(run.step)), run=run, on_behalf=True, parent_id=event.event_id)
     return draft.decision()
 
 
-def stop(draft: Draft, execution: Execution, run: StepRun) -> None:
-    """Nobody works or waits for this step run any more: its orders and its waits are closed."""
+def stop_step_run(draft: Draft, execution: Execution, run: StepRun) -> None:
+    """The step run has ended: its orders and its waits are closed."""
+    # A run whose body has ended only waits: it has no order any more.
     if run.ended is None:
         close_orders(draft, run)
     close_waits(draft, execution, run)

@@ -1,6 +1,7 @@
-"""How the events of waiting change the state. Part of `evolve`: it decides nothing.
+"""How wait events change the state. Part of `evolve`: it decides nothing.
 
-A wait that ends is the boundary event of a plain step run; a case run is told of it, and its rules lead on (TMR-02).
+The end of a wait is the boundary event of a plain step run. A case run gets it as an event, and its rules decide what
+follows (TMR-02).
 """
 
 from __future__ import annotations
@@ -9,10 +10,8 @@ from typing import Any, assert_never
 
 import msgspec
 
-from noetl.engine.due_times import DueTime
-from noetl.engine.execution import Boundary, Due, Execution, StepRun
-from noetl.engine.waits.human_tasks import Changing, changed, created, withdrawn
-from noetl.engine.waits.state import Wait, WaitKind
+from noetl.engine.execution import Boundary, Due, DueTime, Execution, StepRun
+from noetl.engine.waits.state import HumanTaskEvent, Wait, WaitKind, changed_task, new_task, withdrawn_task
 from noetl.engine.waits.times import expiry_of
 from noetl.events import waits
 from noetl.events.envelope import Event
@@ -20,18 +19,18 @@ from noetl.events.outcomes import TaskResult
 from noetl.events.v2_case_positions import OwnEvent
 
 
-def follow(execution: Execution, event: Event, payload: waits.Waiting) -> None:
+def on_wait_event(execution: Execution, event: Event, payload: waits.Waiting) -> None:
     match payload:
         case waits.TimerScheduled() | waits.MessageAwaited() | waits.SignalAwaited() | waits.HumanCreated():
-            _open(execution, event, payload)
+            _on_wait_opened(execution, event, payload)
         case waits.TimerFired():
             _end_wait(execution, event, payload)
         case waits.TimerCancelled(withdrawn=True):
-            _withdrawn(execution, event, payload)
+            _on_timer_withdrawn(execution, event, payload)
         case waits.TimerCancelled():
             _end_wait(execution, event, payload)
         case waits.MessageReceived():
-            # For ever: the same message sent again a year later still counts once.
+            # Kept as long as the execution: the same message sent again a year later still counts once.
             execution.open_waits.known_keys[payload.message_id] = None
             _end_wait(execution, event, payload)
         case waits.MessageTimeout():
@@ -42,7 +41,7 @@ def follow(execution: Execution, event: Event, payload: waits.Waiting) -> None:
                 _end_wait(execution, event, payload)
         case waits.SignalReceived():
             execution.open_waits.known_keys[payload.signal_id] = None
-            # Without a wait it was only told to listeners: nobody waited for it by name.
+            # Without a wait, only rules that listen received it: no step waited for it by name.
             if payload.wait_id is not None:
                 _end_wait(execution, event, payload)
         case (
@@ -53,13 +52,13 @@ def follow(execution: Execution, event: Event, payload: waits.Waiting) -> None:
             | waits.HumanEscalated()
             | waits.TaskCompleted()
         ):
-            _on_task(execution, event, payload)
+            _on_task_event(execution, event, payload)
         case _:
             assert_never(payload)
 
 
-def forget(execution: Execution, run: StepRun, at: float) -> None:
-    """The step run is gone, and nothing of it goes off any more."""
+def forget_waits(execution: Execution, run: StepRun, at: float) -> None:
+    """The step run has ended: cancel its waits and its due times."""
     if run.timing.boundary_s is not None:
         execution.open_waits.due_times.cancel(DueTime.TIMEOUT, run.step_run_id)
     if run.timing.timeout_s is not None or run.timing.deadline_s is not None:
@@ -74,48 +73,48 @@ def close_all(execution: Execution, run: StepRun, at: float) -> None:
         if kind is WaitKind.HUMAN:
             execution.open_waits.due_times.cancel(DueTime.DUE, wait_id)
             execution.open_waits.due_times.cancel(DueTime.ESCALATE, wait_id)
-            # A completed task stays as it was completed: closing the waits of its step is what its own end does, too.
+            # A completed task stays completed: its own end also closes the waits of its step.
             if (task := execution.open_waits.human_tasks[wait_id]).is_open:
-                execution.open_waits.human_tasks[wait_id] = withdrawn(task, at)
+                execution.open_waits.human_tasks[wait_id] = withdrawn_task(task, at)
     run.step_waits.open.clear()
 
 
 def watch_lifetime(execution: Execution, run: StepRun) -> None:
-    """No worker watches over a step run that waits (O-21)."""
+    """Set the time at which a waiting step run expires. No worker holds it, so the server watches it (O-21)."""
     expiry = expiry_of(execution, run)
     if expiry is not None:
         execution.open_waits.due_times.set(DueTime.LIFETIME, run.step_run_id, expiry[1])
 
 
-def _run(execution: Execution, event: Event) -> StepRun:
+def _run_of(execution: Execution, event: Event) -> StepRun:
     assert event.step_run_id is not None, f"{event.event_type} belongs to a step run"
     return execution.runs[event.step_run_id]
 
 
-def _open(
+def _on_wait_opened(
     execution: Execution,
     event: Event,
     payload: waits.TimerScheduled | waits.MessageAwaited | waits.SignalAwaited | waits.HumanCreated,
 ) -> None:
-    run, wait = _run(execution, event), _wait(event, payload)
-    # A step may open several waits (a message with a timer beside it). With the first one the worker has done its
-    # part, so that the order is given up once.
+    run, wait = _run_of(execution, event), _wait_of(event, payload)
+    # A step may open several waits (a message and a timer). With the first one the worker has finished the order,
+    # so the order is given up once.
     if not run.step_waits.armed:
         run.step_waits.armed = True
-        run.lease.order_id, run.lease.worker_id, run.lease.lease_epoch = None, None, 0  # nobody is at work for it
+        run.lease.order_id, run.lease.worker_id, run.lease.lease_epoch = None, None, 0  # no worker holds it
         execution.agenda.pop(run.step_run_id, None)
-        # Events came while the worker was still at it; they are judged now, before anything is waited for.
+        # Events that came while the worker was still running the step: its rules see them before the wait begins.
         if run.case.heard:
             execution.agenda[run.step_run_id] = Due.HEAR
         watch_lifetime(execution, run)
     execution.open_waits.waits[wait.wait_id] = wait
     run.step_waits.open[wait.kind] = wait.wait_id
-    # A human task has two moments of its own, due and escalation, instead of one end.
+    # A human task has two times of its own, due and escalation, instead of one end.
     if not isinstance(payload, waits.HumanCreated):
         if wait.due_at is not None:
             execution.open_waits.due_times.set(DueTime.WAIT, wait.wait_id, wait.due_at)
         return
-    task = created(payload, step=run.step, step_run_id=run.step_run_id, at=event.ts)
+    task = new_task(payload, step=run.step, step_run_id=run.step_run_id, at=event.ts)
     execution.open_waits.human_tasks[task.task_id] = task
     if task.due_at is not None:
         execution.open_waits.due_times.set(DueTime.DUE, task.task_id, task.due_at)
@@ -123,7 +122,7 @@ def _open(
         execution.open_waits.due_times.set(DueTime.ESCALATE, task.task_id, task.escalate_at)
 
 
-def _wait(
+def _wait_of(
     event: Event, payload: waits.TimerScheduled | waits.MessageAwaited | waits.SignalAwaited | waits.HumanCreated
 ) -> Wait:
     assert event.step_run_id is not None
@@ -156,20 +155,20 @@ def _wait(
             assert_never(payload)
 
 
-def _withdrawn(execution: Execution, event: Event, payload: waits.TimerCancelled) -> None:
-    """Told before its step run is gone, or after the wait that came first has closed it."""
-    # Both orders occur, so a wait that is gone already is no error.
+def _on_timer_withdrawn(execution: Execution, event: Event, payload: waits.TimerCancelled) -> None:
+    """A timer was withdrawn: before its step run ends, or after another wait of the step has closed it."""
+    # Both happen, so a wait that is closed already is not an error.
     if execution.open_waits.waits.pop(payload.wait_id, None) is not None:
-        del _run(execution, event).step_waits.open[WaitKind.TIMER]
+        del _run_of(execution, event).step_waits.open[WaitKind.TIMER]
         execution.open_waits.due_times.cancel(DueTime.WAIT, payload.wait_id)
 
 
-def _on_task(
+def _on_task_event(
     execution: Execution,
     event: Event,
-    payload: Changing,
+    payload: HumanTaskEvent,
 ) -> None:
-    execution.open_waits.human_tasks[payload.task_id] = changed(
+    execution.open_waits.human_tasks[payload.task_id] = changed_task(
         execution.open_waits.human_tasks[payload.task_id], payload, event.ts
     )
     match payload:
@@ -181,8 +180,8 @@ def _on_task(
             _end_wait(execution, event, payload)
 
 
-def given_by(payload: waits.Waiting) -> tuple[Any, bool]:
-    """What the end of a wait brings, and whether it stands instead of what the pipeline gave."""
+def value_of_wait(payload: waits.Waiting) -> tuple[Any, bool]:
+    """The value that the end of a wait brings, and whether it replaces the result of the pipeline."""
     match payload:
         case waits.MessageReceived():
             return payload.payload, False
@@ -194,24 +193,24 @@ def given_by(payload: waits.Waiting) -> tuple[Any, bool]:
             return msgspec.UNSET, False
 
 
-def result_with(own: TaskResult, given: Any, instead: bool) -> TaskResult:
-    """The step's result: what the wait has `given` where the pipeline gave nothing, or `instead` of it."""
+def result_after_wait(own: TaskResult, given: Any, instead: bool) -> TaskResult:
+    """The step's result: the value `given` by the wait if the pipeline returned nothing, or always with `instead`."""
     gave_nothing = own.result is None and own.ref is None
     return TaskResult(result=given) if given is not msgspec.UNSET and (instead or gave_nothing) else own
 
 
 def _end_wait(execution: Execution, event: Event, payload: waits.Waiting) -> None:
-    """One wait has ended, and with it the others of its step."""
-    run, data, (given, instead) = _run(execution, event), event_data(payload), given_by(payload)
+    """One wait has ended; it closes the other waits of its step."""
+    run, data, (given, instead) = _run_of(execution, event), event_data(payload), value_of_wait(payload)
     close_all(execution, run, event.ts)
-    # A plain step: its pipeline is done, and the end of the wait is the event its arcs are judged by.
+    # A plain step: its pipeline is done, and its arcs are evaluated with the end of the wait as the event.
     if run.ended is not None:
-        result = result_with(run.ended.result or TaskResult(), given, instead)
+        result = result_after_wait(run.ended.result or TaskResult(), given, instead)
         run.ended = Boundary(name=event.event_type, step=run.step, event_id=event.event_id, result=result, data=data)
         execution.outputs.results[run.step] = result
         execution.agenda[run.step_run_id] = Due.ROUTE
         return
-    # A case run goes on: its rules are told of the end of the wait as of any event of their own step.
+    # A case run goes on: its rules get the end of the wait like any other event of their step.
     case = run.position.case
     result_of = case.result_of if case is not None else None
     own = OwnEvent(
@@ -227,11 +226,11 @@ def _end_wait(execution: Execution, event: Event, payload: waits.Waiting) -> Non
         execution.agenda.setdefault(run.step_run_id, Due.HEAR)
 
 
-# What the events of waiting tell: `event.data`, for the step that waited and for everybody who listens (ROUTE-09).
+# `event.data` of wait events, for the step that waited and for rules that listen (ROUTE-09).
 
 
 def event_data(payload: waits.Waiting) -> Any:
-    """The data of one event. A message's is its payload (MSG-01), so that rules read what was sent."""
+    """The data of one event. For a message it is the payload (MSG-01), so that rules read what was sent."""
     match payload:
         case waits.MessageReceived():
             return payload.payload
@@ -249,8 +248,8 @@ def event_data(payload: waits.Waiting) -> Any:
             return msgspec.to_builtins(payload)
 
 
-def is_told(payload: waits.Waiting) -> bool:
-    """Whether rules that listen hear of it: not of a timer that is only withdrawn, nor twice of one signal."""
+def reaches_listeners(payload: waits.Waiting) -> bool:
+    """Whether rules that listen get it. They do not get a timer that is only withdrawn, nor one signal twice."""
     match payload:
         case waits.TimerCancelled():
             return not payload.withdrawn

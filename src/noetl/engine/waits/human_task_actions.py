@@ -12,19 +12,18 @@ from noetl.engine.commands import ActOnTask, TaskAction
 from noetl.engine.decision import ChangeTask, Decision, Draft, Refusal
 from noetl.engine.execution import Execution
 from noetl.engine.waits.due_timers import end_wait
-from noetl.engine.waits.human_tasks import changed
-from noetl.engine.waits.state import HumanTaskState, OpenHumanTask
+from noetl.engine.waits.state import HumanTaskState, OpenHumanTask, changed_task
 from noetl.events.orders import ReportResult
 from noetl.events.waits import HumanClaimed, HumanCommented, HumanReleased, TaskCompleted
 
 MAX_COMMENT, MAX_COMMENTS = 2_000, 100
 
 
-def act(execution: Execution, command: ActOnTask) -> Decision:
-    """Claim, release, complete or comment; whoever may not is told why, and nothing changes."""
+def act_on_task(execution: Execution, command: ActOnTask) -> Decision:
+    """Claim, release, complete or comment. A refusal has a reason, and nothing changes."""
     task = execution.open_waits.human_tasks.get(command.task_id)
     if task is None:
-        return _no(ReportResult.NOT_FOUND, "this execution has no such task")
+        return _refusal(ReportResult.NOT_FOUND, "this execution has no such task")
     if refused := _out_of_date(task, command):
         return refused
     match command.action:
@@ -40,22 +39,22 @@ def act(execution: Execution, command: ActOnTask) -> Decision:
             assert_never(command.action)
 
 
-def _no(verdict: ReportResult, detail: str) -> Decision:
+def _refusal(verdict: ReportResult, detail: str) -> Decision:
     return Decision(verdict=verdict, detail=detail)
 
 
 def _out_of_date(task: OpenHumanTask, command: ActOnTask) -> Decision | None:
     if not task.is_open:
         by = f" by {task.completed_by}" if task.completed_by else ""
-        return _no(ReportResult.CONFLICT, f'task "{task.title}" was {task.state.value}{by}')
+        return _refusal(ReportResult.CONFLICT, f'task "{task.title}" was {task.state.value}{by}')
     if command.version is not None and command.version != task.version:
         detail = f'task "{task.title}" has changed: you saw version {command.version}, this is version {task.version}'
-        return _no(ReportResult.CONFLICT, detail)
+        return _refusal(ReportResult.CONFLICT, detail)
     return None
 
 
 def _is_for(task: OpenHumanTask, command: ActOnTask) -> bool:
-    """A task without an assignee is everybody's."""
+    """A task without an assignee is for every user."""
     if task.user is not None:
         return command.actor == task.user
     return task.role is None or task.role in command.roles
@@ -63,7 +62,7 @@ def _is_for(task: OpenHumanTask, command: ActOnTask) -> bool:
 
 def _forbidden(task: OpenHumanTask) -> Decision:
     whose = f"user {task.user}" if task.user is not None else f"role {task.role}"
-    return _no(ReportResult.FORBIDDEN, f'task "{task.title}" is for {whose}')
+    return _refusal(ReportResult.FORBIDDEN, f'task "{task.title}" is for {whose}')
 
 
 def _claim(execution: Execution, task: OpenHumanTask, command: ActOnTask) -> Decision:
@@ -71,35 +70,36 @@ def _claim(execution: Execution, task: OpenHumanTask, command: ActOnTask) -> Dec
         return _forbidden(task)
     if task.state is HumanTaskState.CLAIMED:
         if task.claimed_by == command.actor:
+            # A repeated click or a retried request. The task is already theirs, so this is no conflict.
             return Decision(verdict=ReportResult.DUPLICATE)
-        return _no(ReportResult.CONFLICT, f'task "{task.title}" is claimed by {task.claimed_by}')
-    return _changed(execution, task, HumanClaimed(task_id=task.task_id, actor=command.actor), command.at)
+        return _refusal(ReportResult.CONFLICT, f'task "{task.title}" is claimed by {task.claimed_by}')
+    return _changed_decision(execution, task, HumanClaimed(task_id=task.task_id, actor=command.actor), command.at)
 
 
 def _release(execution: Execution, task: OpenHumanTask, command: ActOnTask) -> Decision:
     if task.state is not HumanTaskState.CLAIMED:
-        return _no(ReportResult.CONFLICT, f'task "{task.title}" is not claimed')
+        return _refusal(ReportResult.CONFLICT, f'task "{task.title}" is not claimed')
     if task.claimed_by != command.actor:
-        return _no(
+        return _refusal(
             ReportResult.FORBIDDEN, f'task "{task.title}" is claimed by {task.claimed_by}, who alone can release it'
         )
-    return _changed(execution, task, HumanReleased(task_id=task.task_id, actor=command.actor), command.at)
+    return _changed_decision(execution, task, HumanReleased(task_id=task.task_id, actor=command.actor), command.at)
 
 
 def _complete(execution: Execution, task: OpenHumanTask, command: ActOnTask) -> Decision:
-    """By who has claimed it; one that nobody has claimed, by whom it is for."""
+    """A claimed task is completed by the user who claimed it; an unclaimed one by a user it is assigned to."""
     if task.state is HumanTaskState.CLAIMED and task.claimed_by != command.actor:
-        return _no(ReportResult.CONFLICT, f'task "{task.title}" is claimed by {task.claimed_by}')
+        return _refusal(ReportResult.CONFLICT, f'task "{task.title}" is claimed by {task.claimed_by}')
     if task.state is HumanTaskState.OPEN and not _is_for(task, command):
         return _forbidden(task)
-    values, problems = fill(task.form, command.values)
+    values, problems = fill_form(task.form, command.values)
     if problems:
         found = "; ".join(f"{one.field}: {one.found}, {one.allowed}" for one in problems)
         return Decision(verdict=ReportResult.INVALID, detail=f"the form is not right: {found}", problems=problems)
     completed = TaskCompleted(task_id=task.task_id, actor=command.actor, result=values)
     draft = Draft(execution, command.at, derived(task.task_id, task.version))
     end_wait(draft, execution, execution.open_waits.waits[task.task_id], completed)
-    draft.add_effect(ChangeTask(changed(task, completed, command.at)))
+    draft.add_effect(ChangeTask(changed_task(task, completed, command.at)))
     return draft.decision()
 
 
@@ -108,20 +108,25 @@ def _comment(execution: Execution, task: OpenHumanTask, command: ActOnTask) -> D
     if not _is_for(task, command) and task.claimed_by != command.actor:
         return _forbidden(task)
     text = command.text.strip()
+    # PostgreSQL cannot store a NUL character in text.
     if not text or len(text) > MAX_COMMENT or "\0" in text:
-        return _no(ReportResult.INVALID, f"a comment has 1 to {MAX_COMMENT} characters")
+        return _refusal(ReportResult.INVALID, f"a comment has 1 to {MAX_COMMENT} characters")
     if sum(one.what == "commented" for one in task.history) >= MAX_COMMENTS:
-        return _no(ReportResult.CONFLICT, f'task "{task.title}" has {MAX_COMMENTS} comments, which is the most')
-    return _changed(execution, task, HumanCommented(task_id=task.task_id, actor=command.actor, text=text), command.at)
+        return _refusal(ReportResult.CONFLICT, f'task "{task.title}" has {MAX_COMMENTS} comments, which is the most')
+    return _changed_decision(
+        execution, task, HumanCommented(task_id=task.task_id, actor=command.actor, text=text), command.at
+    )
 
 
-def _changed(
+def _changed_decision(
     execution: Execution, task: OpenHumanTask, payload: HumanClaimed | HumanReleased | HumanCommented, at: float
 ) -> Decision:
+    # The version is part of the cause: one person may claim and release a task many times, and each event has its own
+    # id.
     draft = Draft(execution, at, derived(task.task_id, task.version))
     wait, run = execution.open_waits.waits[task.task_id], execution.runs[task.step_run_id]
     draft.add(payload, run=run, parent_id=wait.event_id)
-    draft.add_effect(ChangeTask(changed(task, payload, at)))
+    draft.add_effect(ChangeTask(changed_task(task, payload, at)))
     return draft.decision()
 
 
@@ -129,7 +134,9 @@ def _changed(
 _SHOWN = 80  # characters of a wrong value
 
 
-def fill(form: Sequence[Mapping[str, Any]], values: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[Refusal, ...]]:
+def fill_form(
+    form: Sequence[Mapping[str, Any]], values: Mapping[str, Any]
+) -> tuple[dict[str, Any], tuple[Refusal, ...]]:
     """The values of all fields, defaults where nothing was given, and what is wrong with them. An empty form takes
     no values."""
     filled: dict[str, Any] = {}
@@ -143,6 +150,7 @@ def fill(form: Sequence[Mapping[str, Any]], values: Mapping[str, Any]) -> tuple[
         name = str(field["field"])
         value = values.get(name)
         value = field.get("default") if value is None else value
+        # A browser sends an empty text for a field that was left empty.
         if value is None or value == "":
             if field.get("required"):
                 problems.append(Refusal(field=name, found="nothing was given", allowed="a value is required"))
@@ -160,6 +168,7 @@ def _problem(name: str, field: Mapping[str, Any], value: Any) -> Refusal | None:
     kind = str(field.get("type", "string"))
     if kind == "enum":
         options = list(field.get("options", ()))
+        # Types are compared too: for Python 1, 1.0 and true are equal.
         if any(type(option) is type(value) and option == value for option in options):
             return None
         return Refusal(
@@ -176,6 +185,7 @@ def _value_text(value: Any) -> str:
 
 
 def _is_number(value: Any) -> bool:
+    # For Python true is an integer. Infinity and NaN have no form in JSON.
     return not isinstance(value, bool) and isinstance(value, int | float) and math.isfinite(value)
 
 
@@ -185,6 +195,7 @@ def _is_integer(value: Any) -> bool:
 
 def _is_date(value: Any) -> bool:
     """A day: 2025-01-31."""
+    # The length is checked because `fromisoformat` also accepts 20250131 and 2025-W05-5.
     if not isinstance(value, str) or len(value) != len("2025-01-31"):
         return False
     try:

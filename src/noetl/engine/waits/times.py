@@ -17,7 +17,7 @@ from noetl.templates.values import Authored
 _MOMENT_FORM = "write it as 2025-01-31T06:00:00Z, with its offset"
 
 
-def length(what: str, written: Authored, scope: Scope, now: float) -> float:
+def duration_s(what: str, written: Authored, scope: Scope, now: float) -> float:
     """The rendered duration in seconds; TemplateError says what is wrong with anything else."""
     try:
         return seconds(render(written, scope, now=now))
@@ -25,36 +25,36 @@ def length(what: str, written: Authored, scope: Scope, now: float) -> float:
         raise TemplateError(f"{what}: {problem}") from None
 
 
-def moment(what: str, written: Authored, scope: Scope, now: float) -> float:
+def rendered_time(what: str, written: Authored, scope: Scope, now: float) -> float:
     """The rendered moment, in seconds since the epoch."""
     value = render(written, scope, now=now)
-    found = _moment(value)
-    if found is None:
+    parsed = _parsed_time(value)
+    if parsed is None:
         raise TemplateError(f"{what}: {value!r} is not a time: {_MOMENT_FORM}")
-    return found
+    return parsed
 
 
-def moment_or_length(what: str, written: Authored, scope: Scope, now: float) -> float:
+def rendered_time_or_end(what: str, written: Authored, scope: Scope, now: float) -> float:
     """A moment, or the end of a duration that begins now."""
     value = render(written, scope, now=now)
-    found = _moment(value)
-    if found is not None:
-        return found
+    parsed = _parsed_time(value)
+    if parsed is not None:
+        return parsed
     try:
         return now + seconds(value)
     except ValueError as problem:
         raise TemplateError(f"{what}: {problem}; or a time: {_MOMENT_FORM}") from None
 
 
-def _moment(value: Any) -> float | None:
+def _parsed_time(value: Any) -> float | None:
     """None for what is no moment; one without an offset would be another moment elsewhere."""
     if not isinstance(value, str) or len(value) < len("2025-01-01T00:00Z"):
         return None
     try:
-        read = datetime.fromisoformat(value)
+        parsed = datetime.fromisoformat(value)
     except ValueError:
         return None
-    return read.timestamp() if read.tzinfo is not None else None
+    return parsed.timestamp() if parsed.tzinfo is not None else None
 
 
 # Lifetimes: when a step run is over whatever it does (WRK-07, O-21).
@@ -80,10 +80,10 @@ def expiry_of(execution: Execution, run: StepRun) -> tuple[str, float] | None:
 _WORDS = {"timeout": "its timeout_s is over", "deadline": "the deadline_s of the execution is over"}
 
 
-def timed_out(step: str) -> Error:
+def timeout_error(step: str) -> Error:
     """By its own `timeout` block (TMR-05)."""
     return Error(kind="timeout", message=f'step "{step}" was stopped: its timeout is over')
 
 
-def expired(kind: str) -> Error:
+def expiry_error(kind: str) -> Error:
     return Error(kind=kind, message=f"the step was stopped: {_WORDS[kind]}")

@@ -16,8 +16,7 @@ from noetl.engine.plan import Plan
 from noetl.engine.scopes import wait_scope
 from noetl.engine.v2_case.port import has_rules
 from noetl.engine.waits import times
-from noetl.engine.waits.human_tasks import created
-from noetl.engine.waits.state import WaitKind
+from noetl.engine.waits.state import WaitKind, new_task
 from noetl.events import waits
 from noetl.events.outcomes import Error
 from noetl.events.steps import StepDone, StepFailed
@@ -30,7 +29,7 @@ from noetl.templates.values import Authored
 Armed = waits.TimerScheduled | waits.MessageAwaited | waits.SignalAwaited | waits.HumanCreated
 
 
-def comes_to_waits(step: Transition, run: StepRun) -> bool:
+def has_waits_next(step: Transition, run: StepRun) -> bool:
     """Whether a plain pipeline has just ended well. A case run comes to its waits before its end."""
     return (
         run.ended is not None
@@ -40,7 +39,7 @@ def comes_to_waits(step: Transition, run: StepRun) -> bool:
     )
 
 
-def arm(plan: Plan, execution: Execution, run: StepRun, at: float) -> Decision:
+def arm_waits(plan: Plan, execution: Execution, run: StepRun, at: float) -> Decision:
     """Begin all wait blocks of the step; one that cannot be rendered fails the step (TPL-09)."""
     draft = Draft(execution, at, derived(run.step_run_id, "arm"))
     parent_id = run.ended.event_id if run.ended is not None else execution.last_event_id
@@ -69,7 +68,7 @@ def _add_wait_effect(draft: Draft, run: StepRun, armed: Armed, at: float) -> Non
         case waits.SignalAwaited():
             draft.add_effect(OpenWait(wait_id=armed.wait_id, kind=WaitKind.SIGNAL.value, name=armed.name, **about))
         case waits.HumanCreated():
-            draft.add_effect(ChangeTask(created(armed, step=run.step, step_run_id=run.step_run_id, at=at)))
+            draft.add_effect(ChangeTask(new_task(armed, step=run.step, step_run_id=run.step_run_id, at=at)))
 
 
 def _blocks(step: Transition, run: StepRun, scope: Scope, at: float) -> Iterator[Armed]:
@@ -91,10 +90,10 @@ def _blocks(step: Transition, run: StepRun, scope: Scope, at: float) -> Iterator
 
 def _timer(timer: net.Timer, wait_id: str, scope: Scope, at: float) -> waits.TimerScheduled:
     if timer.until is not None:
-        due_at = times.moment("timer.until", timer.until, scope, at)
+        due_at = times.rendered_time("timer.until", timer.until, scope, at)
     else:
         assert timer.duration is not None, "a timer has one of the two"
-        due_at = at + times.length("timer.duration", timer.duration, scope, at)
+        due_at = at + times.duration_s("timer.duration", timer.duration, scope, at)
     timer_id = _text("timer.id", timer.id, scope, at)
     return waits.TimerScheduled(wait_id=wait_id, timer_id=timer_id, due_at=due_at, cancellable=timer.cancellable)
 
@@ -105,7 +104,9 @@ def _message(message: net.Message, wait_id: str, scope: Scope, at: float) -> wai
         raise TemplateError(f"message.correlation has {len(correlation)} keys, at most {waits.MAX_KEYS} are allowed")
     if len(waits.correlated(correlation)) > waits.MAX_BYTES:
         raise TemplateError(f"message.correlation is over {waits.MAX_BYTES} bytes; a key is enough to find it by")
-    due_at = at + times.length("message.timeout", message.timeout, scope, at) if message.timeout is not None else None
+    due_at = (
+        at + times.duration_s("message.timeout", message.timeout, scope, at) if message.timeout is not None else None
+    )
     return waits.MessageAwaited(
         wait_id=wait_id,
         name=_name("message.name", message.name, scope, at),
@@ -116,14 +117,14 @@ def _message(message: net.Message, wait_id: str, scope: Scope, at: float) -> wai
 
 
 def _human(task: net.HumanTask, task_id: str, step: str, scope: Scope, at: float) -> waits.HumanCreated:
-    due_at = times.moment_or_length("human_task.due_date", task.due_date, scope, at) if task.due_date else None
+    due_at = times.rendered_time_or_end("human_task.due_date", task.due_date, scope, at) if task.due_date else None
     after = task.escalate_after
-    escalate_at = at + times.length("human_task.escalation.after", after, scope, at) if after is not None else None
+    escalate_at = at + times.duration_s("human_task.escalation.after", after, scope, at) if after is not None else None
     return waits.HumanCreated(
         task_id=task_id,
         title=_text("human_task.title", task.title, scope, at) if task.title is not None else step,
         description=_optional("human_task.description", task.description, scope, at) or "",
-        data=_decided_by(task, scope, at),
+        data=_task_data(task, scope, at),
         role=_optional("human_task.assignee.role", task.role, scope, at),
         user=_optional("human_task.assignee.user", task.user, scope, at),
         form=tuple(_field(field, scope, at) for field in task.form),
@@ -135,7 +136,7 @@ def _human(task: net.HumanTask, task_id: str, step: str, scope: Scope, at: float
     )
 
 
-def _decided_by(task: net.HumanTask, scope: Scope, at: float) -> Any:
+def _task_data(task: net.HumanTask, scope: Scope, at: float) -> Any:
     """It is kept in the event and in the work list, and a person reads it: a part of a large result is enough."""
     if task.data is None:
         return None

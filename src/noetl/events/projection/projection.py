@@ -1,7 +1,7 @@
 """The fold: the state that views need, changed by one event at a time.
 
 It keeps what is alive and how much of it, never one thing per iteration. An event costs the same at the first and at
-the hundred-thousandth. Whoever wants what is over too gives a list that every run is put into as it begins.
+the hundred-thousandth. A caller that also wants finished runs passes a list; every run is put into it as it begins.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 from noetl.events import waits
 from noetl.events.control import JoinFilled, JoinUnfilled, PlaybookCancelled, PlaybookPaused, PlaybookResumed, TokenHeld
 from noetl.events.envelope import Event
+from noetl.events.events import TAXONOMY, WAITS
 from noetl.events.executions import ExecutionRequested, PlaybookProcessed, WorkflowStarted
 from noetl.events.loops import IterationDone, IterationFailed, LoopDone, LoopKept, LoopStarted
 from noetl.events.outcomes import Error
@@ -19,14 +20,12 @@ from noetl.events.payloads import Payload
 from noetl.events.projection import side_runs
 from noetl.events.projection.views import Awaited, Failure, Held, PipelineView, StepRunView, Undoable
 from noetl.events.side_runs import OrderClaimed, StepInterrupted
-from noetl.events.steps import StepDone, StepFailed, StepScheduled, StepStarted
+from noetl.events.steps import CaseHeard, CaseWaiting, StepDone, StepFailed, StepScheduled, StepStarted
 from noetl.events.tasks import TaskProcessed, TaskStarted
-from noetl.events.taxonomy import TAXONOMY, WAITS
 from noetl.events.tokens import NextSelected, TokenConsumed, TokenCreated, TokenDropped
 from noetl.events.v2_case_positions import RetryStarted
-from noetl.events.v2_case_runs import CaseHeard, CaseWaiting
 
-_WITHDRAWN = frozenset({"cancelled", "ended", "late"})  # drops that are nobody's failure
+_WITHDRAWN = frozenset({"cancelled", "ended", "late"})  # reasons of drops that are not failures
 
 
 class Projection:
@@ -65,7 +64,7 @@ class Projection:
 
     @property
     def waiting(self) -> int:
-        """Step runs whose tasks are done, and which wait for a moment or for somebody outside."""
+        """Step runs whose tasks are done, and which wait for a time, a message, a signal or a person."""
         return sum(step_run_id not in self.steps for step_run_id in self._waits)
 
     def take_all(self, events: Iterable[Event]) -> None:
@@ -113,6 +112,7 @@ class Projection:
             self.execution_id = event.execution_id
             return True
         if isinstance(event.payload, ExecutionRequested):
+            # The last part of the path: it stands before each step of the child in a narrow list.
             self._nested[event.execution_id] = event.payload.path.rpartition("/")[2]
         return event.step_run_id is not None
 
@@ -148,6 +148,7 @@ class Projection:
 
     def _processed(self, event: Event, payload: PlaybookProcessed, _: StepRunView | None) -> None:
         self.status, self.finished_at, self.error = payload.status.value, event.ts, payload.error
+        # Whatever was alive ended with the execution, and has no events of its own for it.
         for alive in (self.runs, self.steps, self.held, self._waits, self.side_runs):
             alive.clear()
         if payload.error is not None:

@@ -1,4 +1,4 @@
-"""The part of the fold about side runs: compensations, handlers, tasks that nobody waits for, hooks that failed.
+"""The part of the fold about side runs: compensations, handlers, asynchronous tasks, hooks that failed.
 Also the list of them as it was after any event."""
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from noetl.events import side_runs
 from noetl.events.envelope import Event
 from noetl.events.outcomes import Error
 from noetl.events.payloads import Payload
-from noetl.events.projection.number_history import NumberHistory
+from noetl.events.projection.loop_cells import NumberHistory
 from noetl.events.projection.views import PipelineView, SideRunOrigin, StepRunView, Undoable
 from noetl.events.side_runs import AsyncDone, AsyncStarted, HandlerDone, HandlerFailed, HandlerStarted
 from noetl.events.tasks import HookFailed
 
 _OVER = frozenset({"done", "failed", "unknown", "cancelled"})
+# Bytes that one side run takes in memory with its view, roughly; histories are bounded by it.
 _OWN_BYTES = 1_200
 
 
@@ -57,6 +58,7 @@ def _requested(fold: Projection, event: Event, payload: side_runs.CompensationRe
 
 
 def _undone(fold: Projection, event: Event, payload: side_runs.CompensationStarted, _: StepRunView | None) -> None:
+    # The view of the list is the one that runs from here on: it keeps its place in the order of requests.
     view = fold.pending.pop(payload.registration_id, None)
     if view is None:  # of a nested execution
         _begin(fold, event, SideRunOrigin(kind="compensation"), None)
@@ -89,7 +91,7 @@ def _begin(fold: Projection, event: Event, origin: SideRunOrigin, task: str | No
 
 
 def _hook_failed(fold: Projection, event: Event, payload: HookFailed, _: StepRunView | None) -> None:
-    """Over at once, so that only those who keep what is over see it."""
+    """The hook has ended already, so only readers that keep finished runs see it."""
     origin = SideRunOrigin(kind="hook", owner=event.step_run_id, event=payload.phase)
     view = StepRunView(step=fold.name(event), scheduled_at=event.ts, origin=origin, pipeline=PipelineView(payload.hook))
     view.end("failed", event.ts, payload.error)
@@ -172,6 +174,7 @@ class _Record(msgspec.Struct):
             task=self.task,
             status=status,
             scheduled_at=view.scheduled_at,
+            # The view is that of the newest event. What came later than `at` is left out.
             started_at=view.started_at if has_begun else None,
             finished_at=view.finished_at if is_over else None,
             error=view.error if is_over else None,

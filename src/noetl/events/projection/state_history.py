@@ -1,7 +1,7 @@
 """The state of an execution after any of its events: what a screen shows that follows a run or goes back in it.
 
-It is told by the projection: after each event it looks at the token and the step run that the event names, and keeps
-what has changed. It adds counts per step, the iterations of loops one by one, and what is over of the side runs.
+`StateHistory` feeds each event to the projection, compares the token and the step run that the event names, and keeps
+what has changed. It adds counts per step, each iteration of loops, and side runs that have ended.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from noetl.events.control import PlaybookCancelled
 from noetl.events.envelope import Event
 from noetl.events.executions import PlaybookProcessed
 from noetl.events.loops import IterationDone, IterationFailed, IterationStarted, LoopKept, LoopStarted
-from noetl.events.projection.loop_cells import LoopCells, LoopCounts
-from noetl.events.projection.number_history import NumberHistory
+from noetl.events.projection.loop_cells import LoopCells, LoopCounts, NumberHistory
 from noetl.events.projection.projection import Projection
 from noetl.events.projection.side_runs import SideRunList
 from noetl.events.projection.views import LoopProgress, StepRunView
@@ -34,14 +33,15 @@ class StepMoment(msgspec.Struct, frozen=True, kw_only=True):
     waiting: int = 0
     done: int = 0
     failed: int = 0
+    cancelled: int = 0
     loop: LoopCounts | None = None
 
     @property
     def status(self) -> str | None:
-        """running | waiting | failed | done, in this order; None before its first run."""
+        """running | waiting | failed | cancelled | done, in this order; None before its first run."""
         if self.running:
             return "waiting" if self.waiting == self.running else "running"
-        return "failed" if self.failed else "done" if self.done else None
+        return "failed" if self.failed else "cancelled" if self.cancelled else "done" if self.done else None
 
 
 class _Counts(msgspec.Struct):
@@ -52,21 +52,31 @@ class _Counts(msgspec.Struct):
     waiting: int = 0
     done: int = 0
     failed: int = 0
+    cancelled: int = 0
     loop: LoopProgress | None = None
-    past: NumberHistory = msgspec.field(default_factory=lambda: NumberHistory(9))
+    # Six counts, then whether there is a loop and its three.
+    past: NumberHistory = msgspec.field(default_factory=lambda: NumberHistory(10))
 
     def keep(self, seq: int) -> None:
         level = self.loop.level if self.loop is not None else None
         of_loop = (1, level.total, level.done, level.failed) if level is not None else (0, 0, 0, 0)
-        self.past.put(seq, self.tokens, self.running, self.waiting, self.done, self.failed, *of_loop)
+        counts = (self.tokens, self.running, self.waiting, self.done, self.failed, self.cancelled)
+        self.past.put(seq, *counts, *of_loop)
 
     def moment(self, step: str, at: int) -> StepMoment | None:
         if (numbers := self.past.at(at)) is None:
             return None
-        tokens, running, waiting, done, failed, has_loop, *loop = numbers
+        tokens, running, waiting, done, failed, cancelled, has_loop, *loop = numbers
         counts = LoopCounts(*loop) if has_loop else None
         return StepMoment(
-            step=step, tokens=tokens, running=running, waiting=waiting, done=done, failed=failed, loop=counts
+            step=step,
+            tokens=tokens,
+            running=running,
+            waiting=waiting,
+            done=done,
+            failed=failed,
+            cancelled=cancelled,
+            loop=counts,
         )
 
 
@@ -102,9 +112,11 @@ class StateHistory:
         """Apply the next event of the log."""
         projection, payload = self._projection, event.payload
         token_id = getattr(payload, "token_id", None) or ""
+        # What the event may change is looked at before and after: the fold itself says only what is.
         place = self._place(token_id)
         before = self._named(event, token_id)
         statuses = {run_id: view.status for run_id, view in before.items()}
+        # A cancellation empties the list, and each of them becomes cancelled.
         pending = list(projection.pending.values()) if isinstance(payload, PlaybookCancelled) else []
 
         about = projection.take(event)
@@ -114,6 +126,7 @@ class StateHistory:
         self._move_token(place, self._place(token_id))
         for run_id, view in (before | self._named(event, token_id)).items():
             was = statuses.get(run_id)
+            # A run that is over leaves the projection with the same event, with or without a new status.
             if was != view.status or run_id not in projection.runs:
                 self._count_run(view, was, is_end=isinstance(payload, PlaybookProcessed))
         if isinstance(payload, _LOOP_EVENTS):
@@ -157,9 +170,12 @@ class StateHistory:
     def _count_run(self, view: StepRunView, was: str | None, *, is_end: bool) -> None:
         counts = self._step(view.step)
         is_alive = self._projection.runs.get(view.step_run_id or "") is view
+        # Differences instead of states: one line counts a run that begins, one that ends and one that goes on.
         counts.running += is_alive - (was is not None)
         counts.waiting += (is_alive and view.status == "waiting") - (was == "waiting")
         counts.failed += (view.status == "failed") - (was == "failed")
+        counts.cancelled += (view.status == "cancelled") - (was == "cancelled")
+        # At the end of an execution runs are alive no more without being done.
         counts.done += not is_alive and not is_end and view.status not in ("failed", "cancelled")
         counts.keep(self.seq)
 

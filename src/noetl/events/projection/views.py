@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import msgspec
 
-from noetl.events.loops import IterationDone, IterationFailed, LoopKept, LoopStarted
+from noetl.events.loops import IterationDone, IterationFailed, LoopKept, LoopLevels, LoopStarted
 from noetl.events.outcomes import Error
 from noetl.events.side_runs import OrderClaimed
-from noetl.events.steps import StepStarted
+from noetl.events.steps import CaseHeard, CaseWaiting, StepStarted
 from noetl.events.tasks import TaskProcessed, TaskStarted
 from noetl.events.v2_case_positions import RetryStarted
-from noetl.events.v2_case_runs import CaseHeard, CaseWaiting
 from noetl.events.waits import HumanCreated, MessageAwaited, SignalAwaited, TimerScheduled
 
 Awaited = TimerScheduled | MessageAwaited | SignalAwaited | HumanCreated
@@ -23,46 +22,22 @@ _SAMPLE_S, _WINDOW = 0.5, 20  # the rate is that of the last ten seconds
 _MOST_TASKS = 500  # listed of one step run
 
 
-class LoopLevel(msgspec.Struct):
-    """One depth of a loop: the iterations that are known of, and how many have ended."""
+class LoopProgress(LoopLevels):
+    """The loop of a step run. `samples` say how far the innermost level was, and when."""
 
-    total: int = 0
-    done: int = 0
-    failed: int = 0
-
-    @property
-    def ended(self) -> int:
-        return self.done + self.failed
-
-
-class LoopProgress(msgspec.Struct):
-    """The loop of a step run. `levels` are outermost first; `samples` say how far the innermost was, and when."""
-
-    levels: list[LoopLevel] = []
     samples: list[tuple[float, int]] = []
     sampled_at: float = 0.0
-
-    @property
-    def level(self) -> LoopLevel:
-        """The innermost level: what a bar shows."""
-        return self.levels[-1]
 
     def open(self, depth: int, total: int, at: float) -> None:
         # A deeper level has opened: the bar shows that one from now on, and samples of another level say nothing of its
         # rate.
         if len(self.levels) <= depth:
-            self.levels += [LoopLevel() for _ in range(depth + 1 - len(self.levels))]
             self.samples.clear()
-        self.levels[depth].total += total
+        self.add(depth, total)
         self._sample(at)
 
     def count(self, payload: IterationDone | IterationFailed, at: float) -> None:
-        level = self.levels[len(payload.path) - 1]
-        if isinstance(payload, IterationFailed):
-            level.failed += 1
-        else:
-            level.done += 1
-            level.total += len(payload.extend)
+        self.end(payload)
         self._sample(at)
 
     def keep(self, depth: int, number: int) -> None:
@@ -133,6 +108,7 @@ class PipelineView(msgspec.Struct):
     def start(self, payload: TaskStarted, at: float, *, is_listed: bool) -> None:
         self.runs += 1
         if is_listed:
+            # Only of the pipeline itself: iterations run side by side, and no single one is "the" task of the step.
             self.task, self.attempt, self.retry = payload.task, payload.attempt, None
         if payload.task_run_id not in self.open:  # else it goes on after a lost lease
             one = TaskRunView(task=payload.task, attempt=payload.attempt, started_at=at, kind=payload.kind)
@@ -141,7 +117,7 @@ class PipelineView(msgspec.Struct):
     def end(self, payload: TaskProcessed, at: float, *, is_listed: bool) -> None:
         decision, meta, error = payload.decision, payload.outcome.meta, payload.outcome.error
         one = self.open.pop(payload.task_run_id, None)
-        if one is None:  # the server decided it in place, so that nobody had started it
+        if one is None:  # the server decided it itself, so no worker started it
             one = TaskRunView(task=payload.task, attempt=payload.attempt, started_at=meta.started_at)
             self._listed(one, is_listed)
         one.finished_at, one.reported_at, one.status = meta.finished_at, at, payload.outcome.status.value

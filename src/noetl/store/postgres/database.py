@@ -1,5 +1,6 @@
-"""Database: our connections to PostgreSQL. Reads are repeated when a connection is lost, until patience ends; a write
-is sent once, and is told to be uncertain if the answer never came. What was lost before its commit was never stored.
+"""Database: our connections to PostgreSQL. Reads are retried when a connection is lost, up to a time limit. A write
+is sent once; if the answer never came, the error says that the outcome is uncertain. A write that was lost before its
+commit was not stored.
 """
 
 from __future__ import annotations
@@ -8,7 +9,8 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
@@ -16,9 +18,110 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 import asyncpg  # type: ignore[import-untyped]
 import msgspec
 
-from noetl.base.errors import BackendError, Outage, StoreUnwritableError, UnfitError
-from noetl.store.postgres.failures import explained, is_lost, uncertain, unreachable
+from noetl.base.errors import (
+    BackendError,
+    Outage,
+    StoreUnreachableError,
+    StoreUnwritableError,
+    UnfitError,
+    UnreadableError,
+)
+from noetl.store.contract import ConflictError
 from noetl.store.sql_files import named_queries
+
+CONFLICT = "NOETL"  # the SQLSTATE of the function `conflict`
+
+# The connection is gone, or there is none to be had right now: another attempt may find a server again.
+LOST = (
+    OSError,  # TimeoutError as well
+    asyncpg.PostgresConnectionError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
+)
+# Others were at the same rows: nothing was stored, and deciding anew will do.
+_CONTENDED = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError, asyncpg.LockNotAvailableError)
+
+
+class UncertainError(ConflictError, StoreUnreachableError):
+    """The connection was lost while something was stored: it may be stored or not. As with every conflict, who gets
+    this has to read again before deciding anything."""
+
+
+def is_lost(problem: BaseException) -> bool:
+    if isinstance(problem, asyncpg.InternalClientError):
+        return True  # the driver was in the middle of something when its connection ended, and is confused by it
+    if isinstance(problem, asyncpg.InterfaceError):
+        return "connection" in str(problem) and "closed" in str(problem)  # the driver has noticed before we did
+    return isinstance(problem, LOST)
+
+
+def unreachable(where: str, problem: BaseException) -> StoreUnreachableError:
+    return StoreUnreachableError(f"the store {where} cannot be reached: {_error_text(problem)}")
+
+
+def uncertain(where: str, problem: BaseException) -> UncertainError:
+    why = _error_text(problem)
+    return UncertainError(f"the store {where} was lost while something was stored, which may be stored or not: {why}")
+
+
+def explained(where: str, problem: BaseException) -> BackendError:
+    """The error to raise for one of PostgreSQL or of its driver."""
+    match problem:
+        case asyncpg.PostgresError(sqlstate=state) if state == CONFLICT:
+            return ConflictError(_error_text(problem))
+        # A position or an id that another server has stored first. What it means is for `Written` to say.
+        case asyncpg.UniqueViolationError():
+            return ConflictError(_stored_already(problem))
+        case problem if isinstance(problem, _CONTENDED):
+            return ConflictError(f"others were writing the same rows: {_error_text(problem)}")
+        case asyncpg.InvalidAuthorizationSpecificationError():  # a wrong password is one of these
+            return BackendError(f"the store {where} does not let us in: {_error_text(problem)}")
+        case asyncpg.InvalidCatalogNameError():
+            return BackendError(f"the store {where} does not exist: {_error_text(problem)}; create the database first")
+        case asyncpg.InsufficientPrivilegeError():
+            return BackendError(f"the store {where} does not allow this: {_error_text(problem)}; grant it to our user")
+        case asyncpg.CharacterNotInRepertoireError() | asyncpg.UntranslatableCharacterError():
+            return UnfitError(f"the store {where} cannot hold this text: {_error_text(problem)}")
+        case asyncpg.DataCorruptedError():
+            return UnreadableError(f"the store {where} is damaged: {_error_text(problem)}")
+        case asyncpg.DiskFullError() | asyncpg.ReadOnlySQLTransactionError():
+            return StoreUnwritableError(f"the store {where} cannot be written: {_error_text(problem)}")
+        case _:
+            return BackendError(f"the store {where} failed: {_error_text(problem)}")
+
+
+@contextmanager
+def damage_as_unreadable(execution_id: str) -> Iterator[None]:
+    """Report damage among the events of one execution as an error of that execution alone."""
+    try:
+        yield
+    except (UnicodeDecodeError, UnreadableError) as problem:
+        raise UnreadableError(f"an event of execution {execution_id} is damaged: {_error_text(problem)}") from problem
+
+
+def is_there_already(problem: BackendError) -> bool:
+    """Whether another process has stored the same rows."""
+    return isinstance(problem.__cause__, asyncpg.UniqueViolationError)
+
+
+def _stored_already(problem: asyncpg.UniqueViolationError) -> str:
+    match problem.table_name:
+        case "execution":
+            return f"this execution exists already: {problem.detail}"
+        case table if table == "unpacked_event" or (table or "").startswith("history"):
+            return f"an event of this execution is stored already: {problem.detail}"
+        case table if (table or "").startswith("event_key"):
+            return "an event of this execution, or an end of what it ends, is stored already"
+        case table:
+            return f"this is in the table {table} already: {problem.detail}"
+
+
+def _error_text(problem: BaseException) -> str:
+    return str(problem) or type(problem).__name__
+
 
 # Of each server. Commits go through one group commit, so most of these serve readers.
 CONNECTIONS = 8
@@ -68,8 +171,8 @@ class Database:
 
     @classmethod
     async def open(cls, address: Address, *, connections: int = CONNECTIONS) -> Database:
-        """BackendError when there is nothing to connect to, at once: whoever opens a store has just named it. One that
-        is starting, or ending, is waited for."""
+        """BackendError at once when there is nothing to connect to, because the address may be a typo. A database that
+        is starting or stopping is waited for."""
         pauses = Pauses(PATIENCE_S)
         try:
             while True:
@@ -94,7 +197,7 @@ class Database:
         return await self.read(lambda connection: connection.fetchval(QUERIES[query], *values))
 
     async def change(self, query: str, *values: Any) -> int:
-        """Write with one statement; gives how many rows it has touched."""
+        """Write with one statement; returns how many rows it has touched."""
         status = await self.write(lambda connection: connection.execute(QUERIES[query], *values))
         return int(status.rpartition(" ")[2])
 

@@ -10,15 +10,13 @@ from typing import Any
 
 from noetl.base.errors import AbsentError, BackendError
 from noetl.events.envelope import Event
-from noetl.store.contract import ExecutionRow, MovedExecution, OrderRow, SingleRow
+from noetl.store.contract import EventFilter, ExecutionRow, MovedExecutions, OrderRow
 from noetl.store.event_batches import batch_events, picked, picked_events
-from noetl.store.execution_filters import lowered
 from noetl.store.installation import KeyValues
-from noetl.store.postgres.database import Database, address_of
-from noetl.store.postgres.failures import damage_as_unreadable
+from noetl.store.postgres.database import Database, address_of, damage_as_unreadable
 from noetl.store.postgres.installation import PostgresKeyValues
-from noetl.store.postgres.migration import applied, known_migrations, migrate
-from noetl.store.row_codecs import event_of, execution_of, order_of
+from noetl.store.postgres.schema import applied, known_migrations, migrate
+from noetl.store.row_codecs import event_of, execution_of, lowered, order_of
 from noetl.store.sql_files import Applied, applied_of, pending
 
 # Batches that are read at once where only some events are asked for: first, and later.
@@ -44,7 +42,7 @@ class PostgresHistory:
                 raise BackendError(f"there is no store in {database.where}: run a playbook first, or name another")
             if pending(done, known_migrations(), database.where):
                 await migrate(database, known_migrations())
-            has_rows = await database.value("select_unpacked", "") is not None  # packing is for whoever writes
+            has_rows = await database.value("select_unpacked", "") is not None  # only a writer packs
         except BaseException:
             await database.close()
             raise
@@ -59,23 +57,24 @@ class PostgresHistory:
         finally:
             await database.close()
 
-    async def events(self, execution_id: str, *, after: int = 0, only: SingleRow | None = None) -> list[Event]:
+    async def events(self, execution_id: str, *, after: int = 0, only: EventFilter | None = None) -> list[Event]:
         with damage_as_unreadable(execution_id):
             found = await self._packed_events(execution_id, after, only)
+            # An execution lies in batches or in rows, never in both: it is packed in one transaction.
             if found or not self._has_rows:
                 return found
             rows = await self._db.rows("select_rows", execution_id, after)
             if rows:
                 return picked_events([event_of(execution_id, row) for row in rows], only)
-            return await self._packed_events(execution_id, after, only)  # somebody may have packed them meanwhile
+            return await self._packed_events(execution_id, after, only)  # another server may have packed them meanwhile
 
-    async def _packed_events(self, execution_id: str, after: int, only: SingleRow | None) -> list[Event]:
+    async def _packed_events(self, execution_id: str, after: int, only: EventFilter | None) -> list[Event]:
         if only is None or only.limit is None:
             rows = await self._db.rows("select_batches", execution_id, after, None)
             return [event for row in rows for event in batch_events(execution_id, row, after=after, only=only)]
         pages: list[list[Event]] = []
         number, place = 0, None if only.newest else after
-        # Whoever asks for one event mostly finds it in the first batch, and a batch of a loop has hundreds to decode.
+        # A query for one event mostly finds it in the first batch, and a batch of a loop has hundreds to decode.
         size = min(only.limit, _FIRST_PAGE)
         while number < only.limit:
             if only.newest:
@@ -115,17 +114,18 @@ class PostgresHistory:
         text: str | None = None,
         labels: Mapping[str, str] | None = None,
     ) -> list[ExecutionRow]:
+        # The query lowers its columns, so the text has to come lowered too.
         pattern, wanted = None if path is None else like(path), None if text is None else lowered(text)
         keys, values = (list(labels), list(labels.values())) if labels else (None, None)
         filters = (since, until, wanted, keys, values)
         rows = await self._db.rows("select_executions", status, pattern, beyond, limit, *filters)
         return [execution_of(row) for row in rows]
 
-    async def moved(self, since: str | None) -> MovedExecution:
+    async def moved(self, since: str | None) -> MovedExecutions:
         if since is None or not since.isdecimal():
-            return MovedExecution(str(await self._db.value("select_cursor")))
+            return MovedExecutions(str(await self._db.value("select_cursor")))
         rows = await self._db.rows("select_moved", int(since))
-        return MovedExecution(str(rows[0][0]), {row[1]: row[2] for row in rows if row[1] is not None})
+        return MovedExecutions(str(rows[0][0]), {row[1]: row[2] for row in rows if row[1] is not None})
 
     async def children(self, execution_id: str) -> list[ExecutionRow]:
         return [execution_of(row) for row in await self._db.rows("select_children", execution_id)]
@@ -157,6 +157,7 @@ class PostgresHistory:
 
 def like(pattern: str) -> str:
     """A pattern for LIKE in which only `*` stands for any text."""
+    # The backslash first: else it would escape the escapes of the others.
     for special in ("\\", "%", "_"):
         pattern = pattern.replace(special, "\\" + special)
     return pattern.replace("*", "%")

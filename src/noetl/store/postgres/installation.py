@@ -14,6 +14,7 @@ from noetl.events.secret_materials import SealedCredential
 from noetl.store.audit import ORIGIN, PAGE, AuditEntry, AuditRow, chained
 from noetl.store.installation import CatalogRow, KeyValue, Registration, chosen, row_of
 from noetl.store.postgres.database import QUERIES, Database
+from noetl.store.row_codecs import struct_of
 
 
 class PostgresCatalog:
@@ -28,26 +29,27 @@ class PostgresCatalog:
         return await self._db.run_in_transaction(lambda connection: _registered(connection, playbook), repeats=True)
 
     async def _newest(self, path: str) -> CatalogRow | None:
-        """Who asks for the same at the same moment shares the answer: a crowd of starts costs a look, not one each."""
+        """Concurrent callers that ask for the same path share one query: many starts at once cost one, not one each."""
         look = self._looks.get(path)
         if look is None:
             look = self._looks[path] = asyncio.ensure_future(self._newest_version(path))
-        return await asyncio.shield(look)  # whoever goes away takes nothing from the others
+        return await asyncio.shield(look)  # a caller that is cancelled does not cancel the query of the others
 
     async def _newest_version(self, path: str) -> CatalogRow | None:
+        # One turn of the loop, in which the others that are ready to ask join this look.
         await asyncio.sleep(0)
-        del self._looks[path]  # who comes from now on may know of a newer one
+        del self._looks[path]  # a caller from now on may need a newer version
         row = await self._db.row("select_newest_version", path)
-        return _catalog_row(row) if row else None
+        return struct_of(CatalogRow, row) if row else None
 
     async def find(self, path: str, version: str | None = None) -> CatalogRow | None:
         return await self._newest(path) if version is None else chosen(await self.versions(path), version)
 
     async def versions(self, path: str) -> list[CatalogRow]:
-        return [_catalog_row(row) for row in await self._db.rows("select_versions", path)]
+        return [struct_of(CatalogRow, row) for row in await self._db.rows("select_versions", path)]
 
     async def paths(self, *, limit: int = 100) -> list[CatalogRow]:
-        return [_catalog_row(row) for row in await self._db.rows("select_catalog", limit)]
+        return [struct_of(CatalogRow, row) for row in await self._db.rows("select_catalog", limit)]
 
     async def origin(self, net_hash: str) -> str | None:
         found: str | None = await self._db.value("select_origin", net_hash)
@@ -57,7 +59,8 @@ class PostgresCatalog:
 async def _registered(connection: Any, playbook: Registration) -> CatalogRow:
     await connection.execute(QUERIES["lock_path"], playbook.path)  # versions count without a gap
     there = await connection.fetchrow(QUERIES["select_newest_version"], playbook.path)
-    newest = _catalog_row(there) if there else None
+    newest = struct_of(CatalogRow, there) if there else None
+    # Looked up again under the lock: another server may have registered the same text since.
     if newest is not None and newest.net_hash == playbook.net_hash:
         values = (playbook.origin or newest.origin, playbook.path, newest.version)
         await connection.execute(QUERIES["move_catalog_origin"], *values)
@@ -68,22 +71,20 @@ async def _registered(connection: Any, playbook: Registration) -> CatalogRow:
     return row
 
 
-def _catalog_row(row: Sequence[Any]) -> CatalogRow:
-    return CatalogRow(**dict(zip(CatalogRow.__struct_fields__, row, strict=True)))
-
-
 class PostgresKeyValues:
     def __init__(self, database: Database) -> None:
         self._db = database
 
     async def get(self, kind: str, name: str) -> KeyValue | None:
         row = await self._db.row("select_key_value", kind, name)
-        return _key_value(row) if row else None
+        return struct_of(KeyValue, row) if row else None
 
     async def list(
         self, kind: str, *, prefix: str = "", limit: int = 1000, beyond: str | None = None
     ) -> list[KeyValue]:
-        return [_key_value(row) for row in await self._db.rows("select_key_values", kind, prefix, beyond, limit)]
+        return [
+            struct_of(KeyValue, row) for row in await self._db.rows("select_key_values", kind, prefix, beyond, limit)
+        ]
 
     async def put(self, kind: str, name: str, body: bytes, *, over: int, at: float) -> KeyValue | None:
         if over == 0:
@@ -99,20 +100,16 @@ class PostgresKeyValues:
         return await self._db.assign("sweep_key_values", kind, before)
 
 
-def _key_value(row: Sequence[Any]) -> KeyValue:
-    return KeyValue(**dict(zip(KeyValue.__struct_fields__, row, strict=True)))
-
-
 class PostgresCredentials:
     def __init__(self, database: Database) -> None:
         self._db = database
 
     async def get(self, name: str) -> SealedCredential | None:
         row = await self._db.row("select_credential", name)
-        return _credential(row) if row else None
+        return struct_of(SealedCredential, row) if row else None
 
     async def list(self) -> list[SealedCredential]:
-        return [_credential(row) for row in await self._db.rows("select_credentials")]
+        return [struct_of(SealedCredential, row) for row in await self._db.rows("select_credentials")]
 
     async def put(self, row: SealedCredential, *, over: SealedCredential | None) -> bool:
         values = msgspec.structs.astuple(row)
@@ -126,17 +123,13 @@ class PostgresCredentials:
         return await self._db.change("delete_credential", name) == 1
 
 
-def _credential(row: Sequence[Any]) -> SealedCredential:
-    return SealedCredential(**dict(zip(SealedCredential.__struct_fields__, row, strict=True)))
-
-
 # The audit log in PostgreSQL; triggers refuse whatever is not a row behind the last one.
 _COLUMNS = ("seq", "at", "actor", "action", "object", "address", "outcome", "prev_hash", "hash")
 
 
 class PostgresAudit:
-    """Where nobody else has written since, a single statement appends; it is refused when somebody has, by the chain's
-    trigger or by its key, and then written under the lock."""
+    """A single statement appends if no other server has written since. Otherwise the chain's trigger or its key refuses
+    it, and it is written again under the lock."""
 
     def __init__(self, database: Database) -> None:
         self._db = database
@@ -145,6 +138,7 @@ class PostgresAudit:
     async def append(self, entries: Sequence[AuditEntry]) -> None:
         if not entries:
             return
+        # Forgotten until the write has succeeded: after an error it is not known where the chain ends.
         end, self._end = self._end, None
         last = await self._db.write(lambda connection: _follow(connection, entries, *end)) if end else None
         if last is None:
@@ -159,8 +153,8 @@ class PostgresAudit:
 
 
 async def _append(connection: Any, entries: Sequence[AuditEntry]) -> AuditRow:
-    """Behind the last one, whosever it is; gives the new last one."""
-    await connection.execute(QUERIES["lock_audit"])  # there is one chain, whoever writes to it
+    """Behind the last one, whosever it is; returns the new last one."""
+    await connection.execute(QUERIES["lock_audit"])  # all servers write to one chain
     seq, last = await connection.fetchrow(QUERIES["select_last_audit"]) or (0, ORIGIN)
     return await _insert(connection, chained(entries, seq=seq, prev_hash=last))
 
@@ -169,6 +163,8 @@ async def _follow(connection: Any, entries: Sequence[AuditEntry], seq: int, last
     """The same behind the row that was last a moment ago; None when it is so no more."""
     try:
         return await _insert(connection, chained(entries, seq=seq, prev_hash=last))
+    # Another server has appended first. The key refuses a number that is taken, the trigger a hash that is not the last
+    # one.
     except (asyncpg.UniqueViolationError, asyncpg.RaiseError):
         return None
 

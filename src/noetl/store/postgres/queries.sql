@@ -1,19 +1,21 @@
 -- name: commit
--- One statement is one transaction and one round trip. The row of an execution is its lock: whoever updates it first
--- makes others wait, and these then find another `last_seq` than they decided on, so they update nothing and are
--- refused below. Whatever is refused takes everything else back with it.
+-- One statement is one transaction and one round trip. The row of an execution is its lock: the first writer makes
+-- others wait, and these then find another `last_seq` than they decided on, so they update nothing and are
+-- refused below. A refusal rolls back everything else.
 WITH given AS MATERIALIZED (
-    SELECT * FROM unnest($1::execution_row[])
+    SELECT * FROM unnest($1::counted_execution_row[])
 ), moved AS (
-    UPDATE execution AS x SET status = g.status, last_seq = g.last_seq, finished_at = g.finished_at, wake_at = g.wake_at
+    UPDATE execution AS x SET status = g.status, last_seq = g.last_seq, finished_at = g.finished_at, wake_at = g.wake_at,
+                              failed_iterations = g.failed_iterations, iterations = g.iterations,
+                              counted_seq = g.last_seq
     FROM given AS g
     WHERE x.execution_id = g.execution_id AND x.last_seq = g.after AND g.after > 0
     RETURNING x.execution_id
 ), begun AS (
     INSERT INTO execution (execution_id, trace_id, path, name, net_hash, status, last_seq, created_at, finished_at,
-                           parent_execution_id, wake_at)
+                           parent_execution_id, wake_at, failed_iterations, iterations, counted_seq)
     SELECT execution_id, trace_id, path, name, net_hash, status, last_seq, created_at, finished_at,
-           parent_execution_id, wake_at
+           parent_execution_id, wake_at, failed_iterations, iterations, last_seq
     FROM given WHERE after = 0
 ), stored AS (
     INSERT INTO history (execution_id, first_seq, last_seq, event_ids, types, envelopes, payloads, checksum)
@@ -169,12 +171,14 @@ WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit') AND setting = 
 
 -- name: select_execution
 SELECT execution_id, trace_id, path, name, net_hash, status, last_seq, created_at, finished_at, parent_execution_id,
-       wake_at
+       wake_at, CASE WHEN counted_seq = last_seq THEN failed_iterations END,
+       CASE WHEN counted_seq = last_seq THEN iterations END
 FROM execution WHERE execution_id = $1;
 
 -- name: select_executions
 SELECT execution_id, trace_id, path, name, net_hash, status, last_seq, created_at, finished_at, parent_execution_id,
-       wake_at
+       wake_at, CASE WHEN counted_seq = last_seq THEN failed_iterations END,
+       CASE WHEN counted_seq = last_seq THEN iterations END
 FROM execution
 WHERE ($1::text IS NULL OR status = $1) AND ($2::text IS NULL OR path LIKE $2)
   AND created_at <= coalesce((SELECT last.created_at FROM execution AS last WHERE last.execution_id = $3), 'infinity')
@@ -194,7 +198,7 @@ ORDER BY created_at DESC, execution_id LIMIT $4;
 SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint;
 
 -- name: select_moved
--- The cursor and the rows come from one snapshot: what was under way then is told by the next look.
+-- The cursor and the rows come from one snapshot: the next query returns what was in progress then.
 SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint, x.execution_id, x.last_seq
 FROM (SELECT DISTINCT unnest(m.execution_ids) AS execution_id FROM moves AS m WHERE m.xid >= $1) AS found
 RIGHT JOIN (VALUES (1)) AS one ON true LEFT JOIN execution AS x USING (execution_id);
@@ -295,7 +299,8 @@ FROM message WHERE payload LIKE '%"checksum":"%';
 
 -- name: select_children
 SELECT execution_id, trace_id, path, name, net_hash, status, last_seq, created_at, finished_at, parent_execution_id,
-       wake_at
+       wake_at, CASE WHEN counted_seq = last_seq THEN failed_iterations END,
+       CASE WHEN counted_seq = last_seq THEN iterations END
 FROM execution WHERE parent_execution_id = $1 ORDER BY created_at, execution_id;
 
 -- name: tally_executions
@@ -359,7 +364,8 @@ SELECT execution_id FROM execution WHERE execution_id = ANY ($1::text[]) AND fin
 
 -- name: select_due
 SELECT execution_id, trace_id, path, name, net_hash, status, last_seq, created_at, finished_at, parent_execution_id,
-       wake_at
+       wake_at, CASE WHEN counted_seq = last_seq THEN failed_iterations END,
+       CASE WHEN counted_seq = last_seq THEN iterations END
 FROM execution WHERE wake_at <= $1 ORDER BY wake_at, execution_id LIMIT $2;
 
 -- name: select_next_due

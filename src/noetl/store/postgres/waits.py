@@ -1,4 +1,4 @@
-"""Waits, messages, human tasks and requests of processes, in PostgreSQL. What a commit does to them is in `commits`.
+"""Waits, messages, human tasks and requests of processes, in PostgreSQL. What a commit does to them is in `store.py`.
 Also notices, likewise."""
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from noetl.store.human_tasks import TaskRow, TaskState
 from noetl.store.notices import NoticeRow, NoticeState, Settlement
 from noetl.store.postgres.database import QUERIES, Database
 from noetl.store.requests import RequestRow
-from noetl.store.row_codecs import kept_of, message_of, message_values, notice_of, task_of, wait_of
+from noetl.store.row_codecs import kept_of, message_of, message_values, notice_of, struct_of, task_of, wait_of
 from noetl.store.waits import KeptRow, MessageRow, Place, WaitRow
 
 
@@ -94,25 +94,23 @@ class PostgresRequests:
 
     async def ask(self, execution_id: str, action: str, *, reason: str | None, at: float) -> int:
         values = (execution_id, action, reason, at)
+        # Sent once: a request that is stored twice would be decided twice.
         number: int = await self._db.write(lambda connection: connection.fetchval(QUERIES["insert_request"], *values))
         return number
 
     async def pending(self) -> list[RequestRow]:
-        return [_row(row) for row in await self._db.rows("select_pending_requests")]
+        return [struct_of(RequestRow, row) for row in await self._db.rows("select_pending_requests")]
 
     async def get(self, request_id: int) -> RequestRow | None:
         row = await self._db.row("select_request", request_id)
-        return _row(row) if row else None
+        return struct_of(RequestRow, row) if row else None
 
     async def answer(self, request_id: int, answer: str, *, at: float) -> None:
+        # Repeated after a lost connection: the first answer stands, so a second write of it changes nothing.
         await self._db.assign("answer_request", answer, at, request_id)
 
 
-def _row(row: Sequence[Any]) -> RequestRow:
-    return RequestRow(**dict(zip(RequestRow.__struct_fields__, row, strict=True)))
-
-
-# Notices in PostgreSQL. What a commit writes of them is in `commits`.
+# Notices in PostgreSQL. What a commit writes of them is in `store.py`.
 
 
 class PostgresNotices:

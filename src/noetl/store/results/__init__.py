@@ -1,4 +1,4 @@
 """Result stores: large values by content hash, in files, object stores or NATS.
 
-Read first: `files.py`, `object_store.py`.
+Read first: `files.py`, `remote.py`.
 """

@@ -1,4 +1,5 @@
-"""Results in files, named by the SHA-256 of their content and synced before anybody names them (RES-01, RES-02)."""
+"""Results in files, named by the SHA-256 of their content, and synced to disk before an event refers to them (RES-01,
+RES-02)."""
 
 from __future__ import annotations
 
@@ -69,7 +70,7 @@ class FileResults:
         await asyncio.to_thread(self._copy_file, checksum, into)
 
     def _copy_file(self, checksum: str, into: Path) -> None:
-        # A copy and no link: whoever reads it is code of a playbook, which could write to it.
+        # A copy, not a link: code of a playbook reads the file, and could write to it.
         _copy(self.table_file(checksum), into)
         verify_file(checksum, into)
 
@@ -81,8 +82,9 @@ class FileResults:
 
     def _write(self, path: Path, body: Iterable[bytes], size: int) -> None:
         with suppress(FileNotFoundError):
-            if path.stat().st_size == size:  # one that was cut short behind our back is written anew
-                os.utime(path)  # whoever collects what nobody names sees that somebody is about to name it
+            # Otherwise it was cut short from outside, and is written again.
+            if path.stat().st_size == size:
+                os.utime(path)  # retention deletes only old files: an event is about to refer to this one
                 return
         make_folder(path.parent)
         # By process and thread, in the same folder: a rename is atomic only within one file system.
@@ -94,11 +96,11 @@ class FileResults:
                 os.fsync(file.fileno())
             part.replace(path)
         except BaseException:
-            part.unlink(missing_ok=True)  # half a file would only take the room that was missing
+            part.unlink(missing_ok=True)  # if the disk is full, half a file would fill it further
             raise
         folder = os.open(path.parent, os.O_RDONLY)
         try:
-            os.fsync(folder)  # the name must outlive a power cut as well as the bytes
+            os.fsync(folder)  # the name must survive a power cut too, not only the bytes
         finally:
             os.close(folder)
 
@@ -134,12 +136,12 @@ class FileResults:
                         if stored := _FILE.fullmatch(entry.name):
                             found.append(stored[1])
                         elif entry.name.endswith(".part"):
-                            os.unlink(entry.path)  # whoever was writing it has died over it
+                            os.unlink(entry.path)  # the process that wrote it has died
         return found
 
     def drop(self, checksum: str, *, before: float) -> bool:
-        """Out of sight first: whoever puts it meanwhile either has touched it before, or does not find it and writes
-        it anew."""
+        """Renames the file before it deletes it. A `put` at the same time either touched the file before, which is
+        noticed, or finds none and writes it again."""
         # A checksum is that of a value or of a table; which one of them, retention need not know.
         return any(self._drop(self._folder / key, before) for key in (key_of(checksum), table_key_of(checksum)))
 
@@ -147,11 +149,13 @@ class FileResults:
     def _drop(path: Path, before: float) -> bool:
         aside = path.with_name(f"{path.name}.{os.getpid()}.gone")
         try:
+            # A rename is atomic: `put` either touched the file before it, which its time shows below, or finds no file
+            # and writes.
             path.rename(aside)
         except FileNotFoundError:
             return False
         crash_point("retention.collecting")
-        with suppress(FileNotFoundError):  # somebody took us for dead, and has put it back: another time, then
+        with suppress(FileNotFoundError):  # another process took this one for dead and put the file back (`_put_back`)
             if aside.stat().st_mtime < before:
                 aside.unlink()
                 return True
@@ -163,11 +167,12 @@ class FileResults:
 
 
 def _put_back(aside: Iterable[Path]) -> bool:
-    """What whoever was about to drop it has left aside, since it died over it: somebody may have put it meanwhile."""
+    """Rename files back that a process moved aside to delete and left there when it died; returns whether there were
+    any. An equal value may have been put meanwhile."""
     found = False
     for path in aside:
         with suppress(FileNotFoundError):
-            with suppress(FileExistsError):  # put anew: that one is younger
+            with suppress(FileExistsError):  # an equal value was put meanwhile: keep that file
                 os.link(path, path.with_name(_name_before(path.name)))
             path.unlink()
             found = True
@@ -242,6 +247,7 @@ class MemoryResults:
         return [checksum for checksum, at in self._put_at.items() if at < before]
 
     def drop(self, checksum: str, *, before: float) -> bool:
+        # Put again since it was listed: an event is about to refer to it.
         if self._put_at.get(checksum, before) >= before:
             return False
         if self._put_at.pop(checksum, None) is None:
@@ -267,7 +273,7 @@ def key_of(checksum: str) -> str:
 
 
 def table_key_of(checksum: str) -> str:
-    """The same for a table. The name differs, so that nobody takes the one for the other: a value is read whole."""
+    """The same for a table. The name differs, so that a table is never read as a value: a value is read whole."""
     return key_of(checksum).removesuffix(".json") + ".parquet"
 
 
@@ -307,7 +313,7 @@ def missing_table(checksum: str) -> ToolError:
 
 
 def referring(store: str, checksum: str, value: Any, body: bytes) -> Reference:
-    """Where a value is, in a store that goes by `key_of`."""
+    """The reference of a value, in a store whose keys are made by `key_of`."""
     return Reference(
         store=store, key=key_of(checksum), checksum=checksum, size=len(body), schema_hint=schema_hint(value)
     )

@@ -1,8 +1,8 @@
-"""A result store over a network. It is written once, to be awaited; who may block asks it by a loop in
-a thread of its own.
+"""Result stores over a network: what they share, and the one in an object store (s3://, gs://, az://, memory://).
 
-Values are named by the SHA-256 of their content (RES-02), so whoever comes second finds it there. While the store is
-away, reading and writing are a BackendError: nothing is told of a value that nobody could ask for.
+Values are named by the SHA-256 of their content (RES-01, RES-02). Equal values have equal names, so a value is written
+once. While the store is away, reading and writing raise BackendError: no event refers to a value that is not stored.
+What the provider of an object store needs (region, keys, endpoint) comes from its usual environment variables.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import hashlib
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,23 +20,35 @@ import msgspec
 
 from noetl.base.errors import BackendError, ToolError
 from noetl.events.outcomes import Reference
-from noetl.store.results.files import referring
+from noetl.store.results.files import (
+    file_checksum,
+    is_checksum,
+    key_of,
+    missing_table,
+    referring,
+    table_key_of,
+    verified,
+    verify_file,
+)
 
 _Result = TypeVar("_Result")
 
 
 class LoopThread:
+    """An event loop in a thread of its own, for asynchronous drivers: any thread may call them and block, any other
+    event loop may await them. The thread starts when it is first needed."""
+
     def __init__(self, name: str) -> None:
         self._name, self._lock = name, threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
     def call(self, asked: Coroutine[Any, Any, _Result]) -> _Result:
-        """What it comes to; blocks until then. Not from the thread itself."""
+        """Its result; blocks until then. Not from the thread itself, which would wait for itself."""
         return asyncio.run_coroutine_threadsafe(asked, self._running()).result()
 
     async def call_async(self, asked: Coroutine[Any, Any, _Result]) -> _Result:
-        """The same, for one who has a loop to go on with."""
+        """The same for a caller that has an event loop of its own."""
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asked, self._running()))
 
     def _running(self) -> asyncio.AbstractEventLoop:
@@ -48,7 +61,7 @@ class LoopThread:
             return self._loop
 
     def close(self) -> None:
-        """End it; what is under way is cut off. It begins anew, should somebody ask."""
+        """End the thread and cancel its calls. The next call starts it again."""
         with self._lock:
             loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
         if loop is not None and thread is not None:
@@ -68,10 +81,7 @@ async def _cut_off(tasks: set[asyncio.Task[Any]]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-# An event loop in a thread of its own, for drivers that only know how to be awaited: whoever may block asks them from
-# any thread, whoever may not awaits them from any other loop. It begins when it is first needed.
-_T = TypeVar("_T")
-OLD_S = 3_600.0  # one that is older is touched when it is put again: whoever collects sees that it is about to be named
+OLD_S = 3_600.0  # a value older than this is touched when it is put again, so that garbage collection spares it
 
 
 class RemoteResults(ABC):
@@ -105,7 +115,7 @@ class RemoteResults(ABC):
     def reference(self, value: Any, body: bytes) -> Reference:
         return referring(self.store, hashlib.sha256(body).hexdigest(), value, body)
 
-    def _blocking(self, asked: Coroutine[Any, Any, _T]) -> _T:
+    def _blocking(self, asked: Coroutine[Any, Any, _Result]) -> _Result:
         return self._beside.call(asked)
 
     def put(self, value: Any) -> Reference:
@@ -140,3 +150,117 @@ class RemoteResults(ABC):
 def first_line(problem: BaseException) -> str:
     """What follows is for who debugs the driver."""
     return (str(problem) or type(problem).__name__).partition("\n")[0]
+
+
+_PART_BYTES = 8 << 20
+
+
+class ObjectResults(RemoteResults):
+    """One object per value below the prefix of `url`."""
+
+    store = "objects"
+
+    def __init__(self, url: str) -> None:
+        try:
+            import obstore
+            from obstore.exceptions import BaseError
+            from obstore.store import from_url
+        except ImportError:
+            raise BackendError(f"results at {url} need an object store: install noetl-engine[storage]") from None
+        super().__init__(url)
+        self._objects = obstore
+        try:
+            self._store = from_url(url)
+        except (BaseError, OSError, ValueError) as problem:
+            raise BackendError(f"results cannot be kept at {url}: {first_line(problem)}") from problem
+
+    async def send(self, body: bytes) -> None:
+        from obstore.exceptions import AlreadyExistsError, BaseError, NotSupportedError, PreconditionError
+
+        key = key_of(hashlib.sha256(body).hexdigest())
+        try:
+            try:
+                await self._objects.put_async(self._store, key, body, mode="create")
+            except NotSupportedError:  # a store without conditions writes the same content over itself
+                await self._objects.put_async(self._store, key, body)
+            except (AlreadyExistsError, PreconditionError):  # the same content is there
+                await self._refresh(key, body)
+        except (BaseError, OSError) as problem:
+            raise self._failed(problem) from problem
+
+    async def _refresh(self, key: str, body: bytes) -> None:
+        """Write it over itself when it is old, so that garbage collection does not delete it before an event names
+        it."""
+        written_at = (await self._objects.head_async(self._store, key))["last_modified"]
+        if datetime.now(UTC) - written_at > timedelta(seconds=OLD_S):
+            await self._objects.put_async(self._store, key, body)
+
+    async def fetch(self, checksum: str) -> bytes:
+        from obstore.exceptions import BaseError
+
+        key = key_of(checksum)
+        try:
+            found = await self._objects.get_async(self._store, key)
+            body = bytes(await found.bytes_async())
+        except FileNotFoundError:
+            raise ToolError("result.missing", f"the stored result {key} is gone") from None
+        except (BaseError, OSError) as problem:
+            raise self._failed(problem) from problem
+        return verified(checksum, body)
+
+    async def send_file(self, file: Path) -> str:
+        from obstore.exceptions import BaseError
+
+        checksum, _ = await asyncio.to_thread(file_checksum, file)
+        try:
+            # In parts, a few of which are in memory; an upload that breaks off leaves no object.
+            await self._objects.put_async(self._store, table_key_of(checksum), file, chunk_size=_PART_BYTES)
+        except (BaseError, OSError) as problem:
+            raise self._failed(problem) from problem
+        return checksum
+
+    async def fetch_file(self, checksum: str, into: Path) -> None:
+        from obstore.exceptions import BaseError
+
+        try:
+            found = await self._objects.get_async(self._store, table_key_of(checksum))
+            with into.open("wb") as file:
+                async for chunk in found.stream(min_chunk_size=_PART_BYTES):
+                    await asyncio.to_thread(file.write, chunk)
+        except FileNotFoundError:
+            raise missing_table(checksum) from None
+        except (BaseError, OSError) as problem:
+            raise self._failed(problem) from problem
+        await asyncio.to_thread(verify_file, checksum, into)
+
+    async def listed(self, *, before: float) -> list[str]:
+        """Those of a page at a time: a bucket may hold millions."""
+        moment = datetime.fromtimestamp(before, UTC)
+
+        def old() -> list[str]:
+            pages = self._objects.list(self._store)
+            paths = (one["path"] for page in pages for one in page if one["last_modified"] < moment)
+            names = (path.rpartition("/")[2].removesuffix(".json").removesuffix(".parquet") for path in paths)
+            return [name for name in names if is_checksum(name)]
+
+        return await asyncio.to_thread(old)
+
+    async def dropped(self, checksum: str, *, before: float) -> bool:
+        return await self._dropped(key_of(checksum), before) or await self._dropped(table_key_of(checksum), before)
+
+    async def _dropped(self, key: str, before: float) -> bool:
+        from obstore.exceptions import BaseError
+
+        try:
+            # Looked at again just before it is deleted: a writer may have put it since it was listed.
+            if (await self._objects.head_async(self._store, key))["last_modified"].timestamp() >= before:
+                return False
+            await self._objects.delete_async(self._store, key)
+        except FileNotFoundError:
+            return False
+        except (BaseError, OSError) as problem:
+            raise self._failed(problem) from problem
+        return True
+
+    def _failed(self, problem: Exception) -> BackendError:
+        return BackendError(f"the result store {self.url} failed: {first_line(problem)}")

@@ -26,9 +26,10 @@ from noetl.base.private_files import FILE_MODE, create, make_folder
 from noetl.store.sqlite.database import applied, is_store, known_migrations
 
 # Raised when an archive changes so that older programs must not restore it.
-FORMAT = 1
+FORMAT = 2  # 1 had no tables; an older program would restore an archive without them
 _MANIFEST, _DATABASE, _RESULTS = "manifest.json", "store.db", "results/"
-_RESULT = re.compile(r"results/([0-9a-f]{2})/([0-9a-f]{64})\.json")
+# Values are kept as JSON, tables as Parquet; both are named by the hash of their content.
+_RESULT = re.compile(r"results/([0-9a-f]{2})/(([0-9a-f]{64})\.(?:json|parquet))")
 _CHUNK = 1 << 20
 
 
@@ -51,7 +52,11 @@ def back_up(db: Path, results: Path, archive: Path) -> Manifest:
         _copy_database(db, copy)
         part = Path(folder) / "archive"
         # Listed after the database was copied, for the reason above.
-        files = sorted(results.glob("[0-9a-f][0-9a-f]/*.json")) if results.is_dir() else []
+        files = sorted(
+            file
+            for file in results.glob("[0-9a-f][0-9a-f]/*")
+            if _RESULT.fullmatch(f"{_RESULTS}{file.parent.name}/{file.name}")
+        )
         manifest = _manifest(copy, len(files))
         with create(part) as out, tarfile.open(fileobj=out, mode=_mode(archive)) as tar:
             _add_bytes(tar, _MANIFEST, msgspec.json.encode(manifest))
@@ -66,6 +71,7 @@ def back_up(db: Path, results: Path, archive: Path) -> Manifest:
 
 def restore(archive: Path, db: Path, results: Path) -> Manifest:
     """Write the store of an archive to `db` and `results`, neither of which may be there yet."""
+    # The log too: SQLite would replay one that is left beside this name into the restored file.
     for place in (db, db.with_name(db.name + "-wal"), results):
         if place.exists():
             raise RefusedError(f"{place} exists: restore to a new place with --db, or move it away")
@@ -77,8 +83,9 @@ def restore(archive: Path, db: Path, results: Path) -> Manifest:
             for member in tar:
                 if member.name == _DATABASE:
                     _write(tar, member, part)
+                # Only names of this form are written: a member of a forged archive could lead out of the folder.
                 elif (found := _RESULT.fullmatch(member.name)) is not None:
-                    _restore_result(tar, member, results / found[1] / f"{found[2]}.json", found[2])
+                    _restore_result(tar, member, results / found[1] / found[2], found[3])
             _check_database(part, archive)
             # The database comes last: a store that is there has all of its results.
             part.rename(db)

@@ -5,8 +5,11 @@ from __future__ import annotations
 import logging
 import sqlite3
 import time
-from contextlib import suppress
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
+from typing import Any, TypeVar
 
 from noetl.base.crash_points import crash_point
 from noetl.base.errors import BackendError
@@ -14,6 +17,8 @@ from noetl.store.event_batches import batches_of_rows
 from noetl.store.sql_files import StoreMigration, migrations_in, named_queries, pending
 
 QUERIES = named_queries(Path(__file__).with_name("queries.sql"))
+Values = Sequence[Any] | Mapping[str, Any]
+_Decoded = TypeVar("_Decoded")
 
 
 # One write transaction. What went wrong inside is what its caller hears of, also where SQLite has rolled back by
@@ -49,19 +54,57 @@ class transaction:  # noqa: N801  it reads as the verb of a `with`; a generator 
                 self._connection.execute("ROLLBACK")
 
 
+class SqliteQueries(ABC):
+    """Named queries on the connection of a store."""
+
+    _db: sqlite3.Connection
+
+    @abstractmethod
+    def _explained(self) -> AbstractContextManager[None]:
+        """Turns what SQLite cannot do into our own error."""
+
+    def _rows(self, query: str, values: Values = ()) -> list[Any]:
+        with self._explained():
+            return self._db.execute(QUERIES[query], values).fetchall()
+
+    def _decoded(self, of: Callable[[Any], _Decoded], query: str, values: Values = ()) -> list[_Decoded]:
+        """Rows that hold JSON. Text that is damaged is an error of the store as well, so it is decoded in here."""
+        with self._explained():
+            return [of(row) for row in self._db.execute(QUERIES[query], values)]
+
+    def _row(self, query: str, values: Values = ()) -> Any:
+        """The first row, or None."""
+        with self._explained():
+            return self._db.execute(QUERIES[query], values).fetchone()
+
+    def _change(self, query: str, values: Values) -> int:
+        """Write with one statement; returns how many rows it has touched."""
+        with self._explained():
+            return self._db.execute(QUERIES[query], values).rowcount
+
+
+class SqliteTable(SqliteQueries):
+    """A part of a store, on its connection and with its errors."""
+
+    def __init__(self, connection: sqlite3.Connection, explained: Callable[[], AbstractContextManager[None]]) -> None:
+        self._db, self._explain = connection, explained
+
+    def _explained(self) -> AbstractContextManager[None]:
+        return self._explain()
+
+
 # Migrations of the store in SQLite, run under its write lock. Also the packing of events that an earlier program
 # stored one by one.
 
-FOLDER = Path(__file__).with_name("migrations")
 _EVENTS_AT_ONCE = 5_000  # of one transaction: others write in between
-# Whoever waits for the write lock asks for it every tenth of a second. Without a pause it is hardly ever free then: a
+# A process that waits for the write lock tries every tenth of a second. Without a pause it is hardly ever free then: a
 # server of the version before waited 5 s for a commit.
 _PAUSE_S = 0.05
 _log = logging.getLogger(__name__)
 
 
-def known_migrations(folder: Path = FOLDER) -> list[StoreMigration]:
-    return migrations_in(folder)
+def known_migrations() -> list[StoreMigration]:
+    return migrations_in(Path(__file__).with_name("migrations"))
 
 
 def migrate(connection: sqlite3.Connection, known: list[StoreMigration], where: str) -> None:
@@ -90,8 +133,8 @@ def is_store(connection: sqlite3.Connection) -> bool:
 
 def refuse_others(connection: sqlite3.Connection, where: str) -> None:
     """BackendError when another program keeps its data here: ours would not belong among them."""
-    # Tables first: another process may migrate the same new file between the two reads. Whoever sees its tables also
-    # sees that they are ours, since a migration is one transaction.
+    # Tables first: another process may migrate the same new file between the two reads. A reader that sees its tables
+    # also sees that they are ours, since a migration is one transaction.
     if connection.execute("SELECT 1 FROM sqlite_master").fetchone() and not is_store(connection):
         raise BackendError(f"{where} is no store of noetl but a database of another program: name another with --db")
 

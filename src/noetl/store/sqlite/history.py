@@ -1,7 +1,7 @@
 """Reading a store in SQLite: events, executions, orders and nets as they were committed.
 
-`SqliteHistory.open` gives a connection that cannot write. In WAL mode such a reader and the process that runs an
-execution do not wait for each other, so another terminal may look as often as it likes.
+`SqliteHistory.open` returns a connection that cannot write. In WAL mode readers and the process that runs an execution
+do not wait for each other, so other terminals may read as often as they like.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ import msgspec
 
 from noetl.base.errors import AbsentError, BackendError, Outage, StoreUnwritableError, UnfitError, UnreadableError
 from noetl.events.envelope import Event
-from noetl.store.contract import ExecutionRow, MovedExecution, OrderRow, SingleRow
+from noetl.store.contract import EventFilter, ExecutionRow, MovedExecutions, OrderRow
 from noetl.store.event_batches import batch_events, picked, picked_events
-from noetl.store.execution_filters import lowered
 from noetl.store.installation import KeyValues
-from noetl.store.row_codecs import event_of, execution_of, order_of
+from noetl.store.row_codecs import event_of, execution_of, lowered, order_of
 from noetl.store.sql_files import Applied, applied_of
 from noetl.store.sqlite.database import (
     QUERIES,
+    SqliteQueries,
     applied,
     is_store,
     is_up_to_date,
@@ -39,26 +39,27 @@ from noetl.store.sqlite.installation import SqliteKeyValues
 _PATIENCE_MS = 2_000  # a reader waits only while the file itself is being recovered
 _NOT_WRITABLE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 _UNWRITABLE = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY)
-# A disk that cannot be read: nothing that more room would mend.
+# The disk cannot be read. Freeing space does not help then, unlike with the errors above.
 _UNREADABLE = (
     sqlite3.SQLITE_IOERR_READ,
     sqlite3.SQLITE_IOERR_SHORT_READ,
     sqlite3.SQLITE_IOERR_CORRUPTFS,
     sqlite3.SQLITE_IOERR_DATA,
 )
-# A moment is taken when something is decided, and seen by others when it is committed. A minute covers any commit.
+# An event has the time of its decision, and others see it after the commit. A minute is longer than any commit takes.
 _ENDED_LATE_S = 60.0
 _log = logging.getLogger(__name__)
 
 
-class SqliteHistory:
+class SqliteHistory(SqliteQueries):
     """What is recorded in one file. `SqliteStore` adds writing."""
 
     def __init__(self, connection: sqlite3.Connection, where: str) -> None:
         self._db = connection
         self._where = where
-        # None for a reader: it may go on with a file that was replaced.
-        self._file: tuple[int, int] | None = None  # which one it was when it was opened for writing
+        # The device and inode of the file when it was opened for writing. None for a reader, which may continue with a
+        # file that was replaced.
+        self._file: tuple[int, int] | None = None
         self._outage = Outage(_log, f"the store {where} cannot be written", f"the store {where} can be written again")
         self.key_values: KeyValues = SqliteKeyValues(connection, self._explained)
 
@@ -82,7 +83,8 @@ class SqliteHistory:
 
     @classmethod
     def applied(cls, path: Path) -> Applied:
-        """The migrations of a store, which is left as it is. BackendError when there is none, or another's."""
+        """The migrations of a store, without changing it. BackendError when there is no store, or the file is another
+        program's."""
         if not path.exists():
             raise BackendError(f"there is no store {path}")
         history = cls(reading_connection(path), str(path))
@@ -94,31 +96,29 @@ class SqliteHistory:
         finally:
             history._db.close()
 
-    async def events(self, execution_id: str, *, after: int = 0, only: SingleRow | None = None) -> list[Event]:
+    async def events(self, execution_id: str, *, after: int = 0, only: EventFilter | None = None) -> list[Event]:
         with self._explained(), damage_as_unreadable(execution_id):
-            # Rows first: whoever packs them meanwhile does it in one transaction, so they are here or there.
+            # Rows first, then batches: a process that packs rows into batches does so in one transaction, so the events
+            # are in one of the two.
             rows = self._db.execute(QUERIES["select_rows"], (execution_id, after)).fetchall()
             if rows:
                 return picked_events([event_of(execution_id, row) for row in rows], only)
-            # From the end, one batch after another: whoever wants the last ten events of a long log must not read all
-            # of it.
+            # For the newest events, batches are read from the end: the last ten events of a long log must not cost a
+            # read of all.
             query = QUERIES["select_newest_batches" if only is not None and only.newest else "select_batches"]
             found = self._db.execute(query, (execution_id, after))
             batches = (batch_events(execution_id, row, after=after, only=only) for row in found)
             return picked(batches, only)
 
     async def execution(self, execution_id: str) -> ExecutionRow | None:
-        with self._explained():
-            row = self._db.execute(QUERIES["select_execution"], (execution_id,)).fetchone()
+        row = self._row("select_execution", (execution_id,))
         return execution_of(row) if row else None
 
     async def positions(self, execution_ids: Collection[str]) -> dict[str, int]:
-        with self._explained():
-            return dict(self._db.execute(QUERIES["select_positions"], (json.dumps(list(execution_ids)),)).fetchall())
+        return dict(self._rows("select_positions", (json.dumps(list(execution_ids)),)))
 
     async def open_among(self, execution_ids: Collection[str]) -> set[str]:
-        with self._explained():
-            rows = self._db.execute(QUERIES["select_open_among"], (json.dumps(list(execution_ids)),)).fetchall()
+        rows = self._rows("select_open_among", (json.dumps(list(execution_ids)),))
         return {row[0] for row in rows}
 
     async def executions(
@@ -143,47 +143,40 @@ class SqliteHistory:
             "text": None if text is None else lowered(text),
             "labels": json.dumps(dict(labels)) if labels else None,
         }
-        with self._explained():
-            return [execution_of(row) for row in self._db.execute(QUERIES["select_executions"], values)]
+        return self._decoded(execution_of, "select_executions", values)
 
-    async def moved(self, since: str | None) -> MovedExecution:
-        """One file has few writers: all that is open is told, and what ended of late, if anybody wrote at all. Ends
-        are told for a while longer, since whoever decided them may have committed later."""
+    async def moved(self, since: str | None) -> MovedExecutions:
+        """If any process has written: all open executions, and those that ended recently. One file has few writers, so
+        that is cheap enough. Ends are repeated for a minute, since an end may be committed after later ones."""
         with self._explained():
-            # It changes with commits of other connections, `total_changes` with our own: together they tell whether
-            # anybody wrote.
+            # `data_version` changes with commits of other connections, `total_changes` with our own.
             [version] = self._db.execute("PRAGMA data_version").fetchone()
             here = f"{version}.{self._db.total_changes}"
             before, _, last_end = (since or "").partition("/")
             if since is not None and before == here:
-                return MovedExecution(since)
+                return MovedExecutions(since)
             last = self._db.execute(QUERIES["select_last_end"]).fetchone()[0]
             cursor = f"{here}/{last or 0.0!r}"
             if since is None:
-                return MovedExecution(cursor)
+                return MovedExecutions(cursor)
             late = _number(last_end) - _ENDED_LATE_S
-            return MovedExecution(cursor, dict(self._db.execute(QUERIES["select_moved"], (late,)).fetchall()))
+            return MovedExecutions(cursor, dict(self._db.execute(QUERIES["select_moved"], (late,)).fetchall()))
 
     async def children(self, execution_id: str) -> list[ExecutionRow]:
-        with self._explained():
-            return [execution_of(row) for row in self._db.execute(QUERIES["select_children"], (execution_id,))]
+        return self._decoded(execution_of, "select_children", (execution_id,))
 
     async def tally(self) -> dict[str, int]:
-        with self._explained():
-            return dict(self._db.execute(QUERIES["tally_executions"]).fetchall())
+        return dict(self._rows("tally_executions"))
 
     async def begin_with(self, prefix: str, *, limit: int = 10) -> list[str]:
-        with self._explained():
-            rows = self._db.execute(QUERIES["select_ids"], (prefix, len(prefix), prefix, limit)).fetchall()
+        rows = self._rows("select_ids", (prefix, len(prefix), prefix, limit))
         return [execution_id for (execution_id,) in rows]
 
     async def orders(self, execution_id: str) -> list[OrderRow]:
-        with self._explained():
-            return [order_of(row) for row in self._db.execute(QUERIES["select_orders"], (execution_id,))]
+        return self._decoded(order_of, "select_orders", (execution_id,))
 
     async def net(self, net_hash: str) -> bytes:
-        with self._explained():
-            row = self._db.execute(QUERIES["select_net"], (net_hash,)).fetchone()
+        row = self._row("select_net", (net_hash,))
         if row is None:
             raise AbsentError(f"no net {net_hash} in the store {self._where}")
         return bytes(row[0])
@@ -210,7 +203,7 @@ class SqliteHistory:
         except sqlite3.Error as problem:
             if not _is_unwritable(problem):
                 raise BackendError(_explanation(self._where, problem)) from problem
-            # A program without a log, as a command is, hears of it by this error alone.
+            # Only where a log is configured: a command of the CLI prints the error below instead.
             if _log.hasHandlers():
                 self._outage.failed(problem)
             raise StoreUnwritableError(_explanation(self._where, problem)) from problem
@@ -219,12 +212,12 @@ class SqliteHistory:
         except (msgspec.DecodeError, UnicodeDecodeError) as problem:
             raise BackendError(f"the store {self._where} is damaged: {problem}") from problem
         else:
-            # Reads succeed all the time. Only a change that is committed says that there is room again.
+            # Reads succeed during the outage too. Only a committed change shows that it is over.
             if changes is not None and self._db.total_changes > changes and not self._db.in_transaction:
                 self._outage.worked()
 
     def _gone(self) -> StoreUnwritableError:
-        """The system would let us write on into a file that nobody can open any more."""
+        """The error for a file that was removed or replaced: the system would let us write into the old one."""
         problem = StoreUnwritableError(
             f"the store {self._where} was removed or replaced while it was open: put it back, or start again with the"
             " one that is there"
@@ -244,7 +237,7 @@ def file_identity(path: str) -> tuple[int, int] | None:
 
 @contextmanager
 def damage_as_unreadable(execution_id: str) -> Iterator[None]:
-    """What is no text any more among the events of one execution is told of that one alone."""
+    """Raise UnreadableError, which concerns one execution only, for an event whose text is damaged."""
     try:
         yield
     except sqlite3.OperationalError as problem:
@@ -254,18 +247,18 @@ def damage_as_unreadable(execution_id: str) -> Iterator[None]:
 
 
 def reading_connection(path: Path) -> sqlite3.Connection:
-    """A connection that cannot write, also to a store that nobody can."""
+    """A connection that cannot write, also for a store without write permission."""
     address = f"{path.absolute().as_uri()}?mode=ro"
     try:
         if not os.access(path, os.W_OK) and not _log_of(path).exists():
-            # nobody has it open, and the files that SQLite would make beside it would be read-only too
+            # No process has it open, and SQLite could not create its files beside it.
             return sqlite3.connect(f"{address}&immutable=1", uri=True, isolation_level=None)
         connection = sqlite3.connect(address, uri=True, isolation_level=None)
         try:
             connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         except sqlite3.DatabaseError as problem:
             if getattr(problem, "sqlite_errorcode", 0) & 0xFF not in _NOT_WRITABLE:
-                return connection  # whoever reads next says what is wrong
+                return connection  # the next read explains the error
             connection.close()
             return _immutable(path, address, problem)
         return connection
@@ -274,8 +267,8 @@ def reading_connection(path: Path) -> sqlite3.Connection:
 
 
 def _immutable(path: Path, address: str, problem: sqlite3.Error) -> sqlite3.Connection:
-    """A store that nobody can write, such as a copy on a read-only disk: SQLite would make files beside it to keep
-    readers and writers apart, and there are no writers. What is only in its log cannot be read so."""
+    """A connection to a store that cannot be written, such as a copy on a read-only disk. SQLite creates no files then,
+    and does not read the write-ahead log beside it: a store with a part of it there is refused."""
     log = _log_of(path)
     if log.exists() and log.stat().st_size:
         raise BackendError(
@@ -290,8 +283,8 @@ def _log_of(path: Path) -> Path:
 
 
 def _renew(path: Path) -> None:
-    """Bring a store of an older program up to date, which takes a connection that may write. Its events stay in rows:
-    packing them is for whoever writes anyway."""
+    """Migrate a store of an older version, over a connection that may write. Its events stay in rows: only the next
+    writer packs them."""
     connection = sqlite3.connect(path, isolation_level=None)
     try:
         migrate(connection, known_migrations(), str(path))
@@ -300,13 +293,13 @@ def _renew(path: Path) -> None:
 
 
 def _is_unwritable(problem: sqlite3.Error) -> bool:
-    """Whether it is read as ever, and no write will succeed until somebody makes room or gives rights."""
+    """Whether only writes fail, until there is space or permission again."""
     code = getattr(problem, "sqlite_errorcode", 0)
     return code & 0xFF in _UNWRITABLE and code not in _UNREADABLE
 
 
 def _explanation(where: str, problem: sqlite3.Error) -> str:
-    match getattr(problem, "sqlite_errorcode", 0) & 0xFF:  # the rest of the number only says where it was noticed
+    match getattr(problem, "sqlite_errorcode", 0) & 0xFF:  # the primary code; the rest of the number is detail
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return f"the store {where} is locked by another program: try again when that has ended"
         case sqlite3.SQLITE_CORRUPT:

@@ -4,15 +4,18 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: insert_execution
 INSERT INTO execution (execution_id, trace_id, path, name, net_hash, status, last_seq, created_at, finished_at,
-                       parent_execution_id, wake_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+                       parent_execution_id, wake_at, failed_iterations, iterations, counted_seq)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: move_open_execution
 -- It leaves alone what only an end changes: naming a column rewrites its index, a page of every commit.
-UPDATE execution SET status = ?, last_seq = ?, wake_at = ? WHERE execution_id = ? AND last_seq = ?;
+UPDATE execution SET status = ?, last_seq = ?, wake_at = ?, failed_iterations = ?, iterations = ?, counted_seq = ?
+WHERE execution_id = ? AND last_seq = ?;
 
 -- name: move_execution
-UPDATE execution SET status = ?, last_seq = ?, finished_at = ?, wake_at = ? WHERE execution_id = ? AND last_seq = ?;
+UPDATE execution SET status = ?, last_seq = ?, finished_at = ?, wake_at = ?, failed_iterations = ?, iterations = ?,
+                     counted_seq = ?
+WHERE execution_id = ? AND last_seq = ?;
 
 -- name: insert_order
 INSERT INTO orders (order_id, execution_id, step_run_id, state, pool, priority, lease_owner, lease_epoch, lease_until)
@@ -85,12 +88,14 @@ DELETE FROM execution;
 
 -- name: select_execution
 SELECT execution_id, trace_id, path, name, net_hash, status, last_seq, created_at, finished_at, parent_execution_id,
-       wake_at
+       wake_at, CASE WHEN counted_seq = last_seq THEN failed_iterations END,
+       CASE WHEN counted_seq = last_seq THEN iterations END
 FROM execution WHERE execution_id = ?;
 
 -- name: select_executions
 SELECT execution_id, trace_id, path, name, net_hash, status, last_seq, created_at, finished_at, parent_execution_id,
-       wake_at
+       wake_at, CASE WHEN counted_seq = last_seq THEN failed_iterations END,
+       CASE WHEN counted_seq = last_seq THEN iterations END
 FROM execution
 WHERE (:status IS NULL OR status = :status) AND (:path IS NULL OR path GLOB :path)
   AND (:beyond IS NULL OR (-created_at, execution_id)
@@ -169,7 +174,8 @@ SELECT payload FROM message WHERE payload LIKE '%"checksum":"%';
 
 -- name: select_children
 SELECT execution_id, trace_id, path, name, net_hash, status, last_seq, created_at, finished_at, parent_execution_id,
-       wake_at
+       wake_at, CASE WHEN counted_seq = last_seq THEN failed_iterations END,
+       CASE WHEN counted_seq = last_seq THEN iterations END
 FROM execution WHERE parent_execution_id = ? ORDER BY created_at, execution_id;
 
 -- name: tally_executions
@@ -212,7 +218,8 @@ WHERE execution_id IN (SELECT value FROM json_each(?)) AND finished_at IS NULL;
 
 -- name: select_due
 SELECT execution_id, trace_id, path, name, net_hash, status, last_seq, created_at, finished_at, parent_execution_id,
-       wake_at
+       wake_at, CASE WHEN counted_seq = last_seq THEN failed_iterations END,
+       CASE WHEN counted_seq = last_seq THEN iterations END
 FROM execution WHERE wake_at <= ? ORDER BY wake_at, execution_id LIMIT ?;
 
 -- name: select_next_due

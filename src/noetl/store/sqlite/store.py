@@ -1,7 +1,7 @@
 """The store in one SQLite file: WAL, `synchronous=FULL`, one transaction per commit (performance.md §2).
 
 Statements run where they are called: handing a commit to another thread costs nearly as much as the flush, and a lone
-execution has nobody to wait for. Several processes may work on one file; SQLite's lock and the unique keys decide.
+execution delays no other. Several processes may work on one file; SQLite's lock and the unique keys decide.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from noetl.store import row_codecs
 from noetl.store.audit import Audit
 from noetl.store.contract import Commit, ConflictError, ExecutionRow, OrderRow, OrderState, TakenError
 from noetl.store.event_batches import batch_events, batch_values
-from noetl.store.execution_filters import checksums_in
 from noetl.store.human_tasks import Tasks
 from noetl.store.inspection import derived_rows
 from noetl.store.installation import Catalog, CredentialRows, KeyValues
 from noetl.store.notices import Notices
 from noetl.store.requests import Requests
+from noetl.store.row_codecs import checksums_in
 from noetl.store.sqlite.database import (
     QUERIES,
     is_up_to_date,
@@ -42,7 +42,7 @@ from noetl.store.waits import Waits
 
 # How long a commit waits for the write lock of another process. A commit takes milliseconds; packing holds it longest.
 _BUSY_MS = 10_000
-# 8 MB of log between checkpoints. Each makes somebody wait for two more flushes, but after the first one the log is
+# 8 MB of log between checkpoints. Each makes one caller wait for two more flushes, but after the first one the log is
 # written over instead of growing, and flushing a file that grows costs the system 0.1 ms more a commit.
 _CHECKPOINT_PAGES = 2_000
 
@@ -162,20 +162,20 @@ class SqliteStore(SqliteHistory):
         if commit.after == 0:
             self._insert_execution(row)
             return
+        counted = (row.failed_iterations, row.iterations, row.last_seq)
+        rest = (row.wake_at, *counted, row.execution_id, commit.after)
         # A statement of its own for open executions: it leaves the indexes of ended ones alone.
         if row.finished_at is None:
-            open_values = (row.status, row.last_seq, row.wake_at, row.execution_id, commit.after)
-            moved = self._db.execute(QUERIES["move_open_execution"], open_values)
+            moved = self._db.execute(QUERIES["move_open_execution"], (row.status, row.last_seq, *rest))
         else:
-            values = (row.status, row.last_seq, row.finished_at, row.wake_at, row.execution_id, commit.after)
-            moved = self._db.execute(QUERIES["move_execution"], values)
+            moved = self._db.execute(QUERIES["move_execution"], (row.status, row.last_seq, row.finished_at, *rest))
         # The `where last_seq = ?` of the update is the lock: only one writer can move on from a position.
         if moved.rowcount != 1:
             raise ConflictError(f"execution {row.execution_id} has moved past event {commit.after}")
 
     def _insert_execution(self, row: ExecutionRow) -> None:
         try:
-            self._db.execute(QUERIES["insert_execution"], row_codecs.execution_values(row))
+            self._db.execute(QUERIES["insert_execution"], (*row_codecs.execution_values(row), row.last_seq))
         except sqlite3.IntegrityError as problem:
             raise TakenError(f"execution {row.execution_id} exists already") from problem
 
@@ -224,47 +224,37 @@ class SqliteStore(SqliteHistory):
 
     async def claimable(self, *, now: float, limit: int, pools: Collection[str] | None = None) -> list[OrderRow]:
         values = {"now": now, "limit": limit, "pools": None if pools is None else json.dumps(list(pools))}
-        with self._explained():
-            return [row_codecs.order_of(row) for row in self._db.execute(QUERIES["select_claimable"], values)]
+        return self._decoded(row_codecs.order_of, "select_claimable", values)
 
     async def leased(self, *, now: float, pools: Collection[str] | None = None) -> dict[str, int]:
         values = {"now": now, "pools": None if pools is None else json.dumps(list(pools))}
-        with self._explained():
-            found = dict(self._db.execute(QUERIES["select_leased"], values).fetchall())
-        return dict.fromkeys(pools or (), 0) | found
+        return dict.fromkeys(pools or (), 0) | dict(self._rows("select_leased", values))
 
     async def unclaimed(self, *, now: float) -> dict[str, int]:
-        with self._explained():
-            return dict(self._db.execute(QUERIES["count_unclaimed"], (now,)).fetchall())
+        return dict(self._rows("count_unclaimed", (now,)))
 
     async def due(self, *, now: float, limit: int) -> list[ExecutionRow]:
-        with self._explained():
-            return [row_codecs.execution_of(row) for row in self._db.execute(QUERIES["select_due"], (now, limit))]
+        return self._decoded(row_codecs.execution_of, "select_due", (now, limit))
 
     async def next_due(self) -> float | None:
-        with self._explained():
-            found: float | None = self._db.execute(QUERIES["select_next_due"]).fetchone()[0]
+        found: float | None = self._row("select_next_due")[0]
         return found
 
     async def held_by(self, owner: str) -> list[OrderRow]:
-        with self._explained():
-            return [row_codecs.order_of(row) for row in self._db.execute(QUERIES["select_held_by"], (owner,))]
+        return self._decoded(row_codecs.order_of, "select_held_by", (owner,))
 
     async def now(self) -> float | None:
         return None
 
     async def timed(self, wait_id: str) -> str | None:
-        with self._explained():
-            row = self._db.execute(QUERIES["select_timed"], (wait_id,)).fetchone()
+        row = self._row("select_timed", (wait_id,))
         return row[0] if row else None
 
     async def ended_nets(self) -> list[str]:
-        with self._explained():
-            return [one for (one,) in self._db.execute(QUERIES["select_ended_nets"])]
+        return [one for (one,) in self._rows("select_ended_nets")]
 
     async def outlived(self, net_hash: str, *, before: float, limit: int) -> list[str]:
-        with self._explained():
-            return [one for (one,) in self._db.execute(QUERIES["select_outlived"], (before, net_hash, limit))]
+        return [one for (one,) in self._rows("select_outlived", (before, net_hash, limit))]
 
     async def retire_spans(self, before: Mapping[str, float]) -> dict[str, str]:
         return {}  # each goes by itself
@@ -285,9 +275,7 @@ class SqliteStore(SqliteHistory):
             return {one for (text,) in rows for one in checksums_in(text.encode())}
 
     async def renew(self, order_id: str, *, lease_epoch: int, lease_until: float, owner: str | None = None) -> bool:
-        with self._explained():
-            changed = self._db.execute(QUERIES["renew_lease"], (lease_until, order_id, lease_epoch, owner, owner))
-        return changed.rowcount == 1
+        return self._change("renew_lease", (lease_until, order_id, lease_epoch, owner, owner)) == 1
 
 
 def _refuse_if_read_only(path: Path) -> None:

@@ -4,81 +4,70 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Collection, Sequence
-from contextlib import AbstractContextManager
-from typing import Any
+from collections.abc import Collection, Sequence
 
 from noetl.store.contract import Commit, TakenError
 from noetl.store.human_tasks import TaskRow, TaskState
 from noetl.store.notices import NoticeRow, NoticeState, Settlement
 from noetl.store.requests import RequestRow
-from noetl.store.row_codecs import kept_of, message_of, message_values, notice_of, task_of, wait_of, wait_values
-from noetl.store.sqlite.database import QUERIES, transaction
+from noetl.store.row_codecs import (
+    kept_of,
+    message_of,
+    message_values,
+    notice_of,
+    struct_of,
+    task_of,
+    wait_of,
+    wait_values,
+)
+from noetl.store.sqlite.database import QUERIES, SqliteTable, transaction
 from noetl.store.waits import KeptRow, MessageRow, Place, WaitRow
 
 
-class SqliteWaits:
-    """`explained` turns what SQLite cannot do into our own error."""
-
-    def __init__(self, connection: sqlite3.Connection, explained: Callable[[], AbstractContextManager[None]]) -> None:
-        self._db = connection
-        self._explained = explained
-
+class SqliteWaits(SqliteTable):
     async def waiting(self, kind: str, name: str, correlations: Collection[str] | None = None) -> list[WaitRow]:
         wanted = None if correlations is None else json.dumps(list(correlations))
         values = {"kind": kind, "name": name, "correlations": wanted}
-        with self._explained():
-            return [wait_of(row) for row in self._db.execute(QUERIES["select_waiting"], values)]
+        return self._decoded(wait_of, "select_waiting", values)
 
     async def of(self, execution_id: str) -> list[WaitRow]:
-        with self._explained():
-            return [wait_of(row) for row in self._db.execute(QUERIES["select_waits_of"], (execution_id,))]
+        return self._decoded(wait_of, "select_waits_of", (execution_id,))
 
     async def newest(self, *, limit: int = 100) -> list[WaitRow]:
-        with self._explained():
-            return [wait_of(row) for row in self._db.execute(QUERIES["select_newest_waits"], (limit,))]
+        return self._decoded(wait_of, "select_newest_waits", (limit,))
 
     async def keep(self, message: MessageRow) -> bool:
-        with self._explained():
-            return self._db.execute(QUERIES["insert_message"], message_values(message)).rowcount == 1
+        return self._change("insert_message", message_values(message)) == 1
 
     async def message(self, message_id: str) -> MessageRow | None:
-        with self._explained():
-            row = self._db.execute(QUERIES["select_message"], (message_id,)).fetchone()
+        row = self._row("select_message", (message_id,))
         return message_of(row) if row else None
 
     async def stored_messages(self, name: str, *, now: float) -> list[MessageRow]:
-        with self._explained():
-            return [message_of(row) for row in self._db.execute(QUERIES["select_kept"], (name, now))]
+        return self._decoded(message_of, "select_kept", (name, now))
 
     async def newest_kept(
         self, *, now: float, name: str | None = None, limit: int = 100, beyond: Place | None = None
     ) -> list[KeptRow]:
         sent_at, message_id = beyond or (None, None)
         values = {"now": now, "name": name, "limit": limit, "sent_at": sent_at, "message_id": message_id}
-        with self._explained():
-            return [kept_of(row) for row in self._db.execute(QUERIES["select_newest_kept"], values)]
+        return self._decoded(kept_of, "select_newest_kept", values)
 
     async def count_kept(self, name: str, *, now: float) -> int:
-        with self._explained():
-            [number] = self._db.execute(QUERIES["count_kept"], (name, now)).fetchone()
+        [number] = self._row("count_kept", (name, now))
         return int(number)
 
     async def names_kept(self, *, now: float) -> list[str]:
-        with self._explained():
-            return [name for (name,) in self._db.execute(QUERIES["select_names_kept"], (now,))]
+        return [name for (name,) in self._rows("select_names_kept", (now,))]
 
     async def remove(self, message_id: str, *, now: float) -> bool:
-        with self._explained():
-            return self._db.execute(QUERIES["remove_message"], (message_id, now)).rowcount == 1
+        return self._change("remove_message", (message_id, now)) == 1
 
     async def remove_named(self, name: str, *, now: float) -> int:
-        with self._explained():
-            return self._db.execute(QUERIES["remove_named_messages"], (name, now)).rowcount
+        return self._change("remove_named_messages", (name, now))
 
     async def discard(self, *, before: float) -> int:
-        with self._explained():
-            return self._db.execute(QUERIES["discard_messages"], (before,)).rowcount
+        return self._change("discard_messages", (before,))
 
 
 def write_waits(db: sqlite3.Connection, commit: Commit) -> None:
@@ -86,22 +75,17 @@ def write_waits(db: sqlite3.Connection, commit: Commit) -> None:
     db.executemany(QUERIES["insert_wait"], [wait_values(wait) for wait in commit.waits])
     db.executemany(QUERIES["delete_wait"], [(wait_id,) for wait_id in commit.closed_waits])
     for message_id in commit.taken_messages:
-        # The update has the condition that nobody has taken it, inside the transaction: of two waits one gets the
-        # message.
+        # The update requires, inside the transaction, that no wait has taken the message: of two waits only one gets
+        # it.
         if db.execute(QUERIES["take_message"], (commit.execution.execution_id, message_id)).rowcount != 1:
             raise TakenError(f"message {message_id} was delivered to another wait, or removed")
 
 
-class SqliteTasks:
-    """Human tasks. `explained` turns what SQLite cannot do into our own error."""
-
-    def __init__(self, connection: sqlite3.Connection, explained: Callable[[], AbstractContextManager[None]]) -> None:
-        self._db = connection
-        self._explained = explained
+class SqliteTasks(SqliteTable):
+    """Human tasks."""
 
     async def get(self, task_id: str) -> TaskRow | None:
-        with self._explained():
-            row = self._db.execute(QUERIES["select_task"], (task_id,)).fetchone()
+        row = self._row("select_task", (task_id,))
         return task_of(row[0]) if row else None
 
     async def list(
@@ -124,16 +108,11 @@ class SqliteTasks:
             "limit": limit,
             "beyond": beyond,
         }
-        with self._explained():
-            return [task_of(body) for (body,) in self._db.execute(QUERIES["select_tasks"], values)]
+        return self._decoded(lambda row: task_of(row[0]), "select_tasks", values)
 
 
-class SqliteRequests:
-    """Requests to the process that drives an execution. `explained` turns what SQLite cannot do into our own error."""
-
-    def __init__(self, connection: sqlite3.Connection, explained: Callable[[], AbstractContextManager[None]]) -> None:
-        self._db = connection
-        self._explained = explained
+class SqliteRequests(SqliteTable):
+    """Requests to the process that drives an execution."""
 
     async def ask(self, execution_id: str, action: str, *, reason: str | None, at: float) -> int:
         with self._explained():
@@ -142,36 +121,22 @@ class SqliteRequests:
         return done.lastrowid
 
     async def pending(self) -> list[RequestRow]:
-        with self._explained():
-            return [_row(row) for row in self._db.execute(QUERIES["select_pending_requests"])]
+        return [struct_of(RequestRow, row) for row in self._rows("select_pending_requests")]
 
     async def get(self, request_id: int) -> RequestRow | None:
-        with self._explained():
-            row = self._db.execute(QUERIES["select_request"], (request_id,)).fetchone()
-        return _row(row) if row else None
+        row = self._row("select_request", (request_id,))
+        return struct_of(RequestRow, row) if row else None
 
     async def answer(self, request_id: int, answer: str, *, at: float) -> None:
-        with self._explained():
-            self._db.execute(QUERIES["answer_request"], (answer, at, request_id))
-
-
-def _row(row: Sequence[Any]) -> RequestRow:
-    return RequestRow(**dict(zip(RequestRow.__struct_fields__, row, strict=True)))
+        self._change("answer_request", (answer, at, request_id))
 
 
 # Notices in the store's SQLite file.
 
 
-class SqliteNotices:
-    """`explained` turns what SQLite cannot do into our own error."""
-
-    def __init__(self, connection: sqlite3.Connection, explained: Callable[[], AbstractContextManager[None]]) -> None:
-        self._db = connection
-        self._explained = explained
-
+class SqliteNotices(SqliteTable):
     async def get(self, notice_id: str) -> NoticeRow | None:
-        with self._explained():
-            row = self._db.execute(QUERIES["select_notice"], (notice_id,)).fetchone()
+        row = self._row("select_notice", (notice_id,))
         return notice_of(row) if row else None
 
     async def list(
@@ -188,14 +153,12 @@ class SqliteNotices:
             "limit": limit,
             "beyond": beyond,
         }
-        with self._explained():
-            return [notice_of(row) for row in self._db.execute(QUERIES["select_notices"], values)]
+        return self._decoded(notice_of, "select_notices", values)
 
     async def claim(self, *, now: float, until: float, limit: int) -> Sequence[NoticeRow]:
         # Reading first: a server asks every second, and most of the time a write transaction would be for nothing.
-        with self._explained():
-            if self._db.execute(QUERIES["select_due_notice"], (now,)).fetchone() is None:
-                return []
+        if self._row("select_due_notice", (now,)) is None:
+            return []
         with self._explained(), transaction(self._db):
             values = {"now": now, "until": until, "limit": limit}
             taken = [one for (one,) in self._db.execute(QUERIES["claim_notices"], values).fetchall()]
@@ -208,17 +171,13 @@ class SqliteNotices:
     async def settle(self, notice_id: str, *, attempts: int, settlement: Settlement) -> bool:
         ended_at = None if settlement.state is NoticeState.PENDING else settlement.at
         values = (settlement.state.value, settlement.due_at, settlement.error, ended_at, notice_id, attempts)
-        with self._explained():
-            return self._db.execute(QUERIES["settle_notice"], values).rowcount == 1
+        return self._change("settle_notice", values) == 1
 
     async def send_again(self, notice_id: str, *, now: float) -> bool:
-        with self._explained():
-            return self._db.execute(QUERIES["revive_notice"], (now, notice_id)).rowcount == 1
+        return self._change("revive_notice", (now, notice_id)) == 1
 
     async def tally(self) -> dict[str, int]:
-        with self._explained():
-            return dict(self._db.execute(QUERIES["count_notices"]).fetchall())
+        return dict(self._rows("count_notices"))
 
     async def sweep(self, *, before: float, states: Collection[NoticeState]) -> int:
-        with self._explained():
-            return self._db.execute(QUERIES["sweep_notices"], (before, json.dumps(list(states)))).rowcount
+        return self._change("sweep_notices", (before, json.dumps(list(states))))

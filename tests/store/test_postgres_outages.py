@@ -17,7 +17,7 @@ from noetl.base.errors import BackendError
 from noetl.operations.embedded import run_net
 from noetl.store.contract import Commit, ConflictError
 from noetl.store.open_store import open_records
-from noetl.store.postgres.failures import UncertainError
+from noetl.store.postgres.database import UncertainError
 from noetl.store.postgres.store import PostgresStore
 from noetl.store.waits import MessageRow
 from noetl.tools.registry import Registry
@@ -108,7 +108,7 @@ async def test_what_another_has_stored_in_place_of_a_lost_commit_is_a_conflict(
             raise
 
     async def _other_step(connection: object) -> None:
-        from noetl.store.postgres.commits import Written
+        from noetl.store.postgres.store import Written
 
         await Written([commit(event(2, event_id="another"), after=1)]).write(connection)
 

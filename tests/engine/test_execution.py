@@ -7,7 +7,7 @@ import random
 import msgspec
 import pytest
 
-from noetl.engine.due_times import DueTime, DueTimes
+from noetl.engine.execution import DueTime, DueTimes
 
 
 @pytest.mark.req("TMR-06")

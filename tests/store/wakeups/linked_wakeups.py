@@ -1,4 +1,4 @@
-"""Doorbells of every kind, linked in pairs: what one of them rings, the other hears."""
+"""Wake-ups of every kind, linked in pairs: a wake-up sent through one reaches the other."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from uuid import uuid4
 
-from noetl.store.wakeups.contract import MemoryWakeups, Wakeups
-from noetl.store.wakeups.linked import LinkedWakeups
-from noetl.store.wakeups.nats import nats_dispatch
-from noetl.store.wakeups.postgres import postgres_dispatch
+from noetl.store.nats_wakeups import nats_dispatch
+from noetl.store.wakeups import LinkedWakeups, MemoryWakeups, Wakeups, postgres_dispatch
 from tests.servers import nats, postgres
 
 KINDS = ("memory", "postgres", "nats")
@@ -17,8 +15,8 @@ LINKED = ("postgres", "nats")
 
 
 @asynccontextmanager
-async def bells(kind: str, number: int = 2) -> AsyncIterator[list[Wakeups]]:
-    """So many bells of one installation; in memory they are one."""
+async def linked_wakeups(kind: str, number: int = 2) -> AsyncIterator[list[Wakeups]]:
+    """This number of wake-ups of one installation; in memory they are one object."""
     if kind == "memory":
         wakeups = MemoryWakeups()
         yield [wakeups] * number
@@ -27,11 +25,11 @@ async def bells(kind: str, number: int = 2) -> AsyncIterator[list[Wakeups]]:
         made: list[Wakeups] = []
         channel = f"c{uuid4().hex[:8]}"
         for _ in range(number):
-            bell_ = _linked(kind, channel)
-            await bell_.open()
-            stack.push_async_callback(bell_.close)
-            await bell_.linked()
-            made.append(bell_)
+            link = _linked(kind, channel)
+            await link.open()
+            stack.push_async_callback(link.close)
+            await link.linked()
+            made.append(link)
         yield made
 
 

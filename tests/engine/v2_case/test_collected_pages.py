@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from noetl.engine.pipeline.scopes import nothing_stored
+from noetl.engine.pipeline.scopes import no_stored_results
 from noetl.engine.v2_case.names import collected, with_collected
 from noetl.events.outcomes import Error, Reference, Status, TaskResult
 from noetl.net.task import Collect
@@ -33,14 +33,16 @@ def page(value: Any) -> TaskResult:
 def test_values_are_put_together_by_the_strategy(strategy: str, pages: list[Any], gives: Any) -> None:
     collect = Collect(path="data.v", into="all", strategy=strategy)
 
-    assert collected(collect, [page({"data": {"v": one}}) for one in pages], nothing_stored) == gives
+    assert collected(collect, [page({"data": {"v": one}}) for one in pages], no_stored_results) == gives
 
 
 @pytest.mark.req("V2C-17")
 def test_a_response_without_the_value_adds_nothing() -> None:
     collect = Collect(path="data.v", into="all")
 
-    assert collected(collect, [page({"data": {}}), page(None), page({"data": {"v": None}})], nothing_stored) == [None]
+    assert collected(collect, [page({"data": {}}), page(None), page({"data": {"v": None}})], no_stored_results) == [
+        None
+    ]
 
 
 @pytest.mark.req("V2C-17", "RES-06")
@@ -61,7 +63,7 @@ def test_stored_pages_are_loaded() -> None:
     ],
 )
 def test_what_was_collected_becomes_a_field_of_the_payload(result: Any, wrapped: bool, gives: Any) -> None:
-    joined = with_collected(TaskResult(result=result, wrapped=wrapped), {"all": [1]}, nothing_stored)
+    joined = with_collected(TaskResult(result=result, wrapped=wrapped), {"all": [1]}, no_stored_results)
 
     assert (joined.result, joined.wrapped) == (gives, wrapped)
 
@@ -69,4 +71,4 @@ def test_what_was_collected_becomes_a_field_of_the_payload(result: Any, wrapped:
 def test_a_failed_result_stays_as_it_is() -> None:
     failed = TaskResult(status=Status.ERROR, error=Error(kind="k", message="m"))
 
-    assert with_collected(failed, {"all": [1]}, nothing_stored) is failed
+    assert with_collected(failed, {"all": [1]}, no_stored_results) is failed

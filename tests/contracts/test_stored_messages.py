@@ -118,7 +118,7 @@ async def test_of_a_taker_and_a_remover_at_once_one_wins(store: Store) -> None:
 
 @pytest.mark.req("MSG-02")
 async def test_takers_and_a_remover_of_all_share_the_messages_between_them(store: Store) -> None:
-    """Takers of several messages, in either order, beside who removes them all: nobody waits for ever."""
+    """Takers of several messages, in either order, beside who removes them all: nobody waits forever."""
     ids = [f"m{number:02}" for number in range(40)]
     for message_id in ids:
         await store.waits.keep(message(message_id))

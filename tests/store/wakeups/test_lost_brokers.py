@@ -1,4 +1,4 @@
-"""A broker may go away with all it has: rings are late then, and nothing else (reliability.md §0.2, 3.2)."""
+"""A broker may be lost with its data: then wake-ups are late, and nothing else happens (reliability.md §0.2, 3.2)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ from typing import Any
 import pytest
 from nats.aio.client import Client
 
-from noetl.store.wakeups import linked
-from noetl.store.wakeups import nats as nats_bell
-from noetl.store.wakeups.contract import Wakeups
-from noetl.store.wakeups.linked import LinkedWakeups
-from noetl.store.wakeups.nats import WakeupMessage, nats_dispatch
-from noetl.store.wakeups.postgres import postgres_dispatch
+from noetl.store import nats_wakeups
+from noetl.store import wakeups as wakeups_module
+from noetl.store.nats_wakeups import WakeupMessage, nats_dispatch
+from noetl.store.wakeups import LinkedWakeups, Wakeups, postgres_dispatch
 from tests.servers import postgres
 from tests.servers.nats import Server
 from tests.servers.ports import free_port
@@ -25,19 +23,19 @@ from tests.servers.ports import free_port
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linked, "LONGEST_S", 0.1)
-    monkeypatch.setattr(nats_bell, "TRIAL_S", 0.1)
+    monkeypatch.setattr(wakeups_module, "LONGEST_S", 0.1)
+    monkeypatch.setattr(nats_wakeups, "TRIAL_S", 0.1)
 
 
-async def rings_through(ringing: Wakeups, waiting: Wakeups) -> None:
-    """Ring again and again, as a server with work does, until the other one hears."""
+async def wakes(sender: Wakeups, waiting: Wakeups) -> None:
+    """Send wake-ups repeatedly, as a server with work does, until the other one receives one."""
 
-    async def ring() -> None:
+    async def send() -> None:
         while True:
-            ringing.notify_workers()
+            sender.notify_workers()
             await asyncio.sleep(0.05)
 
-    again = asyncio.create_task(ring())
+    again = asyncio.create_task(send())
     try:
         async with asyncio.timeout(60):
             while not await waiting.wait(["default"], timeout=1):
@@ -54,8 +52,8 @@ async def pair(make: Any) -> tuple[LinkedWakeups, LinkedWakeups]:
     return both
 
 
-async def closed(*bells: LinkedWakeups) -> None:
-    for wakeups in bells:
+async def closed(*links: LinkedWakeups) -> None:
+    for wakeups in links:
         await wakeups.close()
 
 
@@ -71,10 +69,10 @@ async def test_it_works_again_after_the_stream_was_deleted() -> None:
     client = Client()
     await client.connect(server.url, connect_timeout=60)
     try:
-        await client.jetstream(timeout=60).delete_stream(nats_bell.STREAM)
+        await client.jetstream(timeout=60).delete_stream(nats_wakeups.STREAM)
 
-        await rings_through(first, second)
-        await rings_through(second, first)
+        await wakes(first, second)
+        await wakes(second, first)
     finally:
         await client.close()
         await closed(first, second)
@@ -97,7 +95,7 @@ async def test_it_works_again_after_the_server_was_killed_and_its_data_deleted()
         stderr=subprocess.DEVNULL,
     )
     try:
-        await rings_through(first, second)
+        await wakes(first, second)
     finally:
         await closed(first, second)
         again.kill()
@@ -105,7 +103,7 @@ async def test_it_works_again_after_the_server_was_killed_and_its_data_deleted()
         server.stop()
 
 
-async def test_a_bell_without_a_broker_still_rings_here() -> None:
+async def test_without_a_broker_wake_ups_still_work_in_this_process() -> None:
     wakeups = nats_dispatch("nats://127.0.0.1:1")
     await wakeups.open()
     waiting = asyncio.create_task(wakeups.wait(["default"], timeout=60))
@@ -119,14 +117,14 @@ async def test_a_bell_without_a_broker_still_rings_here() -> None:
 
 async def test_it_works_again_after_its_connection_to_postgres_was_cut() -> None:
     auth = postgres.server().auth("postgres")
-    arguments = {**auth, "server_settings": {"application_name": "bell"}}
+    arguments = {**auth, "server_settings": {"application_name": "wakeups"}}
     first, second = await pair(lambda: postgres_dispatch(arguments, channel="cut"))
 
-    killed = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'bell'"
+    killed = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'wakeups'"
     assert int(postgres.server().ask(killed)) >= 2, "one that was given up may still be there"
     await unlinked(first)
 
-    await rings_through(first, second)
+    await wakes(first, second)
     await closed(first, second)
 
 

@@ -1,4 +1,4 @@
-"""The link between doorbells: what it could not carry goes over the next one, and nothing waits for another ring."""
+"""Links between wake-ups: what a broken link could not send goes over the next one, without a further wake-up."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from noetl.store.wakeups import linked
-from noetl.store.wakeups.linked import Hear, LinkedWakeups
+from noetl.store import wakeups as wakeups_module
+from noetl.store.wakeups import Hear, LinkedWakeups
 
 
 class Line:
@@ -42,7 +42,7 @@ class Line:
 
 
 async def test_what_a_broken_link_could_not_carry_goes_over_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linked, "FIRST_S", 0.001)
+    monkeypatch.setattr(wakeups_module, "FIRST_S", 0.001)
 
     def breaks(tries: int) -> None:
         if tries == 1:
@@ -101,7 +101,7 @@ class BrokenLine:
 async def test_a_link_that_breaks_both_ways_is_written_once_when_lost_and_once_when_back(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(linked, "FIRST_S", 0.001)
+    monkeypatch.setattr(wakeups_module, "FIRST_S", 0.001)
     line = BrokenLine()
     wakeups = LinkedWakeups(line.connect)
     wakeups.notify_workers(pool="gpu")

@@ -7,11 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from noetl.events.orders import Report, Timed, Turn
+from noetl.events.orders import Report, Timed, Turn, _read_warily, read_turn
 from noetl.events.outcomes import Meta, Outcome, Status, TaskResult
 from noetl.events.steps import StepDone
 from noetl.events.tasks import Decided, TaskProcessed
-from noetl.events.worker_protocol import _read_warily, read_turn
 
 META = Meta(attempt=1, started_at=1.0, finished_at=2.0, trace_id="t", task_run_id="r")
 PROCESSED = TaskProcessed(

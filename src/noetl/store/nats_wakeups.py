@@ -1,4 +1,4 @@
-"""A doorbell over NATS JetStream. The stream holds nothing that matters: delete it, or the server's data, at any
+"""Wake-ups over NATS JetStream. The stream holds nothing that matters: delete it, or the server's data, at any
 moment, and it is made again (reliability.md §3.2).
 
 A message is {pool, times, from}, under 200 bytes, on `noetl.orders.<pool>`. Every listener has a consumer of its own
@@ -21,13 +21,13 @@ from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy, DiscardPolicy,
 from nats.js.errors import BadRequestError
 
 from noetl.base.nats_shutdown import leave
-from noetl.store.wakeups.linked import Hear, LinkedWakeups
+from noetl.store.wakeups import Hear, LinkedWakeups
 
 STREAM, SUBJECT = "NOETL_ORDERS", "noetl.orders"
 TRIAL_S = 5.0  # how often a silent consumer is looked after
 _PATIENCE_S = 5.0
 _BATCH = 64
-_KEPT_S, _KEPT = 60.0, 10_000  # an old ring is of no use
+_KEPT_S, _KEPT = 60.0, 10_000  # an old wake-up is of no use
 _IDLE_S = 60.0  # after which the server forgets a consumer whose listener is gone
 _LONGEST = 120  # characters of a pool's name
 
@@ -38,7 +38,7 @@ class WakeupMessage(msgspec.Struct, frozen=True, kw_only=True, rename={"sender":
     sender: str
 
 
-def nats_dispatch(url: str, *, replicas: int = 1, **credentials: str) -> LinkedWakeups:
+def nats_dispatch(url: str, **credentials: str) -> LinkedWakeups:
     """`credentials` are those of the driver: `user` and `password`, `token`, `user_credentials`, …"""
 
     @asynccontextmanager
@@ -46,7 +46,7 @@ def nats_dispatch(url: str, *, replicas: int = 1, **credentials: str) -> LinkedW
         client = Client()
         try:
             await _connect(client, url, credentials)
-            link = _NatsLink(client, hear, replicas)
+            link = _NatsLink(client, hear)
             await link.begin()
             yield link
         finally:
@@ -56,9 +56,9 @@ def nats_dispatch(url: str, *, replicas: int = 1, **credentials: str) -> LinkedW
 
 
 class _NatsLink:
-    def __init__(self, client: Client, hear: Hear, replicas: int) -> None:
+    def __init__(self, client: Client, hear: Hear) -> None:
         self._stream: JetStreamContext = client.jetstream(timeout=_PATIENCE_S)
-        self._hear, self._replicas = hear, replicas
+        self._hear = hear
         self._name = uuid4().hex[:8]
         self._heard: JetStreamContext.PullSubscription | None = None
 
@@ -71,12 +71,12 @@ class _NatsLink:
             discard=DiscardPolicy.OLD,
             max_age=_KEPT_S,
             max_msgs=_KEPT,
-            num_replicas=self._replicas,
+            num_replicas=1,
         )
-        with suppress(BadRequestError):  # it is there, as somebody else wants it to be
+        with suppress(BadRequestError):  # it exists, with the settings of its creator
             await self._stream.add_stream(config)
         consumer = ConsumerConfig(
-            # Not from the beginning of the stream: whoever starts looks in the store anyway.
+            # Not from the beginning of the stream: a worker that starts reads the store anyway.
             deliver_policy=DeliverPolicy.NEW,
             ack_policy=AckPolicy.EXPLICIT,
             inactive_threshold=_IDLE_S,
@@ -94,18 +94,18 @@ class _NatsLink:
             try:
                 messages = await self._heard.fetch(_BATCH, timeout=TRIAL_S)
             except TimeoutError:  # the client raises its own kind of it or the plain one, by the moment
-                await self._heard.consumer_info()  # raises where somebody has deleted it, or the stream
+                await self._heard.consumer_info()  # raises if it or the stream was deleted
                 continue
             for message in messages:
                 await message.ack()
                 self._on_message(message)
 
     def _on_message(self, message: Msg) -> None:
-        with suppress(msgspec.MsgspecError):  # somebody else's message
-            ring = msgspec.json.decode(message.data, type=WakeupMessage)
+        with suppress(msgspec.MsgspecError):  # a message of another program
+            wakeup = msgspec.json.decode(message.data, type=WakeupMessage)
             # Our own come back as well: the workers here were asked before it was sent.
-            if ring.sender != self._name:
-                self._hear(ring.pool, ring.times)
+            if wakeup.sender != self._name:
+                self._hear(wakeup.pool, wakeup.times)
 
 
 def _token(pool: str) -> str:

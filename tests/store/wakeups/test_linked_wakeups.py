@@ -1,4 +1,4 @@
-"""What every doorbell promises: who waits is woken, here or elsewhere, for its pools; nothing is promised to hold."""
+"""What all wake-ups promise: a waiter is woken for its pools, in this process or another; wake-ups may be lost."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import asyncio
 
 import pytest
 
-from noetl.store.wakeups import nats, postgres
-from noetl.store.wakeups.contract import Wakeups
-from tests.store.wakeups.bells import KINDS, LINKED, bells
+from noetl.store import nats_wakeups
+from noetl.store import wakeups as wakeups_module
+from noetl.store.wakeups import Wakeups
+from tests.store.wakeups.linked_wakeups import KINDS, LINKED, linked_wakeups
 
 SHORT_S, LONG_S = 0.05, 60.0
 kinds = pytest.mark.parametrize("kind", KINDS)
@@ -18,8 +19,8 @@ linked = pytest.mark.parametrize("kind", LINKED)
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """No link is given up because a busy machine stood still for some seconds: what it had to carry may be lost then,
-    and who rings once would not be heard."""
-    for kind in (nats, postgres):
+    and a wake-up that is sent once would be lost."""
+    for kind in (nats_wakeups, wakeups_module):
         monkeypatch.setattr(kind, "_PATIENCE_S", 60.0)
 
 
@@ -29,7 +30,7 @@ async def heard(wakeups: Wakeups, *pools: str, within: float = LONG_S) -> bool:
 
 @kinds
 async def test_who_waits_is_woken_by_a_ring_from_anywhere(kind: str) -> None:
-    async with bells(kind) as (near, far):
+    async with linked_wakeups(kind) as (near, far):
         waiting = asyncio.create_task(heard(near, "default"))
         await asyncio.sleep(0)
         far.notify_workers()
@@ -38,7 +39,7 @@ async def test_who_waits_is_woken_by_a_ring_from_anywhere(kind: str) -> None:
 
 @kinds
 async def test_a_ring_that_nobody_heard_is_heard_by_the_next_who_waits(kind: str) -> None:
-    async with bells(kind) as (near, far):
+    async with linked_wakeups(kind) as (near, far):
         far.notify_workers(9)
         assert await heard(near, "default")
         times = 1
@@ -49,7 +50,7 @@ async def test_a_ring_that_nobody_heard_is_heard_by_the_next_who_waits(kind: str
 
 @kinds
 async def test_a_ring_is_for_its_pool_and_for_those_who_wait_for_any(kind: str) -> None:
-    async with bells(kind) as (near, far):
+    async with linked_wakeups(kind) as (near, far):
         gpu = asyncio.create_task(heard(near, "gpu", "tpu"))
         default = asyncio.create_task(heard(near, "default", within=LONG_S))
         await asyncio.sleep(0)
@@ -64,7 +65,7 @@ async def test_a_ring_is_for_its_pool_and_for_those_who_wait_for_any(kind: str) 
 
 @kinds
 async def test_so_many_are_woken_as_it_rings_times(kind: str) -> None:
-    async with bells(kind) as (near, far):
+    async with linked_wakeups(kind) as (near, far):
         waiting = {asyncio.create_task(heard(near, "default")) for _ in range(4)}
         await asyncio.sleep(0)
         far.notify_workers(3)
@@ -78,7 +79,7 @@ async def test_so_many_are_woken_as_it_rings_times(kind: str) -> None:
 
 @kinds
 async def test_who_gave_up_waiting_takes_no_ring_from_others(kind: str) -> None:
-    async with bells(kind) as (near, far):
+    async with linked_wakeups(kind) as (near, far):
         assert not await heard(near, "default", within=0.001)
         gone = asyncio.create_task(heard(near, "default"))
         await asyncio.sleep(0)
@@ -92,7 +93,7 @@ async def test_who_gave_up_waiting_takes_no_ring_from_others(kind: str) -> None:
 
 @linked
 async def test_a_ring_that_was_heard_here_does_not_go_out(kind: str) -> None:
-    async with bells(kind) as (near, far):
+    async with linked_wakeups(kind) as (near, far):
         here = asyncio.create_task(heard(near, "default"))
         await asyncio.sleep(0)
         near.notify_workers()
@@ -101,8 +102,8 @@ async def test_a_ring_that_was_heard_here_does_not_go_out(kind: str) -> None:
 
 
 @linked
-async def test_a_bell_does_not_hear_itself(kind: str) -> None:
-    async with bells(kind) as (near, far):
+async def test_a_link_does_not_receive_its_own_wake_ups(kind: str) -> None:
+    async with linked_wakeups(kind) as (near, far):
         near.notify_workers()
         assert await heard(far, "default"), "it went out"
         assert await heard(near, "default"), "and is remembered here, once"

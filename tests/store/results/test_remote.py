@@ -14,7 +14,7 @@ from obstore.store import S3Store
 from noetl.base.errors import BackendError, ToolError
 from noetl.store.open_store import open_results, open_store
 from noetl.store.results.files import FileResults, key_of
-from noetl.store.results.object_store import ObjectResults
+from noetl.store.results.remote import ObjectResults
 
 
 @pytest.fixture(params=["memory", "file"])
