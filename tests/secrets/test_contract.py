@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from noetl.base.addresses.guard import UNGUARDED
+from noetl.base.addresses.policy import UNGUARDED
 from noetl.base.clock import ManualClock
 from noetl.base.errors import ToolError
 from noetl.events.secret_materials import Material

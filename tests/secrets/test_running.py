@@ -277,7 +277,7 @@ def test_a_looked_up_secret_is_used_by_the_next_task_and_masked_in_the_log() -> 
     [
         ("{kind: secrets, secret: NOWHERE, provider: env}", "no variable NOWHERE"),
         ("{kind: secrets, secret: nobody}", '"nobody" is neither in the keychain nor a stored credential'),
-        ("{kind: secrets, secret: x, provider: gcp}", "nobody here resolves"),
+        ("{kind: secrets, secret: x, provider: gcp}", "there is no resolver for this kind"),
     ],
 )
 def test_a_secret_that_is_not_there_is_an_error_of_its_task(task: str, says: str) -> None:

@@ -17,7 +17,7 @@ from noetl.events.secret_materials import Ask
 from noetl.events.steps import StepDone
 from noetl.events.tasks import Decided, TaskProcessed
 from noetl.store.results.files import MemoryResults
-from noetl.store.wakeups.contract import MemoryWakeups
+from noetl.store.wakeups import MemoryWakeups
 from tests.control.control_plane import ControlPlane
 from tests.engine_script import net_of
 from tests.secrets.vaults import new_keychain, new_vault

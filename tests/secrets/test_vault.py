@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from base64 import b64encode
 from pathlib import Path
 
 import msgspec
@@ -223,6 +224,17 @@ class TestMasterKeys:
 
         with pytest.raises(BackendError, match="chmod 600"):
             load_master_keys({"NOETL_MASTER_KEY_FILE": str(file)})
+
+    def test_a_new_key_has_a_line_of_its_own_in_a_file_without_a_last_line_break(self, tmp_path: Path) -> None:
+        file, old = tmp_path / "key", os.urandom(32)
+        file.touch(mode=0o600)
+        file.write_bytes(b64encode(old))  # as `base64` without a newline writes it
+        first = load_master_keys({"NOETL_MASTER_KEY_FILE": str(file)})
+
+        second = first.with_new_key()
+
+        assert second.newest_id != first.newest_id
+        assert second.key(first.newest_id) == old
 
     def test_a_new_key_comes_last_and_the_old_ones_stay(self, tmp_path: Path) -> None:
         file = tmp_path / "key"

@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from noetl.base.addresses.guard import AddressGuard, BlockedError
-from noetl.base.addresses.policy import CLOSED, OPEN, Address, AddressPolicy
+from noetl.base.addresses.policy import CLOSED, OPEN, Address, AddressGuard, AddressPolicy, BlockedError
 from noetl.base.addresses.proxies import DIRECT
 from noetl.base.errors import RefusedError
 from noetl.events.outcomes import Outcome
@@ -25,7 +24,7 @@ from noetl.server.services import tools_of
 from noetl.templates.sql.binding import read
 from noetl.tools.contract import Tool, ToolContext, ToolResult
 from noetl.tools.duckdb.tool import DuckdbTool
-from noetl.tools.nats.tool import NatsTool
+from noetl.tools.nats import NatsTool
 from noetl.tools.postgres.tool import PostgresTool
 from noetl.tools.registry import Registry
 from noetl.tools.transfer.tool import TransferTool

@@ -11,7 +11,7 @@ from noetl.net.secret_reads import credential_name
 from noetl.templates.sql.binding import read
 from noetl.tools.contract import ToolContext
 from noetl.tools.duckdb.tool import DuckdbTool
-from noetl.tools.nats.connections import target_of as nats_target
+from noetl.tools.nats import target_of as nats_target
 from noetl.tools.postgres.targets import target_of as postgres_target
 from noetl.tools.postgres.tool import PostgresTool
 from tests.tools.sql_tasks import context, outcome_of

@@ -17,9 +17,9 @@ import pytest
 from noetl.base.clock import ManualClock
 from noetl.base.errors import RefusedError
 from noetl.operations.administration_shapes import Role
-from noetl.operations.tokens import AccessTokens, Wanted
+from noetl.operations.tokens import AccessTokens, TokenRequest
 from noetl.server import housekeeping
-from noetl.server.access.audit_writer import FOLDED_S, AuditDesk
+from noetl.server.access.audit_writer import FOLDED_S, AuditWriter
 from noetl.server.access.hosts import network_of
 from noetl.server.server_process import Served
 from noetl.store.memory import MemoryStore
@@ -92,7 +92,7 @@ async def test_a_head_that_is_too_large_is_refused(attack: bytes) -> None:
         answer = await mine.rest()
 
     assert status_in(answer) == 431
-    assert b"at most 65536 bytes and 100 fields" in answer
+    assert b"65536 bytes and 100 fields at most" in answer
 
 
 async def test_no_more_of_an_endless_head_is_read_than_the_limit() -> None:
@@ -210,7 +210,7 @@ def test_the_limit_of_open_files_is_raised_as_far_as_the_system_lets_it(monkeypa
 
     assert housekeeping.raise_limit() == 4096
     assert asked == [(4096, 4096)]
-    assert housekeeping.connections_within(1024, 10_000) == 824
+    assert housekeeping.connection_limit(1024, 10_000) == 824
 
 
 def audited(rows: list[Any]) -> list[tuple[str, str]]:
@@ -241,11 +241,11 @@ async def test_a_flood_of_refused_strangers_is_two_rows_of_the_audit_log() -> No
 
 async def test_strangers_are_counted_by_their_network_and_time() -> None:
     clock, store = ManualClock(), MemoryStore()
-    desk = AuditDesk(store.audit, clock)
+    desk = AuditWriter(store.audit, clock)
 
     async def refused(address: str) -> None:
         scope = {"client": (address, 1), "path": "/x"}
-        await desk.record_stranger(scope, reason="no token", action="GET unknown", status=401)
+        await desk.record_unauthenticated(scope, reason="no token", action="GET unknown", status=401)
 
     for number in range(1, 300):
         await refused(f"2001:db8:0:1::{number:x}")
@@ -263,10 +263,10 @@ async def test_strangers_are_counted_by_their_network_and_time() -> None:
 
 async def test_strangers_of_ever_new_addresses_are_counted_together_in_the_end() -> None:
     clock, store = ManualClock(), MemoryStore()
-    desk = AuditDesk(store.audit, clock)
+    desk = AuditWriter(store.audit, clock)
     for number in range(3_000):
         scope = {"client": (f"10.1.{number // 250}.{number % 250}", 1), "path": "/x"}
-        await desk.record_stranger(scope, reason="no token", action="GET unknown", status=401)
+        await desk.record_unauthenticated(scope, reason="no token", action="GET unknown", status=401)
 
     assert len(await store.audit.newest(limit=5000)) == 1_001
 
@@ -289,16 +289,16 @@ def test_a_network_is_what_one_person_has(address: str, network: str) -> None:
 async def test_the_last_token_of_an_administrator_cannot_be_revoked() -> None:
     clock, store = ManualClock(), MemoryStore()
     tokens = AccessTokens(store.key_values, clock)
-    await tokens.first()
-    await tokens.create(Wanted(subject="reader", role=Role.VIEWER))
-    with pytest.raises(RefusedError, match="the last of an administrator"):
+    await tokens.create_first_admin()
+    await tokens.create(TokenRequest(subject="reader", role=Role.VIEWER))
+    with pytest.raises(RefusedError, match="the last token of an administrator"):
         await tokens.revoke("first")
-    _, short = await tokens.create(Wanted(subject="short", role=Role.ADMIN, expires_in_s=10))
+    _, short = await tokens.create(TokenRequest(subject="short", role=Role.ADMIN, expires_in_s=10))
     clock.advance(11)
     with pytest.raises(RefusedError, match="noetl token create"):
         await tokens.revoke("first")
     assert await tokens.revoke(short.token_id) is not None, "what has expired is no longer needed"
-    _, other = await tokens.create(Wanted(subject="other", role=Role.ADMIN))
+    _, other = await tokens.create(TokenRequest(subject="other", role=Role.ADMIN))
 
     assert (await tokens.revoke("first")) is not None
     with pytest.raises(RefusedError):
@@ -308,19 +308,19 @@ async def test_the_last_token_of_an_administrator_cannot_be_revoked() -> None:
 async def test_the_last_token_of_an_administrator_keeps_its_role_when_it_is_given_again() -> None:
     tokens = AccessTokens(MemoryStore().key_values, ManualClock())
     chosen = "noetl_ofmine_abcdefghijklmnopqrstuvwxyz0123456789ABCDEFG"
-    await tokens.adopt(chosen, Wanted(subject="mine", role=Role.ADMIN))
-    with pytest.raises(RefusedError, match="the last of an administrator"):
-        await tokens.adopt(chosen, Wanted(subject="mine", role=Role.VIEWER))
-    await tokens.create(Wanted(subject="other", role=Role.ADMIN))
+    await tokens.adopt(chosen, TokenRequest(subject="mine", role=Role.ADMIN))
+    with pytest.raises(RefusedError, match="the last token of an administrator"):
+        await tokens.adopt(chosen, TokenRequest(subject="mine", role=Role.VIEWER))
+    await tokens.create(TokenRequest(subject="other", role=Role.ADMIN))
 
-    assert (await tokens.adopt(chosen, Wanted(subject="mine", role=Role.VIEWER))).role is Role.VIEWER
+    assert (await tokens.adopt(chosen, TokenRequest(subject="mine", role=Role.VIEWER))).role is Role.VIEWER
 
 
 async def test_two_administrators_who_revoke_each_other_at_the_same_moment_leave_one() -> None:
     key_values, clock = SlowKeyValues(), ManualClock()
     one, other = AccessTokens(key_values, clock), AccessTokens(key_values, clock)
-    _, ann = await one.create(Wanted(subject="ann", role=Role.ADMIN))
-    _, bob = await one.create(Wanted(subject="bob", role=Role.ADMIN))
+    _, ann = await one.create(TokenRequest(subject="ann", role=Role.ADMIN))
+    _, bob = await one.create(TokenRequest(subject="bob", role=Role.ADMIN))
 
     ended = await asyncio.gather(one.revoke(ann.token_id), other.revoke(bob.token_id), return_exceptions=True)
 
@@ -334,7 +334,7 @@ async def test_the_api_says_why_the_last_administrator_stays() -> None:
         still = await talk.client.get("/api/tokens")
 
     assert answer.status_code == 409
-    assert "make that first" in answer.json()["detail"]
+    assert "create another one first" in answer.json()["detail"]
     assert still.status_code == 200
 
 

@@ -85,7 +85,7 @@ def test_a_token_can_go_to_a_file_instead_of_the_terminal(tmp_path: Path) -> Non
     assert token.strip() not in made.stdout + made.stderr
     assert modes_in(tmp_path / "sub") == {".": "0o700", "ann": "0o600"}
     assert again.code == 4
-    assert "sub/ann is there already" in again.stderr
+    assert "sub/ann exists already" in again.stderr
     assert len(listed.stdout.split()) == 1, "no token was made that nobody has"
 
 

@@ -13,9 +13,9 @@ import pytest
 from noetl.base.errors import RefusedError
 from noetl.operations.embedded import RunResult, run
 from noetl.tools.files import MAX_BYTES
-from noetl.tools.permissions import denied_kinds
-from noetl.tools.python.child.bounds import threads_of_user
-from noetl.tools.python.limits import default_limits
+from noetl.tools.python.child.condition import threads_of_user
+from noetl.tools.registry import denied_kinds
+from noetl.tools.sandbox import default_limits
 from tests.cli.running import call
 from tests.engine_script import playbook
 
@@ -77,7 +77,7 @@ def test_a_script_is_read_from_open_folders_only(kind: str, tmp_path: Path, monk
         ("link", "outside the folders"),
         ("/etc/passwd", "outside the folders"),
         ("long", "longer than 1 MiB"),
-        ("pipe", "no regular file"),
+        ("pipe", "not a regular file"),
         ("absent", "No such file"),
     ):
         error = read(path).error

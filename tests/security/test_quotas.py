@@ -60,7 +60,7 @@ async def test_a_subject_has_only_so_many_executions_open() -> None:
 
     assert [one.status_code for one in answers] == [201, 201, 201, 429]
     assert "retry-after" in answers[3].headers
-    assert "3 of your executions are open, which is the quota here" in answers[3].json()["detail"]
+    assert "3 of your executions are open, which is your quota" in answers[3].json()["detail"]
     assert other.status_code == 201, "a quota is one subject's own"
     assert again.status_code == 201, "what has ended counts no longer"
 

@@ -61,7 +61,7 @@ def test_a_secret_as_an_argument_of_a_program_is_refused_with_the_way_out(task: 
 
     assert result.error is not None
     assert result.error.kind == "shell.input"
-    assert "give it in env or stdin" in result.error.message
+    assert "pass it in env or stdin" in result.error.message
     assert SECRET not in repr(result)
 
 

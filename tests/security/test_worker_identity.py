@@ -13,7 +13,7 @@ import pytest
 from noetl.engine.pipeline.progress import task_run_id
 from noetl.events.orders import Order, Turn, TurnAnswer
 from noetl.operations.administration_shapes import Role
-from noetl.operations.tokens import Wanted
+from noetl.operations.tokens import TokenRequest
 from noetl.store.contract import OrderRow
 from noetl.tools.registry import Registry
 from noetl.worker.identity import own_worker_id
@@ -213,7 +213,7 @@ async def test_whole_playbooks_with_nested_ones_run_on_a_worker_elsewhere_as_bef
     """What a real worker renders is what the server expects, in loops and after a noop."""
     async with live(workers=0) as (served, _, talk):
         await talk.register(CHILD)
-        wanted = Wanted(subject="worker", role=Role.WORKER, pools=("default",))
+        wanted = TokenRequest(subject="worker", role=Role.WORKER, pools=("default",))
         token, _ = await served.services.access.tokens.create(wanted)
         station = RemoteWorker(WorkerSpec(url=served.url, name="far", token=token), Registry())
         working = asyncio.create_task(station.serve())

@@ -4,7 +4,7 @@
         …  # server.url, server.requests
 
 A route is written "/path" or "METHOD /path"; "*" takes what no other route does. It holds one reply, a function of
-the request that gives one, or a list of these: they are given in turn, the last one for ever. In a test that is not
+the request that gives one, or a list of these: they are given in turn, the last one forever. In a test that is not
 async, or beside a subprocess, `with HttpServer(…)` serves from a thread. It needs nothing but the standard library.
 """
 

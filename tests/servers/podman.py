@@ -31,6 +31,7 @@ _CONFIGURATION = """
 [engine]
 runtime = "runc"
 conmon_path = ["{root}/usr/bin/conmon"]
+conmon_env_vars = ["PATH={path}", "LD_LIBRARY_PATH={libraries}"]
 cgroup_manager = "cgroupfs"
 events_logger = "file"
 tmp_dir = "{folder}/tmp"
@@ -64,7 +65,12 @@ class Podman(ServedProgram):
         return f"unix://{self.socket}"
 
     def prepare(self) -> None:
-        (self.folder / "containers.conf").write_text(_CONFIGURATION.format(root=self._root, folder=self.folder))
+        path = f"{self._root}/usr/bin:{self._root}/usr/sbin:{os.environ['PATH']}"
+        # The monitor of a container starts Podman again when it ends, to write down its exit code. Without the
+        # libraries that fails, and Podman looks for the code for 20 s, as fast as it can.
+        libraries = self._environment["LD_LIBRARY_PATH"]
+        written = _CONFIGURATION.format(root=self._root, folder=self.folder, path=path, libraries=libraries)
+        (self.folder / "containers.conf").write_text(written)
         (self.folder / ".config/containers").mkdir(parents=True)
         (self.folder / ".config/containers/policy.json").write_text(_POLICY)
         (self.folder / "registries.conf").write_text("unqualified-search-registries = []\n")
@@ -76,7 +82,7 @@ class Podman(ServedProgram):
             "CONTAINERS_STORAGE_CONF": str(self.folder / "storage.conf"),
             "CONTAINERS_REGISTRIES_CONF": str(self.folder / "registries.conf"),
             "XDG_RUNTIME_DIR": str(self.folder),
-            "PATH": f"{self._root}/usr/bin:{self._root}/usr/sbin:{os.environ['PATH']}",
+            "PATH": path,
         }
         self._make_image()
 

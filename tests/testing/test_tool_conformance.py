@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -11,19 +12,26 @@ from typing import Any, ClassVar
 import pytest
 
 from noetl.net.kinds import Input, ToolKind
+from noetl.templates.sql.binding import read
 from noetl.testing.tool_conformance import ToolConformance
-from noetl.tools.amqp.tool import AmqpTool
-from noetl.tools.clusters.tool import DaskTool, RayTool
+from noetl.tools.amqp import AmqpTool
 from noetl.tools.container.tool import ContainerTool
 from noetl.tools.contract import ToolContext, ToolResult
-from noetl.tools.dbt.tool import DbtTool
-from noetl.tools.dlt.tool import DltTool
 from noetl.tools.email import EmailTool
+from noetl.tools.frameworks.clusters import DaskTool, RayTool
+from noetl.tools.frameworks.dbt import DbtTool
+from noetl.tools.frameworks.dlt import DltTool
 from noetl.tools.kinds import KINDS
-from noetl.tools.messaging.tool import KafkaTool, RedisTool
-from noetl.tools.nats.tool import NatsTool
+from noetl.tools.messaging.tool import KafkaTool, MqttTool, RedisTool
+from noetl.tools.nats import NatsTool
+from noetl.tools.postgres.tool import PostgresTool
+from noetl.tools.sftp import SftpTool
+from noetl.tools.sql.tool import SqlTool
+from noetl.tools.ssh import SshTool
+from noetl.tools.storage.tool import StorageTool
 
 pytestmark = [pytest.mark.timeout(600)]
+HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDtqJ7zOtqQtYqOo0CpvDXNlMhV3HeJDpjrASKGLWdop"  # of no machine
 
 
 def login(port: int, password: str = "a password") -> dict[str, Any]:
@@ -129,6 +137,61 @@ class TestNats(ToolConformance):
     def connecting(self, port: int) -> dict[str, Any]:
         return {"op": "publish", "subject": "s", "data": "x", "auth": f"nats://localhost:{port}"}
 
+    def with_secret(self, secret: str, port: int) -> dict[str, Any]:
+        return {"op": "publish", "subject": "s", "data": "x", "auth": f"nats://u:{secret}@localhost:{port}"}
+
+
+class TestPostgres(ToolConformance):
+    tool, kind = PostgresTool, KINDS["postgres"]
+
+    def connecting(self, port: int) -> dict[str, Any]:
+        return {"command": "SELECT 1", "auth": login(port)}
+
+    def with_secret(self, secret: str, port: int) -> dict[str, Any]:
+        return {"command": "SELECT 1", "auth": f"postgresql://u:{secret}@localhost:{port}/d"}
+
+
+class TestSql(ToolConformance):
+    tool, kind, drivers = SqlTool, KINDS["sql"], ("sqlalchemy", "pymysql")
+
+    def connecting(self, port: int) -> dict[str, Any]:
+        return {"dialect": "mysql", "command": read("SELECT 1"), "auth": login(port)}
+
+
+class TestStorage(ToolConformance):
+    tool, kind, drivers = StorageTool, KINDS["storage"], ("obstore",)
+
+    def connecting(self, port: int) -> dict[str, Any]:
+        return self.with_secret("a key", port)
+
+    def with_secret(self, secret: str, port: int) -> dict[str, Any]:
+        auth = {"endpoint": f"http://localhost:{port}", "access_key_id": "k", "secret_access_key": secret}
+        return {"op": "list", "url": "s3://bucket", "auth": auth}
+
+
+class TestMqtt(ToolConformance):
+    tool, kind, drivers = MqttTool, KINDS["mqtt"], ("aiomqtt",)
+
+    def connecting(self, port: int) -> dict[str, Any]:
+        return {"op": "publish", "topic": "t", "data": "x", "auth": login(port)}
+
+
+class TestSsh(ToolConformance):
+    tool, kind = SshTool, KINDS["ssh"]
+
+    def connecting(self, port: int) -> dict[str, Any]:
+        return {"command": "true", "auth": {**login(port), "host_key": HOST_KEY}}
+
+
+class TestSftp(ToolConformance):
+    tool, kind = SftpTool, KINDS["sftp"]
+
+    def connecting(self, port: int) -> dict[str, Any]:
+        return {"op": "list", "path": "/", "auth": {**login(port), "host_key": HOST_KEY}}
+
+    def with_secret(self, secret: str, port: int) -> dict[str, Any]:
+        return {"op": "list", "path": "/", "auth": {**login(port, secret), "host_key": HOST_KEY}}
+
 
 class Careless:
     """Breaks every promise that a tool makes."""
@@ -183,7 +246,7 @@ class OfCareless(ToolConformance):
         ("test_wrong_inputs_are_errors_of_its_own", "an exception escaped"),
         ("test_nonsense_from_the_other_side_is_an_error_of_its_own", "an exception escaped"),
         ("test_what_the_address_policy_refuses_is_not_reached", "tool.exception|connected"),
-        ("test_no_secret_is_told", "tells a secret"),
+        ("test_no_secret_is_told", "contains a secret"),
     ],
 )
 def test_a_tool_that_breaks_a_promise_is_found_out(test: str, said: str) -> None:
@@ -203,6 +266,17 @@ def test_a_connection_that_outlives_its_task_is_found_out(monkeypatch: pytest.Mo
 def test_a_task_that_fails_is_no_working_one(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="what port"):
         OfCareless().test_a_task_that_can_be_done_gives_plain_data(tmp_path)
+
+
+def test_the_tests_that_the_page_of_tools_names_are_collected() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "spec" / "tools.md").read_text("utf-8")
+    named = set(re.findall(r"`tests/testing/test_tool_conformance\.py::(Test\w+)::(test_\w+)`", page))
+
+    # A test of the suite is None in a subclass that gives no inputs for it.
+    absent = {f"{suite}::{test}" for suite, test in named if not callable(getattr(globals().get(suite), test, None))}
+
+    assert len(named) > 10
+    assert absent == set()
 
 
 def test_what_a_subclass_says_nothing_of_is_not_collected() -> None:

@@ -34,7 +34,7 @@ class World:
         self.tool, self.results, self.now = QuantumTool(), MemoryResults(), 1000.0
         self.policy, self.stand_ins, self.credentials = policy or {}, stand_ins, credentials or {}
         self.placed: list[Any] = []
-        self.unwanted: dict[str, Any] = {}
+        self.cleanups: dict[str, Any] = {}
 
     async def __call__(self, spec: dict[str, Any] | None = None, **inputs: Any) -> Any:
         context = ToolContext(
@@ -51,9 +51,9 @@ class World:
             now=lambda: self.now,
             policy=self.policy,
             provider_stand_ins=self.stand_ins,
-            remark=lambda make, **told: self.placed.append((make, told)),
+            remark=lambda make, **details: self.placed.append((make, details)),
             resolve=self.credentials.__getitem__,
-            unwanted=self.unwanted,
+            cleanups=self.cleanups,
         )
         return (await self.tool.run(inputs, context)).result
 

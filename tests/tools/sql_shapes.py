@@ -73,9 +73,10 @@ INSERT INTO o VALUES
  '2025-01-01', 'ok', '00000000-0000-0000-0000-000000000003', 2, 2.5),
 (4, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
 """
-# PostgreSQL keeps its tables from shape to shape; DuckDB forgets them with each task.
+# PostgreSQL keeps its tables from shape to shape; DuckDB forgets them with each task, and a task has many shapes.
+_DROPS = "DROP TABLE IF EXISTS o; DROP TABLE IF EXISTS t; DROP TABLE IF EXISTS g; DROP TYPE IF EXISTS mood;"
 TABLES = {"postgres": _TABLES.replace("JSONTYPE", "jsonb"), "duckdb": "SELECT 1"}
-ROWS = {"postgres": "TRUNCATE o, t, g;" + _ROWS, "duckdb": _TABLES.replace("JSONTYPE", "json") + _ROWS}
+ROWS = {"postgres": "TRUNCATE o, t, g;" + _ROWS, "duckdb": _DROPS + _TABLES.replace("JSONTYPE", "json") + _ROWS}
 
 _TEXT_VALUES = ["x", "odd"]
 

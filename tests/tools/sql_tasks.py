@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl.testing.tool_calls import outcome_of
-from noetl.testing.tool_calls import tool_context as context
+from noetl.testing.tool_conformance import outcome_of
+from noetl.testing.tool_conformance import tool_context as context
 
 __all__ = ["context", "outcome_of"]

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from noetl.tools import registry
-from noetl.tools.permissions import Permissions
-from noetl.tools.registry import BUILT_IN, EXTRAS, Registry, credential_inputs, is_installed
+from noetl.tools.registry import BUILT_IN, EXTRAS, Permissions, Registry, credential_inputs, is_installed
 from tests.playbook_runs import Scripted
 
 

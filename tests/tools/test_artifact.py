@@ -123,8 +123,8 @@ async def test_only_what_is_named_by_its_content_is_opened(tmp_path: Path, refer
         ({"op": "put"}, 'op put needs "data"'),
         ({"op": "get"}, 'op get needs "ref"'),
         ({"op": "steal"}, "write get or put"),
-        ({"ref": "0" * 64, "range": "x"}, "is no range"),
-        ({"ref": "0" * 64, "range": {"offset": -1}}, "is no range"),
+        ({"ref": "0" * 64, "range": "x"}, "is not a range"),
+        ({"ref": "0" * 64, "range": {"offset": -1}}, "is not a range"),
     ],
 )
 async def test_inputs_that_ask_for_nothing_are_told(inputs: dict[str, Any], words: str) -> None:

@@ -9,11 +9,11 @@ import signal
 
 import pytest
 
-from noetl.tools.child_pipes import forked
+from noetl.tools.child_pipes import answer_in_fork
 
 
 def test_the_answer_of_the_process_is_passed_on() -> None:
-    assert forked(lambda: b'{"rows": 1}', "duckdb.error") == b'{"rows": 1}'
+    assert answer_in_fork(lambda: b'{"rows": 1}', "duckdb.error") == b'{"rows": 1}'
 
 
 @pytest.mark.parametrize(("ended_by", "retryable"), [(signal.SIGABRT, True), (signal.SIGKILL, False)])
@@ -25,7 +25,7 @@ def test_a_process_that_aborts_may_be_tried_again_and_one_that_was_killed_not(
         os.kill(os.getpid(), ended_by)
         return b"{}"
 
-    told = json.loads(forked(answer, "duckdb.error"))
+    told = json.loads(answer_in_fork(answer, "duckdb.error"))
 
     assert (told["kind"], told["retryable"]) == ("duckdb.error", retryable)
     assert f"ended with -{int(ended_by)}" in told["message"]

@@ -17,7 +17,7 @@ from noetl.base.errors import ToolError
 from noetl.events.outcomes import Outcome, Status
 from noetl.templates.sql.binding import bind
 from noetl.tools import child_process
-from noetl.tools.duckdb import extensions
+from noetl.tools.duckdb import sandboxed_connection
 from noetl.tools.duckdb.attachments import Attachment
 from noetl.tools.duckdb.tool import DuckdbTool
 from tests.servers.postgres import server
@@ -254,7 +254,7 @@ async def test_without_a_data_folder_there_is_no_database_file(run: Run) -> None
 
     assert outcome.error is not None
     assert outcome.error.message == (
-        '"d.duckdb" cannot be opened: no data folder is open here; whoever runs this worker opens one with '
+        '"d.duckdb" cannot be opened: no data folder is open here; the operator of this worker opens one with '
         "data_folders in noetl.toml, or with NOETL_DATA_FOLDERS"
     )
 
@@ -325,7 +325,7 @@ async def test_tasks_side_by_side_take_turns_on_one_database_file(run: Run, tmp_
 async def test_a_database_file_that_another_process_has_open_is_waited_for(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    patient = "import noetl.tools.duckdb.sandboxed_connection as connecting; connecting.PATIENCE_S = 60.0"
+    patient = "import noetl.tools.duckdb.sandboxed_connection as connecting; connecting.LOCK_WAIT_S = 60.0"
     begun = "importlib.import_module"  # once it is known where we are
     monkeypatch.setattr(child_process, "_PROGRAM", child_process._PROGRAM.replace(begun, f"{patient}; {begun}"))
     kept: dict[str, Any] = {"folders": [tmp_path], "database": "d.duckdb"}
@@ -373,10 +373,10 @@ async def _settled(there: Callable[[], bool]) -> bool:
 async def test_attaching_postgres_without_its_extension_names_the_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(extensions, "find_spec", lambda name: None)
+    monkeypatch.setattr(sandboxed_connection, "find_spec", lambda name: None)
     wanted = Attachment(kind="postgres", address="host=127.0.0.1 user=me")
     with duckdb.connect(config={"extension_directory": str(tmp_path)}) as connection, pytest.raises(ToolError) as told:
-        extensions.attach(connection, wanted, 2)
+        sandboxed_connection.attach(connection, wanted, 2)
 
     assert str(told.value) == (
         "this DuckDB cannot load the postgres extension here: install noetl-engine[duckdb-extensions]"

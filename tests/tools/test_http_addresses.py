@@ -13,8 +13,16 @@ import pytest
 from httpcore2 import AnyIOBackend, AsyncNetworkBackend, AsyncNetworkStream, ConnectError
 
 from noetl.base.addresses.connections import GuardedBackend
-from noetl.base.addresses.guard import AddressGuard, BlockedError, resolved
-from noetl.base.addresses.policy import CLOSED, OPEN, Address, AddressPolicy, embedded_ipv4
+from noetl.base.addresses.policy import (
+    CLOSED,
+    OPEN,
+    Address,
+    AddressGuard,
+    AddressPolicy,
+    BlockedError,
+    embedded_ipv4,
+    resolved,
+)
 from noetl.base.errors import ToolError
 from tests.servers.http import HttpServer, reply
 from tests.tools.http_requesting import context, http_tool

@@ -20,7 +20,7 @@ MIB = 1024 * 1024
 @pytest.mark.parametrize(
     ("timeout", "message"),
     [
-        ({"connect": 5, "read": 0.05}, "got no answer in time: nothing came for 0.05 s (timeout.read)"),
+        ({"connect": 5, "read": 0.05}, "got no answer in time: nothing was received for 0.05 s (timeout.read)"),
         ({"total": 0.05}, "took longer than 0.05 s"),
         (0.05, "took longer than 0.05 s"),
         ("50ms", "took longer than 0.05 s"),

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from noetl.base.addresses.connections import GuardedBackend
-from noetl.base.addresses.guard import AddressGuard, UnresolvedError
-from noetl.base.addresses.policy import OPEN, Address, AddressPolicy
+from noetl.base.addresses.policy import OPEN, Address, AddressGuard, AddressPolicy, UnresolvedError
 from noetl.base.addresses.proxies import OutboundProxies, outbound_proxies
 from noetl.base.errors import RefusedError, ToolError
 from noetl.secrets.token_requests import TokenRequests

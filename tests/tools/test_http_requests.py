@@ -7,9 +7,17 @@ from typing import Any
 import pytest
 
 from noetl.base.errors import ToolError
-from noetl.tools.http.calls import HttpRequest, call_of, key_line
-from noetl.tools.http.message import value_of
-from noetl.tools.http.request_options import Attached, Wrong, attached, fields_of, knobs_of
+from noetl.tools.http.calls import HttpRequest, idempotency_header, request_of_task
+from noetl.tools.http.message import header_value
+from noetl.tools.http.request_options import (
+    AttachedCredential as Attached,
+)
+from noetl.tools.http.request_options import (
+    InvalidRequest,
+    attached_credential,
+    fields_of,
+    options_from_spec,
+)
 from tests.servers.http import HttpServer, reply
 from tests.tools.http_requesting import context, failing, get, http_tool
 
@@ -20,7 +28,7 @@ TEXT = "text/plain; charset=utf-8"
 
 
 def call(**inputs: Any) -> HttpRequest:
-    return call_of({"url": URL, **inputs}, Attached(), "key")
+    return request_of_task({"url": URL, **inputs}, Attached(), "key")
 
 
 @pytest.mark.req("TOOL-02")
@@ -55,11 +63,11 @@ def test_a_body_is_written_in_any_of_its_forms(inputs: dict[str, Any], content: 
     found = call(method="POST", **inputs)
 
     assert found.content == content
-    assert value_of(found.lines, "content-type") == media_type
+    assert header_value(found.lines, "content-type") == media_type
 
 
 def test_two_bodies_are_refused_by_name() -> None:
-    with pytest.raises(Wrong, match=r"it has several bodies \(json, form\): keep one of them"):
+    with pytest.raises(InvalidRequest, match=r"it has several bodies \(json, form\): keep one of them"):
         call(json={}, form={})
 
 
@@ -93,7 +101,7 @@ def test_params_follow_the_urls_own_query(url: str, inputs: dict[str, Any], expe
         ({"url": "file:///etc/passwd"}, 'its url begins with "file:"'),
         ({"url": "gopher://h:70/_x"}, 'its url begins with "gopher:"'),
         ({"url": "http:///x"}, "its url has no host"),
-        ({"url": "http://h:99999/"}, "its url has a port that there is none of"),
+        ({"url": "http://h:99999/"}, "its url has an invalid port"),
         ({"url": "http://h/\r\nX: y"}, "its url is not one"),
         ({"method": "BREW"}, 'method "BREW" is not known: write GET, POST,'),
         ({"params": "a=1"}, "params must be a mapping"),
@@ -104,7 +112,7 @@ def test_params_follow_the_urls_own_query(url: str, inputs: dict[str, Any], expe
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_what_cannot_be_sent_is_said(inputs: dict[str, Any], message: str) -> None:
-    with pytest.raises(Wrong) as caught:
+    with pytest.raises(InvalidRequest) as caught:
         call(**inputs)
 
     assert message in str(caught.value)
@@ -113,7 +121,7 @@ def test_what_cannot_be_sent_is_said(inputs: dict[str, Any], message: str) -> No
 def test_a_password_that_was_taken_for_a_port_is_not_told() -> None:
     """It has a slash that nobody quoted, so the URL has another host, and a port, than its author thinks; a part of a
     secret is not known for one."""
-    with pytest.raises(Wrong, match="its url has a port") as caught:
+    with pytest.raises(InvalidRequest, match="its url has an invalid port") as caught:
         call(url="http://ann:756682823302/5@h/x")
 
     assert "756682823302" not in str(caught.value)
@@ -128,14 +136,14 @@ async def test_a_request_that_cannot_be_sent_is_an_error_that_names_it() -> None
 
 @pytest.mark.parametrize("name", ["X-A\r\nX-B", "X A", "", "X:A", "X\x00", "é"])
 def test_a_header_name_with_anything_odd_is_refused(name: str) -> None:
-    with pytest.raises(Wrong, match="is not a header name"):
+    with pytest.raises(InvalidRequest, match="is not a header name"):
         call(headers={name: "1"})
 
 
 @pytest.mark.parametrize("code", [*range(9), *range(10, 32), 127])
 def test_a_control_character_in_a_header_value_is_refused_and_the_value_not_shown(code: int) -> None:
     """A line break in a value would write a header of its own (reliability.md §2.5)."""
-    with pytest.raises(Wrong) as caught:
+    with pytest.raises(InvalidRequest) as caught:
         call(headers={"X-A": f"secret{chr(code)}X-Evil: 1"})
 
     assert str(caught.value) == 'header "X-A" has a line break or another control character in its value'
@@ -177,7 +185,11 @@ async def test_headers_and_body_arrive_as_they_are_written() -> None:
         ({"type": "bearer", "token": "t"}, None, Attached({"Authorization": "Bearer t"})),
         ({"value": "t"}, None, Attached({"Authorization": "Bearer t"})),
         ({"type": "oauth2", "access_token": "t"}, None, Attached({"Authorization": "Bearer t"})),
-        ({"type": "basic", "username": "u", "password": "p"}, None, Attached({"Authorization": "Basic dTpw"})),
+        (
+            {"type": "basic", "username": "u", "password": "p"},
+            None,
+            Attached({"Authorization": "Basic dTpw"}),
+        ),
         ({"user": "u", "password": "p"}, None, Attached({"Authorization": "Basic dTpw"})),
         ({"type": "header", "name": "X-Key", "value": "k"}, None, Attached({"X-Key": "k"})),
         ({"type": "api_key", "key": "k"}, None, Attached({"X-API-Key": "k"})),
@@ -191,7 +203,7 @@ async def test_headers_and_body_arrive_as_they_are_written() -> None:
     ids=str,
 )
 def test_a_credential_is_attached_in_its_way(auth: dict[str, Any], mode: str | None, expected: Attached) -> None:
-    assert attached(auth, mode) == expected
+    assert attached_credential(auth, mode) == expected
 
 
 def test_a_credential_without_its_parts_is_refused() -> None:
@@ -199,10 +211,10 @@ def test_a_credential_without_its_parts_is_refused() -> None:
         ({"type": "basic", "password": "p"}, "no username"),
         ({"type": "bearer"}, "no secret: one of value, token, access_token, api_key, key is needed"),
     ]:
-        with pytest.raises(Wrong, match=message):
-            attached(auth)
-    with pytest.raises(Wrong, match=r'spec\.auth_mode "psychic" is not known'):
-        attached({"value": "v"}, "psychic")
+        with pytest.raises(InvalidRequest, match=message):
+            attached_credential(auth)
+    with pytest.raises(InvalidRequest, match=r'spec\.auth_mode "psychic" is not known'):
+        attached_credential({"value": "v"}, "psychic")
 
 
 @pytest.mark.req("KEY-05")
@@ -226,11 +238,11 @@ def test_a_credential_nobody_knows_is_unresolved() -> None:
 
 
 def test_an_authors_own_header_wins_over_a_credential() -> None:
-    found = call_of(
-        {"url": URL, "headers": {"authorization": "mine"}}, attached({"type": "bearer", "token": "t"}), "key"
+    found = request_of_task(
+        {"url": URL, "headers": {"authorization": "mine"}}, attached_credential({"type": "bearer", "token": "t"}), "key"
     )
 
-    assert value_of(found.lines, "authorization") == "mine"
+    assert header_value(found.lines, "authorization") == "mine"
 
 
 async def test_a_credential_in_the_query_is_sent_and_not_shown() -> None:
@@ -254,12 +266,12 @@ async def test_a_credential_in_the_query_is_sent_and_not_shown() -> None:
 )
 def test_an_idempotency_key_is_one_line_of_plain_text(key: str, line: str) -> None:
     """Step names may be any text (VAL-17)."""
-    assert key_line(key) == line
+    assert idempotency_header(key) == line
 
 
 def test_a_long_idempotency_key_is_shortened_the_same_way_each_time() -> None:
-    assert key_line("x" * 300) == key_line("x" * 300) != key_line("x" * 301)
-    assert len(key_line("x" * 300)) == 64
+    assert idempotency_header("x" * 300) == idempotency_header("x" * 300) != idempotency_header("x" * 301)
+    assert len(idempotency_header("x" * 300)) == 64
 
 
 @pytest.mark.req("TOOL-04")
@@ -274,19 +286,21 @@ def test_a_long_idempotency_key_is_shortened_the_same_way_each_time() -> None:
     ],
 )
 def test_a_timeout_is_one_number_or_its_parts(written: Any, parts: tuple[float, float, float]) -> None:
-    timeout = knobs_of({"timeout": written}).timeout
+    timeout = options_from_spec({"timeout": written}).timeout
 
     assert (timeout.connect_s, timeout.read_s, timeout.total_s) == parts
 
 
-def test_knobs_of_a_template_may_be_text() -> None:
-    knobs = knobs_of({"verify_ssl": "false", "follow_redirects": "no", "ok_statuses": ["404"], "max_bytes": "10"})
+def test_options_of_a_template_may_be_text() -> None:
+    options = options_from_spec(
+        {"verify_ssl": "false", "follow_redirects": "no", "ok_statuses": ["404"], "max_bytes": "10"}
+    )
 
-    assert (knobs.verify_ssl, knobs.follow_redirects, knobs.ok_statuses, knobs.max_bytes) == (
+    assert (options.verify_ssl, options.follow_redirects, options.ok_statuses, options.max_bytes) == (
         False,
         False,
         frozenset({404}),
         10,
     )
-    with pytest.raises(Wrong, match="its spec cannot be read"):
-        knobs_of({"ok_statuses": ["many"]})
+    with pytest.raises(InvalidRequest, match="its spec cannot be read"):
+        options_from_spec({"ok_statuses": ["many"]})

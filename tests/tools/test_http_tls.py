@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from noetl.base.addresses.connections import GuardedBackend
-from noetl.base.addresses.guard import AddressGuard
-from noetl.base.addresses.policy import OPEN, Address, literal
+from noetl.base.addresses.policy import OPEN, Address, AddressGuard, literal
 from noetl.base.errors import ToolError
 from tests.servers.certificates import NAME, certificate  # noqa: F401  a fixture
 from tests.servers.http import HttpServer, reply

@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 from noetl.net.kinds import COMMON_SPEC, Input, ToolKind
-from noetl.tools.kinds import KINDS, load_kinds, plugins
+from noetl.tools.kinds import GROUP, KINDS, load_kinds
 
 BUILT_IN = [
     *("http", "postgres", "duckdb", "python", "noop", "log", "secrets", "playbook", "workbook"),
@@ -97,7 +97,7 @@ class _Bare:
 
 
 def _entry(name: str, value: str) -> EntryPoint:
-    return EntryPoint(name, value, plugins.GROUP)
+    return EntryPoint(name, value, GROUP)
 
 
 @pytest.fixture

@@ -13,9 +13,10 @@ import pytest_asyncio
 from nats.aio.client import Client
 
 from noetl.events.outcomes import Outcome
+from noetl.tools import nats as connections
+from noetl.tools import nats_operations
 from noetl.tools.kinds import KINDS
-from noetl.tools.nats import buckets, connections
-from noetl.tools.nats.tool import OPERATIONS, NatsTool
+from noetl.tools.nats import OPERATIONS, NatsTool
 from tests.servers.nats import Server, server
 from tests.tools.sql_tasks import outcome_of
 
@@ -101,7 +102,7 @@ async def test_keys_are_listed_and_deleted(tool: NatsTool, bucket: str) -> None:
 async def test_more_keys_than_come_at_once_are_listed_whole_without_those_that_went(
     tool: NatsTool, bucket: str, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(buckets, "_BATCH", 3)
+    monkeypatch.setattr(nats_operations, "_BATCH", 3)
     await ran(tool, "kv_put", bucket=bucket, key="k.0", data=1, create=True)
     kept = await client.jetstream().key_value(bucket)
     for number in range(1, 10):
@@ -284,9 +285,9 @@ async def test_a_server_that_is_not_there_is_told_at_once_and_without_its_passwo
         (None, 'needs "auth"'),
         ({}, 'needs "auth"'),
         ({"user": "me"}, "has no url"),
-        ("nats://me:x:canary", "the url is no address of NATS"),
-        ({"credential": 5}, "is no name of a credential"),
-        ({"url": "http://me:canary@x"}, "the url is no address of NATS"),
+        ("nats://me:x:canary", "the url is not an address of NATS"),
+        ({"credential": 5}, "is not the name of a credential"),
+        ({"url": "http://me:canary@x"}, "the url is not an address of NATS"),
         ("a_name", 'the credential "a_name" is not known here'),
         (5, "cannot be a number"),
     ],

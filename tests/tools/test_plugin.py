@@ -16,14 +16,13 @@ from typing import Any
 import pytest
 
 import noetl
+from noetl.base.diagnostics import Source
 from noetl.base.errors import RefusedError, ToolError
-from noetl.base.source import Source
 from noetl.language.checking import check
 from noetl.net.kinds import Input, ToolKind
 from noetl.tools.contract import ToolContext, ToolResult
-from noetl.tools.kinds import KINDS, load_kinds, plugins
-from noetl.tools.permissions import Permissions
-from noetl.tools.registry import BUILT_IN, Registry
+from noetl.tools.kinds import GROUP, KINDS, load_kinds
+from noetl.tools.registry import BUILT_IN, Permissions, Registry
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "plugin"
 NOETL = Path(noetl.__file__).parents[1]
@@ -149,7 +148,7 @@ workflow:
 
 @pytest.mark.req("OUT-05", "TOOL-01")
 def test_a_plug_in_that_raises_gives_an_ordinary_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    entries = [EntryPoint("bad", f"{__name__}:Raising", plugins.GROUP)]
+    entries = [EntryPoint("bad", f"{__name__}:Raising", GROUP)]
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: entries)
 
     result = noetl.run(PLAYBOOK.replace("KIND", "bad"), db=":memory:")
@@ -170,7 +169,7 @@ workflow:
 
 @pytest.mark.req("VAL-12", "SRV-11")
 def test_a_plug_in_has_a_policy_and_jobs_like_a_built_in_kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    entries = [EntryPoint("farm", f"{__name__}:Farm", plugins.GROUP)]
+    entries = [EntryPoint("farm", f"{__name__}:Farm", GROUP)]
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: entries)
 
     net = check(Source("farm.yaml", FARM), kinds=load_kinds()).net
@@ -193,7 +192,7 @@ def test_a_policy_of_a_kind_that_nobody_has_is_refused() -> None:
 @pytest.mark.req("TOOL-01", "TOOL-09")
 def test_the_sql_and_the_commands_of_a_plug_in_are_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pasted in as text, a value of a response would become SQL of the author's, as in no built-in kind."""
-    entries = [EntryPoint("own_sql", f"{__name__}:Sql", plugins.GROUP)]
+    entries = [EntryPoint("own_sql", f"{__name__}:Sql", GROUP)]
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: entries)
     text = """
 apiVersion: noetl.io/v10

@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
+from noetl.base.errors import ToolError
 from noetl.events.outcomes import Outcome, Status
 from noetl.templates.sql.binding import bind
 from noetl.tools.postgres.tool import PostgresTool
 from tests.servers.postgres import pg_auth, server  # noqa: F401  a fixture
-from tests.tools.sql_tasks import outcome_of
+from tests.tools.sql_tasks import context, outcome_of
 
 Run = Callable[..., Awaitable[Outcome]]
 
@@ -416,6 +417,20 @@ def test_a_kind_without_its_driver_names_its_extra(kind: str, package: str) -> N
     assert done.stdout.strip() == f'tool.unknown_kind tool kind "{kind}" needs an extra: install noetl-engine[{kind}]'
 
 
+async def test_a_credential_is_tried_and_a_wrong_one_told_with_its_sqlstate(
+    tool: PostgresTool,
+    pg_auth: dict[str, Any],  # noqa: F811
+) -> None:
+    reached = await tool.check({"auth": pg_auth}, context())
+    wrong = {**pg_auth, "user": "nobody_like_this", "password": "a password of nobody"}
+    with pytest.raises(ToolError, match="nobody_like_this") as refused:
+        await tool.check({"auth": wrong}, context())
+
+    assert reached.startswith("connected to the ")
+    assert refused.value.details["code"] == "28000"
+    assert "a password of nobody" not in str(refused.value)
+
+
 async def test_a_server_that_is_not_there_is_told_without_the_password(tool: PostgresTool) -> None:
     auth = "postgresql://me:sesame@127.0.0.1:1/db"
 
@@ -627,7 +642,7 @@ async def test_a_script_is_sql_from_a_file_and_never_a_template(run: Run, tmp_pa
         ({"table": "t"}, '"table" needs "args": a row as a mapping of column to value, or a list of rows'),
         (
             {"table": "t", "args": {"a": 1}, "mode": "upsert"},
-            'mode "upsert" needs "key": the columns that tell which row it is',
+            'mode "upsert" needs "key": the columns that identify a row',
         ),
         ({"command": "SELECT 'a"}, "the SQL holds a quote or comment that is never closed: 'a"),
         (

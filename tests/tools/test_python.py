@@ -13,7 +13,7 @@ import pytest_asyncio
 
 from noetl.base.clock import SystemClock
 from noetl.events.outcomes import Outcome
-from noetl.tools.contract import UNKNOWN, Printed, ToolContext
+from noetl.tools.contract import UNKNOWN, OutputWriter, ToolContext
 from noetl.tools.python.tool import PythonTool
 from noetl.worker.attempt import attempt
 
@@ -34,7 +34,7 @@ async def run(
     spec: dict[str, Any] | None = None,
     execution_id: str = "x1",
     folders: tuple[str, ...] = (),
-    printed: Printed | None = None,
+    write_output: OutputWriter | None = None,
     **inputs: Any,
 ) -> Outcome:
     context = ToolContext(
@@ -47,7 +47,7 @@ async def run(
         spec=spec or {},
         name=lambda name: (names or {}).get(name, UNKNOWN),
         data_folders=folders,
-        printed=printed,
+        write_output=write_output,
     )
     given = {"args": args, **inputs} | ({"code": code} if code is not None else {})
     return await attempt(tool, given, context, clock=SystemClock(), sleep=asyncio.sleep, trace_id="t")
@@ -429,8 +429,8 @@ async def test_what_code_prints_is_told_while_it_runs_and_kept_once(
     gate = Gate(tmp_path / "gate", b"first")
     code = f"{printing}\n{WAITING}print('last')"
 
-    outcome = await run(tool, code, {"gate": str(tmp_path / "gate")}, printed=gate.printed)
-    again = await run(tool, "print('of the next task')", printed=None)
+    outcome = await run(tool, code, {"gate": str(tmp_path / "gate")}, write_output=gate.printed)
+    again = await run(tool, "print('of the next task')", write_output=None)
 
     assert outcome.error is None
     assert outcome.meta.stdout is not None
@@ -450,7 +450,7 @@ async def test_a_flood_is_told_and_its_log_is_as_without_anybody_who_looks(tool:
         if len(heard) > 64 * 1024:
             gate.touch()
 
-    outcome = await run(tool, code, {"gate": str(gate)}, printed=hear)
+    outcome = await run(tool, code, {"gate": str(gate)}, write_output=hear)
     plain = await run(tool, code, {"gate": str(gate)})
 
     assert outcome.meta.stdout == plain.meta.stdout
@@ -463,7 +463,10 @@ async def test_what_was_told_of_code_that_died_is_in_its_log(tool: PythonTool, t
     gate = Gate(tmp_path / "gate", b"first")
 
     outcome = await run(
-        tool, f"print('first')\n{WAITING}import os; os._exit(3)", {"gate": str(tmp_path / "gate")}, printed=gate.printed
+        tool,
+        f"print('first')\n{WAITING}import os; os._exit(3)",
+        {"gate": str(tmp_path / "gate")},
+        write_output=gate.printed,
     )
 
     assert outcome.error is not None

@@ -19,8 +19,7 @@ from noetl.base.errors import ToolError
 from noetl.operations.embedded import driving
 from noetl.tools.contract import UNKNOWN, ToolContext
 from noetl.tools.python import template
-from noetl.tools.python.children import PythonChildren
-from noetl.tools.python.process import PythonChild
+from noetl.tools.python.process import PythonChild, PythonChildren
 from noetl.tools.python.tool import PythonTool
 
 PID = "import os; result = os.getpid()"
@@ -217,7 +216,7 @@ async def test_what_can_be_put_back_is_and_the_child_is_kept(children: PythonChi
 @pytest.mark.parametrize("garbage", ["00000002{}", "00000001[", "00000002[]", "whatever"])
 async def test_code_that_breaks_the_conversation_hurts_only_itself(children: PythonChildren, garbage: str) -> None:
     """The conversation is the first descriptor after the streams."""
-    with pytest.raises(ToolError, match="broke the conversation"):
+    with pytest.raises(ToolError, match="broke the protocol"):
         await run(children, f"import os; os.write(3, {garbage.encode()!r}); result = 1")
 
     assert await result(children, "result = 'well'") == "well"
@@ -251,7 +250,7 @@ os.kill(os.getpid(), 19)
 """
 WORKER = """
 import asyncio, sys
-from noetl.tools.python.children import PythonChildren
+from noetl.tools.python.process import PythonChildren
 
 async def main():
     child = await PythonChildren().take("x", fresh=False)

@@ -107,8 +107,8 @@ async def test_everything_that_counts_depend_on_is_told_and_repeats_them() -> No
     first, second = [await World()(op="run", circuit=BELL, shots=300, seed=11) for _ in range(2)]
     other = await World()(op="run", circuit=BELL, shots=300, seed=12)
 
-    told = {key: first[key] for key in ("circuit_checksum", "shots", "seed", "provider", "backend", "versions")}
-    assert told == {key: second[key] for key in told}
+    details = {key: first[key] for key in ("circuit_checksum", "shots", "seed", "provider", "backend", "versions")}
+    assert details == {key: second[key] for key in details}
     assert first["counts"] == second["counts"] != other["counts"]
     assert first["circuit_checksum"] == (await World()(circuit=BELL_3))["circuit_checksum"], "the same circuit"
     assert (await World()(circuit=BELL))["seed"] == (await World()(circuit=BELL))["seed"], "one task run, one seed"
@@ -222,7 +222,7 @@ async def test_a_job_whose_run_is_cancelled_ends_with_it() -> None:
     run.tool = QuantumTool(Providers({"there": there}))
     there.accepting.set()
     task = asyncio.ensure_future(run(op="run", provider="there", circuit=BELL))
-    while "there:j:1" not in run.unwanted:
+    while "there:j:1" not in run.cleanups:
         await asyncio.sleep(0)
     there.asking.clear()
     await there.asking.wait()  # for its state
@@ -231,7 +231,7 @@ async def test_a_job_whose_run_is_cancelled_ends_with_it() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert there.cancelled == ["j:1"]
-    assert run.unwanted == {}
+    assert run.cleanups == {}
 
 
 THREE = [{"gate": "h", "target": 2}]
@@ -254,9 +254,9 @@ async def test_a_job_is_placed_on_the_best_backend_that_takes_it(placement: Any,
     submitted = await run(circuit=circuit, shots=1000)
 
     assert submitted["backend"] == expected
-    [(make, told)] = run.placed
-    assert (make, told["backend"]) == (JobPlaced, expected)
-    assert [one["name"] for one in told["considered"]] == ["small", "large"]
+    [(make, details)] = run.placed
+    assert (make, details["backend"]) == (JobPlaced, expected)
+    assert [one["name"] for one in details["considered"]] == ["small", "large"]
 
 
 @pytest.mark.req("QNT-06")

@@ -9,6 +9,7 @@ from itertools import accumulate, islice
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from noetl.tools.quantum import simulator
 from noetl.tools.quantum.circuits import GATES, MEASURE, Circuit, Operation, circuit_of
@@ -23,7 +24,11 @@ needs_aer = pytest.mark.skipif(
 )
 
 
-@pytest.fixture
+# One process for the tests that ask for `world`: to import Qiskit takes it three seconds of processor time.
+one_process = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def world() -> AsyncIterator[World]:
     made = World()
     yield made
@@ -41,6 +46,7 @@ async def test_without_the_extra_aer_says_what_to_install(monkeypatch: pytest.Mo
 
 
 @needs_aer
+@one_process
 @pytest.mark.req("QNT-01", "QNT-03", "QNT-05")
 async def test_a_bell_pair_on_aer_repeats_with_its_seed(world: World) -> None:
     first, second, other = [
@@ -56,12 +62,18 @@ async def test_a_bell_pair_on_aer_repeats_with_its_seed(world: World) -> None:
 @needs_aer
 @pytest.mark.req("QNT-03")
 @pytest.mark.parametrize("again", range(2))
-async def test_one_event_loop_after_another_uses_qiskit(world: World, again: int) -> None:
+async def test_one_event_loop_after_another_uses_qiskit(again: int) -> None:
     """Each has threads of its own: in this process, the second of them would crash it."""
-    assert sum((await world(op="run", provider="aer", circuit=BELL, shots=10))["counts"].values()) == 10
+    world = World()
+
+    ran = await world(op="run", provider="aer", circuit=BELL, shots=10)
+    await world.tool.close()
+
+    assert sum(ran["counts"].values()) == 10
 
 
 @needs_aer
+@one_process
 @pytest.mark.req("QNT-03")
 async def test_every_gate_does_on_aer_what_it_does_here(world: World) -> None:
     """Several in one circuit, each on qubits of its own: what a job costs is hardly what it computes."""
@@ -117,6 +129,7 @@ def _written(operation: Operation, begin: int = 0) -> dict[str, Any]:
 
 
 @needs_aer
+@one_process
 @pytest.mark.req("QNT-03")
 async def test_the_simulator_turns_to_aer_for_what_it_cannot_take_itself(world: World) -> None:
     large = [{"gate": "h", "target": 0}, *({"gate": "cx", "control": 0, "target": one} for one in range(1, 20))]
@@ -130,6 +143,7 @@ async def test_the_simulator_turns_to_aer_for_what_it_cannot_take_itself(world: 
 
 
 @needs_aer
+@one_process
 @pytest.mark.req("QNT-02")
 async def test_a_circuit_that_no_memory_is_enough_for_is_a_job_in_error(world: World) -> None:
     error = await refused(world(op="run", provider="aer", circuit=[{"gate": "h", "target": 60}], shots=1))

@@ -13,9 +13,9 @@ from noetl.base.errors import ToolError
 from noetl.events.envelope import Event
 from noetl.operations.embedded import driving
 from noetl.tools import child_process
-from noetl.tools.quantum import ibm
+from noetl.tools.quantum import providers as ibm
 from noetl.tools.quantum.circuits import circuit_of
-from noetl.tools.quantum.ibm import account_of
+from noetl.tools.quantum.providers import account_of
 from tests.secrets.vaults import new_keychain, new_vault
 from tests.tools.quantum_tasks import BELL, World, refused
 
@@ -101,11 +101,11 @@ async def test_a_job_is_submitted_followed_and_cancelled_by_its_identity(world: 
 
     assert (submitted["job_id"], submitted["state"], submitted["backend"]) == ("ibm:j1", "QUEUED", "ibm_here")
     assert (await world(op="status", **job))["state"] == "RUNNING"
-    assert list(world.unwanted) == ["ibm:j1"], "a job that is not over is cancelled with its execution"
+    assert list(world.cleanups) == ["ibm:j1"], "a job that is not over is cancelled with its execution"
     results = await world(op="results", **job)
     assert (results["counts"], results["shots"]) == ({"00": 3, "11": 5}, 8)
     assert (await world(op="cancel", **job))["state"] == "CANCELLED"
-    assert world.unwanted == {}
+    assert world.cleanups == {}
     assert submitted["versions"] == {"seen": False}, "neither the arguments nor the environment have the token"
 
 

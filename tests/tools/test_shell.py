@@ -19,8 +19,7 @@ import noetl
 from noetl.base.errors import RefusedError
 from noetl.events.outcomes import Outcome, Status
 from noetl.tools.kinds import KINDS
-from noetl.tools.permissions import OFF_BY_DEFAULT, Permissions
-from noetl.tools.registry import Registry
+from noetl.tools.registry import OFF_BY_DEFAULT, Permissions, Registry
 from noetl.tools.shell import programs
 from noetl.tools.shell.programs import MAX_OUTPUT_BYTES
 from noetl.tools.shell.tool import ShellTool
@@ -152,8 +151,8 @@ async def test_one_that_is_just_becoming_another_program_is_looked_at_again(monk
         looks[pid] += 1
         return seen if looks[pid] > 3 else b""
 
-    read = programs.read
-    monkeypatch.setattr(programs, "read", unfinished)
+    read = programs.read_proc
+    monkeypatch.setattr(programs, "read_proc", unfinished)
     outcome = await ran("cd $TMPDIR; setsid sh -c 'echo $$ > part; mv part pid; exec sleep 600' & " + TOLD)
 
     daemon = int(outcome.result["stdout"])
@@ -246,7 +245,7 @@ LIMITS = {"open_files": 64, "file_size": "50Ki"}
         ({"cmds": {}}, "cmds must be"),
         ({"cmds": ["no-such-program", "x"]}, 'there is no program "no-such-program" here'),
         ({"cmds": "true", "cwd": "/no/such/folder"}, 'cwd "/no/such/folder" is not a folder'),
-        ({"cmds": "true", "env": {"A=B": 1}}, '"A=B" is no name of an environment variable'),
+        ({"cmds": "true", "env": {"A=B": 1}}, '"A=B" is not a name of an environment variable'),
         ({"cmds": "true", "env": [1]}, "env must be a mapping"),
         ({"cmds": "true", "env": {"A": "a\0b"}}, r"U\+0000"),
         ({"cmds": "echo " + "x" * 200_000}, "cannot be started"),
@@ -325,7 +324,7 @@ async def test_what_a_command_prints_is_told_while_it_runs_each_stream_by_its_na
         if {stream for _, stream in heard} == {"stdout", "stderr"}:
             gate.touch()
 
-    context = {"printed": printed}
+    context = {"write_output": printed}
     command = f"echo out; echo err >&2; while [ ! -e {gate} ]; do sleep 0.02; done; echo end"
     outcome = await outcome_of(ShellTool(), {"cmds": command}, None, **context)
 

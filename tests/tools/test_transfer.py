@@ -432,14 +432,14 @@ async def test_an_http_target_gets_each_chunk_with_a_key_of_its_own(world: World
         ({"source": {"kind": "ftp"}}, 'source.kind "ftp" is not one that rows can move by: postgres, duckdb'),
         ({"target": {"kind": "shell"}}, 'target.kind "shell" is not one'),
         ({"source": {"kind": "postgres"}}, 'a postgres source needs "query"'),
-        ({"source": {"kind": "postgres", "table": "a; DROP TABLE b"}}, "is no name of a table"),
+        ({"source": {"kind": "postgres", "table": "a; DROP TABLE b"}}, "is not a name of a table"),
         ({"source": {"kind": "duckdb", "query": "SELECT 1; SELECT 2"}}, "must be one query, and this holds 2"),
         ({"source": {"kind": "http", "url": "http://x", "page": {}}}, 'source.page needs "param"'),
         ({"target": {"kind": "postgres"}}, 'a postgres target needs "table"'),
         ({"target": {"kind": "postgres", "table": "a b"}}, "no name of a table"),
         ({"mode": "truncate"}, 'mode "truncate" is not known'),
         ({"mode": "replace"}, "an artifact cannot be changed"),
-        ({"chunk_size": 0}, 'chunk_size "0" is not a number of rows'),
+        ({"chunk_size": 0}, 'chunk_size "0" is not a number of at least 1'),
         ({"source": {"kind": "artifact", "ref": "0" * 64}}, "is gone"),
     ],
 )
@@ -457,4 +457,4 @@ async def test_an_answer_without_rows_says_what_is_there(world: World) -> None:
         outcome = await world.run({"kind": "http", "url": f"{web.url}/rows"}, {"kind": "artifact"})
 
     assert outcome.error is not None
-    assert "it is a mapping with items, total; say where they are with source.rows" in outcome.error.message
+    assert "it is a mapping with items, total; name their path with source.rows" in outcome.error.message

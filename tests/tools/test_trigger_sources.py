@@ -18,11 +18,11 @@ from nats.aio.client import Client
 from nats.js import JetStreamContext
 
 from noetl.base.errors import ToolError
+from noetl.tools import nats as connections
 from noetl.tools.contract import TriggerBatch, TriggerPoll
 from noetl.tools.kinds import KINDS
 from noetl.tools.messaging.tool import RedisTool
-from noetl.tools.nats import connections
-from noetl.tools.nats.tool import NatsTool
+from noetl.tools.nats import NatsTool
 from noetl.tools.postgres.tool import PostgresTool
 from noetl.tools.registry import BUILT_IN, Registry
 from noetl.tools.sql.tool import SqlTool

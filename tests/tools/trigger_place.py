@@ -8,12 +8,11 @@ from typing import Any
 from noetl.base.clock import ManualClock
 from noetl.base.errors import ToolError
 from noetl.control.assembly import assemble
-from noetl.control.triggers.trigger_store import TriggerStore
-from noetl.control.triggers.turns import TriggerTurns, execution_id_of
+from noetl.control.trigger_turns import TriggerStore, TriggerTurns, execution_id_of
 from noetl.events.triggers import DeadLetter, SourceTrigger, TriggerProgress
 from noetl.store.memory import MemoryStore
 from noetl.store.results.files import MemoryResults
-from noetl.store.wakeups.contract import MemoryWakeups
+from noetl.store.wakeups import MemoryWakeups
 from noetl.tools.contract import SettlingSource, TriggerBatch, TriggerItem, TriggerPoll
 from tests.engine_script import HEAD, net_of
 from tests.tools.sql_tasks import context

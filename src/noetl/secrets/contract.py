@@ -1,5 +1,5 @@
-"""Finds what one keychain entry stands for. Built-in kinds and plug-ins keep the same promise (KEY-07). Also the
-resolvers by kind.
+"""Resolvers: each finds the material of one kind of keychain entry. Built-in kinds and plug-ins have the same contract
+(KEY-07).
 
 A resolver runs in the server. It is given where it may look, keeps nothing it finds, and says in its errors what was
 looked for and where, never what was found.
@@ -37,13 +37,13 @@ OWN_PROVIDERS = ("noetl", "local")  # secret managers that are the vault itself
 
 
 class Sources(msgspec.Struct, frozen=True, kw_only=True):
-    """Where resolvers may look. Whoever opens the keychain decides."""
+    """Where resolvers may look. The code that opens the keychain decides."""
 
     environment: Mapping[str, str]  # only what may be read
     vault: Vault | None
     clock: Clock
     read_file: Callable[[str], str]  # opens only what may be opened
-    # Sends a form, with basic credentials when given; gives the status and the parsed body.
+    # Sends a form, with basic credentials when given; returns the status and the parsed body.
     post: Post
     sees_environment: bool = True  # False where the operator has named the variables that may be read
 
@@ -64,6 +64,7 @@ def word(entry: KeychainEntry, *names: str) -> str | None:
     """The first of these keys that the entry has, as text."""
     for name in names:
         written = entry.lookup.get(name)
+        # YAML reads a name such as 2024 as a number; a boolean is not a name.
         if isinstance(written, str | int) and not isinstance(written, bool) and written != "":
             return str(written)
     return None
@@ -81,6 +82,7 @@ class Resolvers:
     def resolver(self, entry: KeychainEntry) -> Resolver:
         """The resolver of an entry; one of another secret manager is found by its `provider`."""
         kind, provider = entry.kind, entry.lookup.get("provider")
+        # Another secret manager is a plug-in of its own name; the kind in the playbook stays the same.
         if kind == "secret_manager" and isinstance(provider, str) and provider not in OWN_PROVIDERS:
             kind = provider
         if kind not in self._made:
@@ -106,7 +108,7 @@ def _unknown(entry: KeychainEntry, kind: str) -> str:
             f'the secret manager "{kind}" is reached through a plug-in (entry-point group {GROUP}), and none is '
             f"installed; without provider, the stored credentials are used"
         )
-    return f"nobody here resolves this kind; built in are {', '.join(BUILT_IN)}, others come as plug-ins ({GROUP})"
+    return f"there is no resolver for this kind; built in are {', '.join(BUILT_IN)}, others come as plug-ins ({GROUP})"
 
 
 def _plugins() -> dict[str, str]:

@@ -42,6 +42,7 @@ def basic(given: str | Fields) -> Fields:
 def postgres(given: str | Fields) -> Fields:
     fields = {"dsn": given} if isinstance(given, str) else dict(given)
     for known, spellings in _POSTGRES.items():
+        # All spellings become one, so that the tool and the resolvers read a single name.
         found = next((fields.pop(name) for name in spellings if name in fields), None)
         if found is not None:
             fields[known] = found
@@ -73,6 +74,7 @@ def oauth2(given: str | Fields) -> Fields:
 
 def _text_of(fields: Fields, *names: str) -> str:
     found = next((fields[name] for name in names if fields.get(name) not in (None, "")), None)
+    # Numbers too: a password of digits may be written without quotes.
     if isinstance(found, bool) or not isinstance(found, str | int | float):
         raise RefusedError(f"this credential needs {' or '.join(names)}")
     return str(found)

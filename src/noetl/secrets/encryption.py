@@ -1,8 +1,8 @@
-"""One value under a data key of its own, that key under a master key (reliability.md §2.6). Also digests of secrets,
-which are compared and never opened.
+"""Encryption of credentials: each value has a data key of its own, which is encrypted with a master key (reliability.md
+§2.6). Also digests of secrets, which are compared and never opened.
 
-AES-256-GCM with random nonces. What a sealed text belongs to (name, type, version, key) is bound to it, so that a row
-put in another's place does not open.
+AES-256-GCM with random nonces. The name, type, version and key of a sealed text are authenticated with it, so that a
+row that was copied to another name does not open.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ def opened(row: SealedCredential, keys: MasterKeys) -> bytes:
 def rewrapped(row: SealedCredential, keys: MasterKeys) -> SealedCredential:
     """The same credential under the newest master key; its value stays sealed as it is."""
     data_key, key_id = _data_key(row, keys), keys.newest_id
+    # Opened for its fingerprint, which is keyed by the newest master key; the value is not sealed again.
     value = _unlocked(data_key, row.sealed, row.name, "credential", row.name, row.version, row.type)
     return msgspec.structs.replace(
         row,
@@ -69,6 +70,7 @@ def _data_key(row: SealedCredential, keys: MasterKeys) -> bytes:
 
 def _locked(key: bytes, body: bytes, *bound: object) -> bytes:
     nonce = os.urandom(_NONCE)
+    # The names it belongs to are authenticated, not encrypted: a row that is copied to another name does not open.
     return nonce + _cipher(key).encrypt(nonce, body, msgspec.json.encode(bound))
 
 
@@ -77,7 +79,7 @@ def _unlocked(key: bytes, locked: bytes, name: str, *bound: object) -> bytes:
 
     try:
         return _cipher(key).decrypt(locked[:_NONCE], locked[_NONCE:], msgspec.json.encode(bound))
-    # Which of the two it was is not told: it would help only whoever tries.
+    # One message for both: the difference would only help an attacker.
     except (InvalidTag, ValueError):
         raise BackendError(f'credential "{name}" is not what was stored: its row was changed or damaged') from None
 
@@ -90,7 +92,7 @@ def _cipher(key: bytes) -> AESGCM:
 
 # Secrets that are shown once and kept as digests, and the only way here to compare them (reliability.md §2.3).
 
-BYTES = 32  # 256 bits: nobody guesses them, so a plain hash of one is safe to keep
+BYTES = 32  # 256 bits cannot be guessed, so a plain hash of them is safe to store
 
 
 def fresh_secret() -> str:
@@ -98,6 +100,7 @@ def fresh_secret() -> str:
 
 
 def digest_of(secret: str) -> str:
+    # surrogatepass: a header may hold half a character, and a stranger must get an answer, not an error.
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 

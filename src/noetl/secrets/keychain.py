@@ -14,10 +14,10 @@ from pathlib import Path
 
 import msgspec
 
-from noetl.base.addresses.guard import UNGUARDED
+from noetl.base.addresses.policy import UNGUARDED
 from noetl.base.clock import Clock
 from noetl.base.errors import BackendError, RefusedError, ToolError
-from noetl.base.secret_encodings import SHORTEST
+from noetl.base.redaction import SHORTEST
 from noetl.events.secret_materials import VALUE, Material, SealedCredential, secrets_in
 from noetl.net.net import KeychainEntry
 from noetl.secrets.contract import UNRESOLVED, Resolvers, Sources, unresolved
@@ -28,6 +28,7 @@ from noetl.secrets.vault import MAX_BYTES, CredentialStore, Vault
 _log = logging.getLogger(__name__)
 
 _MOST_TOKENS = 1_000
+# Kinds for which `map` names where each field lies, not another name of a field that was found.
 _MAP_THEMSELVES = ("env", "secret_manager")
 
 
@@ -95,8 +96,10 @@ class Keychain:
         if kept is not None and not kept.due(self._sources.clock.now()):
             return kept
         found = _checked(entry, _mapped(entry, await self._resolved(entry)))
+        # Only what was fetched. A stored value is read again each time, so that a changed credential counts at once.
         if found.refresh_after is not None:
             if len(self._tokens) >= _MOST_TOKENS:
+                # The oldest one: it costs another request if it is needed again.
                 self._tokens.pop(next(iter(self._tokens)))
             self._tokens[identity] = found
         return found
@@ -133,6 +136,7 @@ def _entry(entries: Sequence[KeychainEntry], name: str) -> KeychainEntry | None:
 
 
 def _identity(entry: KeychainEntry) -> bytes:
+    # The whole entry, not its name: two playbooks may call different things the same.
     return msgspec.json.encode(entry, order="deterministic")
 
 
@@ -168,6 +172,7 @@ def open_keychain(credentials: CredentialStore, clock: Clock, *, resolvers: Reso
 
 def open_sources(vault: Vault, clock: Clock) -> Sources:
     """Where the keychain of an embedded run looks, beside its stored credentials."""
+    # Ours hold the master key and tokens: a playbook must not read those.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("NOETL_")}
     post = TokenRequests(UNGUARDED)
     return Sources(environment=environment, vault=vault, clock=clock, read_file=read_file, post=post)
@@ -200,6 +205,7 @@ def read_file(path: str) -> str:
     if not file.is_file():
         raise RefusedError("there is no such file")
     with file.open("rb") as opened:
+        # One byte more than allowed tells a larger file, without reading all of it.
         body = opened.read(MAX_BYTES + 1)
     if len(body) > MAX_BYTES:
         raise RefusedError(f"it has more than {MAX_BYTES} bytes")

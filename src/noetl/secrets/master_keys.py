@@ -106,6 +106,8 @@ def load_master_keys(environment: Mapping[str, str], *, create: bool = False) ->
     path = key_file(environment)
     if path.exists():
         return _from_file(path)
+    # A file that is named and missing is a mistake, such as a volume that is not mounted. Without a name there is
+    # simply no key yet.
     if environment.get(FILE_VARIABLE) and not create:
         raise BackendError(f"the master key file {path} is not there")
     keys = MasterKeys([], file=path)
@@ -166,7 +168,9 @@ def _create(path: Path, key: bytes) -> None:
 
 
 def _append(path: Path, key: bytes) -> None:
-    _write(os.open(path, os.O_WRONLY | os.O_APPEND), _line(key))
+    # A file that was written by hand may lack the last line break: the two keys would become one line, and unreadable.
+    start = b"" if path.read_bytes().endswith(b"\n") else b"\n"
+    _write(os.open(path, os.O_WRONLY | os.O_APPEND), start + _line(key))
 
 
 def _write(handle: int, body: bytes) -> None:

@@ -80,6 +80,7 @@ def file_fields(entry: KeychainEntry, sources: Sources, path: str) -> dict[str, 
 
 
 def _fields(text: str, *, as_json: bool) -> dict[str, Any]:
+    # Editors end a file with a line break, which is no part of the secret.
     text = text.removesuffix("\n").removesuffix("\r")
     if as_json and text.lstrip().startswith("{"):
         try:

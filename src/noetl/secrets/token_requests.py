@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from noetl.base.addresses.guard import AddressGuard, BlockedError, UnresolvedError
+from noetl.base.addresses.policy import AddressGuard, BlockedError, UnresolvedError
 from noetl.base.addresses.proxies import Proxy
 from noetl.base.errors import BackendError, NoetlError, RefusedError
 from noetl.events.secret_materials import VALUE, Material
@@ -53,6 +53,7 @@ class TokenRequests:
         try:
             if self._proxy(url) is not None:
                 await self._guard.allow_by_proxy(parts.hostname, port)
+                # Past a proxy the way leads out of this machine, whatever the name resolves to.
                 is_here = False
             else:
                 is_here = all(one.is_loopback for one in await self._guard.addresses(parts.hostname, port))
@@ -75,6 +76,7 @@ class TokenRequests:
         backend = GuardedBackend(self._guard)
         try:
             async with (
+                # A pool for one request, closed with it: no connection stays open that carries a login.
                 connection_pool(backend, self._proxy(url), tls=httpx2.create_ssl_context()) as connections,
                 connections.stream("POST", url, headers=headers, content=body, extensions=limits) as answer,
             ):
@@ -105,7 +107,7 @@ _CODE = re.compile(r"[\w.-]{1,60}\Z")
 
 
 async def granted(entry: KeychainEntry, asked: Mapping[str, Any], sources: Sources) -> Material:
-    """A new token. The endpoint's answer is never told, only its status and its error code."""
+    """A new token. Errors never contain the endpoint's answer, only its status and its error code."""
     url, form, login = _request(entry, asked)
     try:
         status, body = await sources.post(url, form, login)
@@ -129,6 +131,7 @@ def _request(entry: KeychainEntry, asked: Mapping[str, Any]) -> tuple[str, dict[
     if asked.get("audience"):
         form["audience"] = str(asked["audience"])
     login = (texts["client_id"], texts["client_secret"])
+    # The header is what RFC 6749 prefers; some endpoints take the form alone.
     if asked.get("auth_method") == "post":
         return texts["token_url"], {**form, "client_id": login[0], "client_secret": login[1]}, None
     return texts["token_url"], form, login
@@ -148,10 +151,12 @@ def _material(body: dict[str, Any], token: str, now: float) -> Material:
         "authorization": f"Bearer {token}",
         "expires_at": now + life_s,
     }
+    # At most a tenth of its life: with the full margin, a token of one minute would be due at once.
     return Material(fields=fields, refresh_after=now + life_s - min(MARGIN_S, life_s / 10))
 
 
 def shown_host(url: str) -> str:
+    # Without a login that stands in the URL.
     return url.partition("://")[2].partition("/")[0].rpartition("@")[2]
 
 

@@ -1,6 +1,6 @@
-"""The vault: stored credentials, sealed. Values go in, and come out to resolvers only (reliability.md §2.6).
+"""The vault: stored credentials, sealed. Only resolvers read values (reliability.md §2.6).
 
-What people can read back is what a credential is called, of which type and version it is, and its fingerprint.
+People can read the name, type, version and fingerprint of a credential, and nothing else.
 """
 
 from __future__ import annotations
@@ -55,6 +55,8 @@ class Vault:
             row = seal(name, kind, old.version + 1 if old else 1, value, self._keys, now=self._clock.now())
             if old is not None:
                 row = msgspec.structs.replace(row, created_at=old.created_at)
+            # Compare and set: a version that somebody else has stored meanwhile is not overwritten, and the next try
+            # counts on from it.
             if await self._credentials.put(row, over=old):
                 return _credential(row)
         raise BackendError(f'credential "{name}" is being changed by others all the time')
@@ -82,6 +84,7 @@ class Vault:
 
     def opened_texts(self, owner: str, sealed: SealedCredential) -> list[str]:
         """What `sealed_texts` was given for `owner`. BackendError when the key is missing, or it is another's."""
+        # A text that was sealed for another owner opens as well, under its own name: so the name is compared.
         if (sealed.name, sealed.type) != (owner, _TEXTS):
             raise BackendError(f"the sealed texts of {owner} are not what was stored")
         return msgspec.json.decode(opened(sealed, self._keys), type=list[str])
@@ -104,6 +107,7 @@ class Vault:
         for row in await self._credentials.list():
             current: SealedCredential | None = row
             while current is not None and current.key_id != self._keys.newest_id:
+                # The same guard: a credential that is set during the rotation keeps its new value.
                 if await self._credentials.put(rewrapped(current, self._keys), over=current):
                     moved += 1
                     break

@@ -1,8 +1,8 @@
-"""Tools: what runs one task.
+"""Tools: each runs one task.
 
-In: rendered inputs and a context. Out: exactly one outcome. `contract.py` is what built-in and third-party tools
-implement; `registry.py` finds a tool by its kind and imports it on first use; `kinds/` declares inputs as data.
-Refuses to know: templates, stores, servers.
+In: rendered inputs and a context. Out: exactly one outcome. Built-in and third-party tools implement `contract.py`.
+`registry.py` finds the tool of a kind and imports it on first use; `kinds/` declares the inputs of each kind as data.
+This package knows no templates, stores or servers.
 
 Read first: `contract.py`, `registry.py`, `plugin.py` (the plug-in API).
 """

@@ -1,6 +1,6 @@
 """`slack` and `teams`: one POST to a webhook, through the `http` tool and under its rules.
 
-The address of a webhook is a secret: whoever has it can post. It comes from a credential and is never shown.
+The URL of a webhook is a secret: anyone who has it can post. It comes from a credential and is never shown.
 """
 
 from __future__ import annotations
@@ -12,59 +12,74 @@ from urllib.parse import urlsplit
 import msgspec
 
 from noetl.base.errors import ToolError
-from noetl.tools.auth_shapes import UNRESOLVED, connection_fields
-from noetl.tools.contract import ToolContext, ToolResult
+from noetl.tools.contract import Tool, ToolContext, ToolResult
+from noetl.tools.input_shapes import UNRESOLVED, connection_fields
 
 _URLS = ("webhook_url", "url", "webhook", "value")
 _CARD = "application/vnd.microsoft.card.adaptive"
 
 
-class _WebhookTool:
-    """`kind` is the kind's name, also in messages."""
+class _WebhookTool(Tool):
+    """Posts the body that a subclass makes. `kind` is the name of the kind, also in messages."""
 
     kind = ""
 
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
         body = self.body(inputs)
         url = webhook_of(inputs.get("auth"), context, kind=self.kind)
+        answer = await self._request({"method": "POST", "url": url, "json": body}, context)
+        return ToolResult(result={"status": answer.result["status"], "response": answer.result["data"]})
+
+    async def _request(self, request: Mapping[str, Any], context: ToolContext) -> ToolResult:
         if context.tool is None:
             raise ToolError("chat.input", "there are no other tools here")
-        # The http tool shows addresses; this one is masked wherever it appears.
-        secret = msgspec.structs.replace(context, masked=lambda text: _without(url, context.masked(text)))
+        url = str(request["url"])
+        # The http tool shows URLs in its messages; this one is masked wherever it appears.
+        secret = msgspec.structs.replace(context, mask=lambda text: _without_url(url, context.mask(text)))
         try:
-            answer = await context.tool("http").run({"method": "POST", "url": url, "json": body}, secret)
+            return await context.tool("http").run(request, secret)
         except ToolError as problem:
             raise self._service_error(problem, url) from None
-        return ToolResult(result={"status": answer.result["status"], "response": answer.result["data"]})
 
     def body(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         raise NotImplementedError
 
     def _service_error(self, problem: ToolError, url: str) -> ToolError:
-        """The service's own words: Slack answers `invalid_payload`, `no_service`, … in the body."""
+        """The error with the message of the service: Slack answers `invalid_payload`, `no_service`, … in the body."""
         status, data = problem.details.get("status"), problem.details.get("data")
-        said = data if isinstance(data, str) and data else None
-        code = (said or "").strip()[:80] or (str(status) if status else problem.details.get("code"))
+        reply = data if isinstance(data, str) and data else None
+        # Unprintable characters, such as terminal colours, are left out: the message is shown without escaping.
+        code = "".join(char for char in (reply or "").strip()[:80] if char.isprintable()) or (
+            str(status) if status else problem.details.get("code")
+        )
         host = urlsplit(url).hostname
         if status is None:
-            message = f"the webhook of {self.kind} at {host}: {_without(url, problem.message)}"
+            message = f"the webhook of {self.kind} at {host}: {_without_url(url, problem.message)}"
         else:
-            message = f"the webhook of {self.kind} at {host} answered {status}" + (f": {code}" if said else "")
+            message = f"the webhook of {self.kind} at {host} answered {status}" + (f": {code}" if reply else "")
         return ToolError(problem.kind, message, retryable=problem.retryable, status=status, code=code)
 
-    async def close(self) -> None:
-        """Nothing is open: connections belong to the http tool."""
 
-    def helpers(self) -> dict[str, dict[str, Any]]:
-        return {}
+# What Slack answers to a message without any text, once it has found the webhook.
+_EMPTY_MESSAGE = ("no_text", "invalid_payload", "missing_text_or_fallback_or_attachments")
 
 
 class SlackTool(_WebhookTool):
     kind = "slack"
 
+    async def check(self, inputs: Mapping[str, Any], context: ToolContext) -> str:
+        """Whether Slack knows the webhook: it is sent an empty message, which Slack refuses. Nothing is posted."""
+        url = webhook_of(inputs.get("auth"), context, kind=self.kind)
+        try:
+            await self._request({"method": "POST", "url": url, "json": {}}, context)
+        except ToolError as problem:
+            if problem.details.get("status") != 400 or problem.details.get("code") not in _EMPTY_MESSAGE:
+                raise
+        return f"{urlsplit(url).hostname} knows the webhook; nothing was posted"
+
     def body(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        given = {"text": inputs.get("text"), "blocks": inputs.get("blocks"), "thread_ts": inputs.get("thread")}
-        body = {name: value for name, value in given.items() if value not in (None, "", [])}
+        fields = {"text": inputs.get("text"), "blocks": inputs.get("blocks"), "thread_ts": inputs.get("thread")}
+        body = {name: value for name, value in fields.items() if value not in (None, "", [])}
         if "text" not in body and "blocks" not in body:
             raise ToolError("chat.input", 'there is nothing to post: write "text" or "blocks"')
         return body
@@ -72,6 +87,18 @@ class SlackTool(_WebhookTool):
 
 class TeamsTool(_WebhookTool):
     kind = "teams"
+
+    async def check(self, inputs: Mapping[str, Any], context: ToolContext) -> str:
+        """Test whether the URL answers. Nothing is posted: a workflow accepts every message."""
+        url = webhook_of(inputs.get("auth"), context, kind=self.kind)
+        try:
+            await self._request({"method": "GET", "url": url}, context)
+        except ToolError as problem:
+            # A workflow is started by POST alone: whatever it says to GET, it is there.
+            status = problem.details.get("status")
+            if not isinstance(status, int) or not 400 <= status < 500:
+                raise
+        return f"reached {urlsplit(url).hostname}; only a message shows whether its workflow posts"
 
     def body(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         card = inputs.get("card")
@@ -86,9 +113,9 @@ class TeamsTool(_WebhookTool):
 
 
 def webhook_of(auth: Any, context: ToolContext, *, kind: str) -> str:
-    """The URL of the webhook. ToolError `keychain.unresolved` where the credential has none."""
-    given = connection_fields(auth, context, kind=kind, address="webhook_url")
-    url = next((str(given[name]) for name in _URLS if given.get(name)), "")
+    """The URL of the webhook. Raises ToolError `keychain.unresolved` if the credential has none."""
+    fields = connection_fields(auth, context, kind=kind, address="webhook_url")
+    url = next((str(fields[name]) for name in _URLS if fields.get(name)), "")
     try:
         is_url = urlsplit(url).scheme in ("https", "http") and bool(urlsplit(url).hostname)
     except ValueError:
@@ -98,8 +125,9 @@ def webhook_of(auth: Any, context: ToolContext, *, kind: str) -> str:
     return url
 
 
-def _without(url: str, text: str) -> str:
+def _without_url(url: str, text: str) -> str:
     parts = urlsplit(url)
+    # The path alone is enough to post, so it is removed even where a message shows it without the host.
     for secret in (url, f"{parts.path}?{parts.query}", parts.path):
         if len(secret) > 1:
             text = text.replace(secret, "…")

@@ -1,4 +1,4 @@
-"""Contents: values as bytes, and bytes as values. Text is itself, everything else is JSON."""
+"""Contents of messages and files: values to bytes and back. Text stays text, everything else is JSON."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ import msgspec
 from noetl.base.errors import ToolError
 
 FORMATS = ("auto", "json", "text", "base64")
-# As much as one result may have (MAX_RESULT_BYTES): what is decoded becomes one.
+# The limit of one result (MAX_RESULT_BYTES), since a decoded value becomes one.
 MAX_BYTES = 64 << 20
 
 
-def encoded(data: Any, wanted: Any = None, *, kind: str) -> bytes:
-    """The bytes of a value; with the format `base64` those that the text stands for. ToolError `kind.input`."""
-    if wanted == "base64":
+def encode(data: Any, content_format: Any = None, *, kind: str) -> bytes:
+    """The bytes of a value; with the format `base64` the bytes that the text encodes. Raises ToolError `KIND.input`."""
+    if content_format == "base64":
         try:
             return base64.b64decode(str(data), validate=True)
         except (binascii.Error, ValueError):
-            raise ToolError(f"{kind}.input", "data is not base64, which format says it is") from None
+            raise ToolError(f"{kind}.input", "format is base64, and data is not base64") from None
     if data is None:
         return b""
     return data.encode("utf-8", "surrogatepass") if isinstance(data, str) else msgspec.json.encode(data)
 
 
-def decoded(body: bytes, wanted: Any, *, kind: str) -> Any:
-    """The value of bytes. `auto` reads JSON objects and lists, other text as it is, and the rest as base64; a number
-    or a word stays text, since nothing says that it is more. ToolError `kind.error` or `kind.input`."""
-    match wanted or "auto":
+def decode(body: bytes, content_format: Any, *, kind: str) -> Any:
+    """The value of bytes. `auto` decodes JSON objects and lists, keeps other text, and returns the rest as base64. A
+    bare number or word stays text: it may be either. Raises ToolError `KIND.error` or `KIND.input`."""
+    match content_format or "auto":
         case "json":
             try:
                 return msgspec.json.decode(body) if body else None
@@ -41,12 +41,12 @@ def decoded(body: bytes, wanted: Any, *, kind: str) -> Any:
         case "base64":
             return base64.b64encode(body).decode()
         case "auto":
-            return _by_shape(body)
+            return _auto_decoded(body)
         case _:
-            raise ToolError(f"{kind}.input", f'format "{wanted}" is not known: write {", ".join(FORMATS)}')
+            raise ToolError(f"{kind}.input", f'format "{content_format}" is not known: write {", ".join(FORMATS)}')
 
 
-def _by_shape(body: bytes) -> Any:
+def _auto_decoded(body: bytes) -> Any:
     if body[:1] in (b"{", b"["):
         try:
             return msgspec.json.decode(body)

@@ -1,8 +1,7 @@
-"""What runs one task, and nothing else. It sees rendered inputs, never a template, a store or a net. Also the contract
-of tools that find what is new, for triggers.
+"""The contract of tools: a tool runs one task. It sees rendered inputs, never a template, a store or a net.
 
-A tool returns a `ToolResult` or raises `ToolError`; whatever else it raises becomes the error outcome
-`tool.exception` (OUT-05). Timing, policy and recording are the worker's business.
+A tool returns a `ToolResult` or raises `ToolError`; any other exception becomes the error outcome `tool.exception`
+(OUT-05). The worker does the timing, policy and recording. The module also has the contract of trigger sources.
 """
 
 from __future__ import annotations
@@ -14,38 +13,38 @@ from typing import Any, Protocol
 
 import msgspec
 
-from noetl.base.addresses.guard import UNGUARDED, AddressGuard
+from noetl.base.addresses.policy import UNGUARDED, AddressGuard
 from noetl.events.orders import OutputStream, PlaybookCallResult
 from noetl.events.outcomes import Reference
 
-UNKNOWN: Any = object()  # what `ToolContext.name` gives for a name that is nowhere
+UNKNOWN: Any = object()  # `ToolContext.name` returns it for a name that nothing defines
 
 
-def _nobody_listens(*_: Any, **__: Any) -> None:
-    """For task runs that are not recorded."""
+def _record_nothing(*_: Any, **__: Any) -> None:
+    """The default of `ToolContext.remark`, for task runs that are not recorded."""
 
 
 class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A success."""
+    """The outcome of a task that succeeded."""
 
     result: Any = None  # plain JSON data
-    # The payload is the `data` member of the result, as of http: templates read `step.data` and its fields (O-22).
+    # The payload is the `data` member of the result, as with http: templates read `step.data` and its fields (O-22).
     wrapped: bool = False
-    # The kind's own words beside the outcome (OUT-02): {"http": {"status": 200}} is `outcome.http.status`.
+    # The kind's own names beside the outcome (OUT-02): {"http": {"status": 200}} is `outcome.http.status`.
     helpers: dict[str, dict[str, Any]] = {}
-    # What it printed; it goes to `meta`, masked and cut.
+    # The output of the task; the worker masks and shortens it and stores it in `meta`.
     stdout: str | None = None
 
 
 class Secrets(Protocol):
-    """Secrets by name, for one task run. What is given out is masked in everything the task leaves behind (KEY-06)."""
+    """Secrets by name, for one task run. The worker masks each value it returns in all output of the task (KEY-06)."""
 
     async def get(self, name: str, *, kind: str = "", lookup: dict[str, Any] | None = None) -> dict[str, Any]:
-        """The fields of a secret: by a resolver's `kind`, else a keychain entry, else a stored credential. ToolError
-        `keychain.unresolved` says why there is none."""
+        """The fields of a secret: by a resolver's `kind`, else a keychain entry, else a stored credential. Raises
+        ToolError `keychain.unresolved` with the reason if there is none."""
 
     async def renew(self, name: str) -> None:
-        """Have an entry renewed; later reads see the new value (KEY-04)."""
+        """Renew an entry; later reads return the new value (KEY-04)."""
 
 
 class Playbooks(Protocol):
@@ -54,116 +53,146 @@ class Playbooks(Protocol):
     async def call(
         self, path: str, *, version: str | None, payload: dict[str, Any], return_step: str | None, wait: bool
     ) -> PlaybookCallResult:
-        """Start the child, or find it again, and wait for its end if `wait`. ToolError `playbook.failed` says why
-        there is none."""
+        """Start the child, or find the one that an earlier attempt started, and wait for its end if `wait`. Raises
+        ToolError `playbook.failed` with the reason if it cannot be started."""
 
     async def compensate(self, execution_id: str) -> PlaybookCallResult:
-        """Undo what a nested execution of ours had registered, and wait for it (design.md §8)."""
+        """Run the compensations that a nested execution of this one registered, and wait for them (design.md §8)."""
 
     async def give_up(self, reason: str) -> None:
-        """Cancel the child, since nobody waits for it any more."""
+        """Cancel the child, since its caller no longer waits for it."""
 
 
-class Printed(Protocol):
+class OutputWriter(Protocol):
+    """Receives the bytes that a task prints, while it runs."""
+
     def __call__(self, data: bytes, stream: OutputStream = "stdout") -> None: ...
 
 
 class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What a task run may know of its surroundings. Flat, since authors of plug-ins read it: one name, one thing."""
+    """The surroundings of a task run. The struct is flat because authors of plug-ins read it: one name, one thing."""
 
-    # Which task run this is.
+    # The identity of the task run.
     execution_id: str
     step: str
     task: str
     attempt: int
     task_run_id: str
     idempotency_key: str  # the same for every attempt of one visit of a task (reliability.md §3.4)
-    traceparent: str | None = None  # the header by which another program learns which span it is called from
+    traceparent: str | None = None  # the W3C trace header for calls to other programs
 
-    # What its playbook says.
+    # From the playbook.
     spec: Mapping[str, Any]  # the effective spec, rendered
-    policy: Mapping[str, Any] = {}  # what the playbook says of the whole kind (QNT-06)
+    policy: Mapping[str, Any] = {}  # the policy of the playbook for the whole kind (QNT-06)
     name: Callable[[str], Any]  # resolves a bare name as a template would (TPL-06), to plain data
 
     # Secrets.
-    resolve: Callable[[str], Mapping[str, Any]] | None = None  # fields of a credential, where there is a keychain
-    secrets: Secrets | None = None  # looks other secrets up
-    # Takes secrets out of a text. All that leaves is masked anyway, but a secret that a tool has cut or changed can no
-    # longer be recognised: a tool masks before it does so (KEY-06).
-    masked: Callable[[str], str] = str
+    resolve: Callable[[str], Mapping[str, Any]] | None = None  # fields of a credential; None where there is no keychain
+    secrets: Secrets | None = None  # looks up other secrets
+    # Replaces secrets in a text by `***`. The worker masks all output anyway, but it cannot recognise a secret that a
+    # tool has cut or changed. So a tool masks a text before it cuts or changes it (KEY-06).
+    mask: Callable[[str], str] = str
     secret_forms: Callable[[], tuple[str, ...]] = tuple  # the texts that must not be in a table
 
-    # What the operator allows.
+    # Permissions from the operator.
     data_folders: tuple[str, ...] = ()  # folders of files that a tool may open for a playbook (design.md §7)
     sandbox: bool = False  # code of the playbook runs in a sandbox only, whatever the playbook says
-    allowed: frozenset[str] = frozenset()  # kinds that are turned on, since they run programs of this machine
-    # The addresses of a host that may be reached. A tool asks before it connects, and connects to what it was given:
-    # a second look-up of the name could give another address.
+    allowed: frozenset[str] = frozenset()  # kinds that run programs of this machine and are turned on
+    # Resolves a host to the addresses that may be reached. A tool asks before it connects, and connects to the address
+    # it gets: a second look-up of the name could return another address.
     addresses: AddressGuard = UNGUARDED
     provider_stand_ins: tuple[str, ...] = ()  # the operator's stand-ins for providers (QNT-03)
 
-    # What it can use.
-    keep: Callable[[Any], Reference] | None = None  # writes to the results store (RES-02)
-    load: Callable[[Reference], Any] | None = None  # reads from it
-    keep_table: Callable[[Path], Awaitable[Reference]] | None = None  # a file of rows, streamed
+    # Services of the worker.
+    keep: Callable[[Any], Reference] | None = None  # writes a value to the results store (RES-02)
+    load: Callable[[Reference], Any] | None = None  # reads a value from the results store
+    keep_table: Callable[[Path], Awaitable[Reference]] | None = None  # streams a file of rows to the results store
     fetch_table: Callable[[Reference, Path], Awaitable[None]] | None = None  # writes such a table to a file
-    tool: Callable[[str], Tool] | None = None  # the tool of another kind, for kinds that move things between others
-    playbooks: Playbooks | None = None  # starts nested ones
+    tool: Callable[[str], Tool] | None = None  # the tool of another kind, for kinds that build on others
+    playbooks: Playbooks | None = None  # starts nested playbooks
     now: Callable[[], float] = time.time  # the worker's clock
 
-    # What it tells.
-    remark: Callable[..., None] = _nobody_listens  # something of the task run besides its outcome, as an event
-    # Takes what the task prints, as it is read, for people who look while it runs; None where nobody can. It masks, and
-    # never waits. What the log keeps is the `stdout` of the outcome.
-    printed: Printed | None = None
-    # What ends things that the tool has begun elsewhere, by names of the tool's own. Called if nobody wants the order
-    # any more while they last (SRV-11).
-    unwanted: dict[str, Callable[[], Awaitable[Any]]] = {}
+    # Output besides the outcome.
+    remark: Callable[..., None] = _record_nothing  # records an event of the task run
+    # Receives the output of the task as it is read, for people who watch the run; None if live output is off. It masks,
+    # and never waits. The event log keeps the `stdout` of the outcome instead.
+    write_output: OutputWriter | None = None
+    # Functions that end what the tool has begun elsewhere, under names that the tool chooses. The worker calls them if
+    # the order is cancelled; the tool removes each when its work has ended (SRV-11).
+    cleanups: dict[str, Callable[[], Awaitable[Any]]] = {}
 
 
 class Tool(Protocol):
-    """One kind. One instance serves a worker for its whole life."""
+    """The implementation of one kind. One instance serves a worker for its whole life. Built-in kinds inherit it, and
+    with it a `close` and `helpers` that have nothing to do; a plug-in may do either."""
 
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        """Do it once. Cancelled when its time is over: leave nothing running then."""
+        """Run one attempt of a task. It is cancelled at its timeout and must leave nothing running then."""
 
     async def close(self) -> None:
-        """The worker ends: leave nothing behind."""
+        """Release all connections and processes: the worker ends."""
+        return  # a body, so that the method is not abstract for those who inherit it
 
     def helpers(self) -> dict[str, dict[str, Any]]:
-        """The kind's words on an outcome it had no hand in (a timeout, a template error): present, and null."""
+        """The kind's names on an outcome that the tool did not make (a timeout, a template error), each null."""
+        return {}
 
 
-# Trigger sources: tools that find what is new, so that a playbook can be started for each of it.
+class Owned(Protocol):
+    """What a tool keeps between tasks: child processes, connections, files."""
+
+    def release(self, execution_id: str) -> None:
+        """Free what is kept for an execution that is over. Callers are synchronous, so this does not wait."""
+
+    async def close(self) -> None:
+        """Free everything, and wait until it is gone."""
+
+
+class OwningTool(Tool):
+    """A tool that keeps something for executions. It is freed when they end, and with the tool."""
+
+    def __init__(self, *owned: Owned) -> None:
+        self._owned = owned
+
+    def release(self, execution_id: str) -> None:
+        for one in self._owned:
+            one.release(execution_id)
+
+    async def close(self) -> None:
+        for one in self._owned:
+            await one.close()
+
+
+# Trigger sources: tools that find new items, so that one execution is started for each.
 #
-# A tool that is one has the method `poll`, and its kind has `trigger` (`noetl.net.kinds`). Tools of plug-ins are found
-# in the same way. A source does not remember what it gave: the cursor is kept by whoever polls, and moves on only after
-# every item of a batch has its execution.
+# Such a tool has the method `poll`, and its kind has `trigger` (`noetl.net.kinds`). Tools of plug-ins are found in the
+# same way. A source remembers no position: the control plane keeps the cursor and moves it on only after every item of
+# a batch has its execution. After a crash in between the same items are read again.
 
 
 class TriggerItem(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that arrived."""
+    """One item that arrived."""
 
-    # The same whenever this item is read again, and no other item of the source has it: the id of its execution follows
-    # from it, so that it starts one execution however often it is read.
+    # Unique in the source, and the same whenever the item is read again. The id of its execution follows from it, so
+    # that an item starts one execution however often it is read.
     item_id: str
     value: Any
-    # What the source needs to be told that the item is done with.
+    # Identifies the item when it is settled with the source.
     receipt: str = ""
     # Why the item starts nothing: it becomes a dead letter.
     refusal: str = ""
 
 
 class TriggerBatch(msgspec.Struct, frozen=True, kw_only=True):
-    """Items in their order. `cursor`: plain data, from which a later poll goes on after all of them."""
+    """Items in their order. `cursor` is plain data; a later poll with it continues after all of them."""
 
     items: tuple[TriggerItem, ...] = ()
     cursor: Any = None
 
 
 class TriggerPoll(msgspec.Struct, frozen=True, kw_only=True):
-    """`cursor` is None at the beginning; a source that can be waited on waits at most `wait_s` for a first item.
-    `trigger_id` names this reader to brokers that keep a position of each reader."""
+    """One request for new items. `cursor` is None at the beginning. A source that can wait does so for at most `wait_s`
+    until the first item. `trigger_id` names this reader to brokers that store a position for each reader."""
 
     trigger_id: str
     cursor: Any = None
@@ -173,11 +202,11 @@ class TriggerPoll(msgspec.Struct, frozen=True, kw_only=True):
 
 class TriggerSource(Protocol):
     async def poll(self, inputs: Mapping[str, Any], poll: TriggerPoll, context: ToolContext) -> TriggerBatch:
-        """What is new after the cursor, at most `limit` items. ToolError says why it cannot be told."""
+        """The items after the cursor, at most `limit`. Raises ToolError with the reason if they cannot be read."""
 
 
 class SettlingSource(TriggerSource, Protocol):
-    """A source whose items are handed out, and handed out again until somebody is done with them."""
+    """A source that delivers an item again until it is accepted, as message brokers do."""
 
     async def settle(
         self,
@@ -186,4 +215,4 @@ class SettlingSource(TriggerSource, Protocol):
         returned: Sequence[TriggerItem],
         context: ToolContext,
     ) -> None:
-        """`accepted` have their executions and never come again; `returned` come again soon."""
+        """Confirm the `accepted` items, which have their executions, and return the others for another delivery."""

@@ -1,9 +1,9 @@
 """An HTTP proxy on loopback that connects only where the address policy allows.
 
-Libraries with a network stack of their own (object stores, database drivers over HTTPS) look names up themselves, so
-a check before the call would not bind them: the name may have another address a moment later. They are given this
-proxy instead. It asks the guard for every connection and connects to the address the guard returned. TLS passes
-through it unopened.
+Libraries with their own network stack (object stores, database drivers over HTTPS) resolve names themselves. A check
+before the call would not bind them: the name may have another address a moment later. They use this proxy instead. It
+asks the guard for every connection and connects to the address that the guard returned. TLS passes through it
+unopened.
 """
 
 from __future__ import annotations
@@ -16,22 +16,23 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from urllib.parse import urlsplit
 
-from noetl.base.addresses.guard import AddressGuard, BlockedError
+from noetl.base.addresses.policy import AddressGuard, BlockedError
 from noetl.base.errors import ToolError
 
-# Requests come from libraries of ours, but may be made of a playbook's words.
+# Requests come from our libraries, but a playbook may control their content: a head has a limit.
 _HEAD_BYTES = 64 << 10
 _CHUNK_BYTES = 256 << 10
 _DROPPED = re.compile(rb"(?:proxy-[a-z-]+|connection|keep-alive)\s*:", re.IGNORECASE)  # headers of one hop
 
 
 class GuardedProxy:
-    """One proxy. `url` is what a library is given; `refusal` is the last connection the policy refused."""
+    """One proxy. Libraries get its `url`; `refusal` is the error of the last connection that the policy refused."""
 
     def __init__(self, guard: AddressGuard) -> None:
         self._guard = guard
-        self._token = secrets.token_hex(16)  # other programs of this machine cannot use the proxy
-        self._expected = b64encode(f"noetl:{self._token}".encode())
+        # A password, so that other programs of this machine cannot use the proxy.
+        self._token = secrets.token_hex(16)
+        self._expected_credentials = b64encode(f"noetl:{self._token}".encode())
         self._port = 0
         self._open: set[asyncio.StreamWriter] = set()
         self.refusal: ToolError | None = None
@@ -53,7 +54,7 @@ class GuardedProxy:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._open.add(writer)
         try:
-            # A connection that breaks, or is no HTTP, ends here: its library sees that itself.
+            # A connection that breaks, or does not speak HTTP, ends here: the library notices that itself.
             with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):
                 await self._forward(reader, writer)
         finally:
@@ -63,7 +64,8 @@ class GuardedProxy:
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
         method, target, *_ = head.split(b" ", 2)
-        if self._expected not in head:
+        # Anywhere in the head: the token is random, so no other header can contain it by chance.
+        if self._expected_credentials not in head:
             writer.write(b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")
             return
         is_tunnel = method == b"CONNECT"
@@ -73,8 +75,8 @@ class GuardedProxy:
             address = (await self._guard.addresses(host, port))[0]
             answers, requests = await asyncio.open_connection(str(address), port, limit=_HEAD_BYTES)
         except (ToolError, OSError) as problem:
-            self._note(host, problem)
-            # The library only learns that it failed; why is noted, and told by the tool in its own error.
+            self._note_refusal(host, problem)
+            # The library learns only that the connection failed. The tool reports the noted reason in its own error.
             writer.write(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
             return
         if is_tunnel:
@@ -84,7 +86,7 @@ class GuardedProxy:
             requests.write(_origin_request(head, method, path))
         await self._pump_both(reader, writer, answers, requests, is_tunnel=is_tunnel)
 
-    def _note(self, host: str, problem: Exception) -> None:
+    def _note_refusal(self, host: str, problem: Exception) -> None:
         if isinstance(problem, BlockedError):
             self.refusal = BlockedError(f"{host} is blocked: {problem.message}")
         elif isinstance(problem, ToolError):
@@ -100,48 +102,48 @@ class GuardedProxy:
         is_tunnel: bool,
     ) -> None:
         self._open.add(requests)
-        there = asyncio.ensure_future(_pump(reader, requests))
+        upstream = asyncio.ensure_future(_pump(reader, requests))
         try:
             if not is_tunnel:
                 await _pass_head(answers, writer)
             await _pump(answers, writer)
         finally:
-            there.cancel()
+            upstream.cancel()
             self._open.discard(requests)
             requests.close()
-            await asyncio.gather(there, return_exceptions=True)
+            await asyncio.gather(upstream, return_exceptions=True)
 
 
 async def _pump(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
     while chunk := await source.read(_CHUNK_BYTES):
         target.write(chunk)
-        await target.drain()  # a slow reader slows the sender down: memory stays flat
+        await target.drain()  # backpressure: a slow reader slows the sender down, so memory use stays constant
 
 
 async def _pass_head(answers: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """The head of a response, with the word that no request follows on this connection. Some servers close it without
-    saying so, and a client that keeps it would lose its next request."""
+    """Forward the head of a response with `Connection: close`. Some servers close a connection without announcing it,
+    and a client that keeps it open would lose its next request."""
     while True:
         head = await answers.readuntil(b"\r\n\r\n")
         if head.split(b" ", 2)[1].startswith(b"1"):  # 100 Continue: the response itself comes later
             writer.write(head)
             continue
         status, *lines = head.rstrip(b"\r\n").split(b"\r\n")
-        kept = [line for line in lines if not _DROPPED.match(line)]
-        writer.write(b"\r\n".join([status, *kept, b"Connection: close", b"", b""]))
+        headers = [line for line in lines if not _DROPPED.match(line)]
+        writer.write(b"\r\n".join([status, *headers, b"Connection: close", b"", b""]))
         return
 
 
 def _origin_request(head: bytes, method: bytes, path: str) -> bytes:
-    """A request to a proxy, as the server itself takes it. One request per connection: the next one may be for
-    another host, and must be judged again."""
+    """A request to a proxy, in the form that the server itself expects. One request per connection: the next one may be
+    for another host, which must be checked again."""
     lines = [line for line in head.rstrip(b"\r\n").split(b"\r\n")[1:] if not _DROPPED.match(line)]
     return b"\r\n".join([method + b" " + path.encode() + b" HTTP/1.1", *lines, b"Connection: close", b"", b""])
 
 
 @asynccontextmanager
 async def guarded_proxy(guard: AddressGuard) -> AsyncIterator[GuardedProxy]:
-    """A proxy for as long as the block lasts."""
+    """A proxy that runs until the block ends."""
     proxy = GuardedProxy(guard)
     server = await proxy.start()
     try:

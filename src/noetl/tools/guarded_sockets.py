@@ -1,8 +1,8 @@
-"""Sockets of a child process, held to the address policy.
+"""The address policy for all sockets of a child process.
 
-For drivers in pure Python: whatever they connect to, by name, by address or after a redirect, passes here. A name is
-looked up once, judged, and connected to at the address that was judged. Drivers with a network stack of their own are
-not reached by this; they are given `guarded_proxy`.
+It covers drivers in pure Python: every connection they open, by name, by address or after a redirect, is checked here.
+A name is resolved once, and the connection goes to an address that was checked. Drivers with their own network stack
+use `guarded_proxy` instead.
 """
 
 from __future__ import annotations
@@ -18,57 +18,62 @@ _REAL_CONNECT_EX = socket.socket.connect_ex
 
 
 class BlockedConnectionError(PermissionError):
-    """The policy does not let this address be reached."""
+    """The policy forbids this address."""
 
 
 class GuardedSockets:
-    """The policy of this process. `refusal` is why the last connection was refused, whatever a driver made of it."""
+    """The policy of this process. `refusal` is why the last connection was refused: drivers often hide the reason."""
 
     def __init__(self, policy: AddressPolicy) -> None:
         self.policy = policy
         self.refusal: str | None = None
-        self._judged: set[str] = set()  # addresses that a name, which the policy knows, has led to
+        # Addresses of names that the policy allows. A driver connects to the address, and the policy may allow the host
+        # by its name only.
+        self._allowed: set[str] = set()
 
     def install(self) -> None:
-        """Hold every socket of this process to the policy, from now on."""
-        lookup, connect = self._lookup, self._check
+        """Apply the policy to every socket of this process, from now on."""
+        lookup, judged = self._lookup, self._judged
 
-        def connect_judged(own: socket.socket, address: Any) -> None:
-            connect(own, address)
-            _REAL_CONNECT(own, address)
+        def guarded_connect(own: socket.socket, address: Any) -> None:
+            _REAL_CONNECT(own, judged(own, address))
 
-        def connect_ex_judged(own: socket.socket, address: Any) -> int:
-            connect(own, address)
-            return _REAL_CONNECT_EX(own, address)
+        def guarded_connect_ex(own: socket.socket, address: Any) -> int:
+            return _REAL_CONNECT_EX(own, judged(own, address))
 
+        # Drivers resolve names by this function and connect by these methods. A name is judged where it is resolved, an
+        # address where it is used.
         socket.getaddrinfo = lookup
-        socket.socket.connect = connect_judged  # type: ignore[method-assign, assignment]
-        socket.socket.connect_ex = connect_ex_judged  # type: ignore[method-assign, assignment]
+        socket.socket.connect = guarded_connect  # type: ignore[method-assign, assignment]
+        socket.socket.connect_ex = guarded_connect_ex  # type: ignore[method-assign, assignment]
 
-    def _lookup(self, host: Any, *rest: Any, **more: Any) -> Any:
-        found = _REAL_LOOKUP(host, *rest, **more)
+    def _lookup(self, host: Any, *arguments: Any, **options: Any) -> Any:
+        entries = _REAL_LOOKUP(host, *arguments, **options)
         name = host.decode() if isinstance(host, bytes) else str(host or "")
-        for entry in found:
+        for entry in entries:
             if (address := literal(str(entry[4][0]))) is None:
                 continue
             if why := self.policy.refusal(name, address):
                 raise self._blocked(f"{name} is blocked: it is at {address}, {why}")
-            self._judged.add(str(address))
-        return found
+            self._allowed.add(str(address))
+        return entries
 
-    def _check(self, own: socket.socket, address: Any) -> None:
+    def _judged(self, own: socket.socket, address: Any) -> Any:
+        """The address to connect to. Raises BlockedConnectionError if the policy forbids it."""
         if own.family == socket.AF_UNIX:
             path = address.decode() if isinstance(address, bytes) else str(address)
             if why := self.policy.socket_refusal(path):
                 raise self._blocked(f"{path} is blocked: it is {why}")
-            return
+            return address
         host = str(address[0])
-        if host in self._judged:
-            return
-        if (found := literal(host)) is None:
-            self._lookup(host, address[1])
-        elif why := self.policy.refusal(host, found):
+        if host in self._allowed:
+            return address
+        if (literal_address := literal(host)) is None:
+            # The address that was judged, not the name: the socket would resolve it again, perhaps to another one.
+            return self._lookup(host, address[1], own.family, own.type)[0][4]
+        if why := self.policy.refusal(host, literal_address):
             raise self._blocked(f"{host} is blocked: it is {why}")
+        return address
 
     def _blocked(self, why: str) -> BlockedConnectionError:
         self.refusal = why

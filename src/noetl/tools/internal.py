@@ -1,5 +1,7 @@
-"""Kinds that reach nothing outside of NoETL: `playbook`, another playbook as a task (TOOL-11, O-08), which starts a
-child and waits while the server does the rest; `secrets`, `log` and `noop`.
+"""Kinds that use nothing outside of NoETL: `playbook`, `secrets`, `log` and `noop`.
+
+`playbook` runs another playbook as a task (TOOL-11, O-08): it starts a child execution, which the server runs, and
+waits for its end.
 """
 
 from __future__ import annotations
@@ -13,20 +15,22 @@ import msgspec
 from noetl.base.durations import seconds
 from noetl.base.errors import ToolError
 from noetl.engine.pipeline.preparation import noop_result
-from noetl.tools.contract import Playbooks, ToolContext, ToolResult
+from noetl.tools.contract import Playbooks, Tool, ToolContext, ToolResult
 
 FAILED = "playbook.failed"
-COMPENSATES = "compensates"  # set by compensations alone: it is no input that a playbook may write
+COMPENSATES = "compensates"  # an input that only compensations set; the checker refuses it in a playbook
 
 
-class PlaybookTool:
-    waits = True  # its time is its child's: no limit but its own `spec.timeout` (O-33)
+class PlaybookTool(Tool):
+    """The tool of the kind `playbook`."""
+
+    waits = True  # its duration is that of the child: only its own `spec.timeout` limits it (O-33)
 
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
         if context.playbooks is None:
             raise ToolError(FAILED, "no playbook can be started from here")
         if COMPENSATES in inputs:
-            return await _compensated(context.playbooks, str(inputs[COMPENSATES]))
+            return await _compensate(context.playbooks, str(inputs[COMPENSATES]))
         payload = inputs.get("args") or {}
         if not isinstance(payload, dict):
             raise ToolError(FAILED, f"args must be a mapping, this is {type(payload).__name__}")
@@ -48,36 +52,30 @@ class PlaybookTool:
         if not wait:
             return ToolResult(result={"execution_id": called.execution_id})
         if called.status != "completed":
-            raise _failed(str(inputs["path"]), called.execution_id, called.status, called.error)
+            raise _failure(str(inputs["path"]), called.execution_id, called.status, called.error)
         result = {"execution_id": called.execution_id, "status": called.status, "data": called.data}
-        # told only of children that can be undone: whoever compensates this task then undoes them (design.md §8)
+        # Only for children that can be undone: the compensation of this task then undoes them (design.md §8).
         helpers = {"playbook": {"compensable": called.execution_id}} if called.compensable else {}
         return ToolResult(result=result, wrapped=True, helpers=helpers)
 
-    async def close(self) -> None:
-        """Nothing is open: children belong to the server."""
 
-    def helpers(self) -> dict[str, dict[str, Any]]:
-        return {}
-
-
-async def _compensated(playbooks: Playbooks, execution_id: str) -> ToolResult:
+async def _compensate(playbooks: Playbooks, execution_id: str) -> ToolResult:
     called = await playbooks.compensate(execution_id)
     if called.status != "completed":
-        raise _failed(f"the compensation of {execution_id}", called.execution_id, called.status, called.error)
+        raise _failure(f"the compensation of {execution_id}", called.execution_id, called.status, called.error)
     return ToolResult(result={"execution_id": called.execution_id, "status": called.status})
 
 
-def _limit(written: Any) -> float | None:
-    if isinstance(written, dict):
-        written = written.get("total")
+def _limit(timeout: Any) -> float | None:
+    if isinstance(timeout, dict):
+        timeout = timeout.get("total")
     try:
-        return seconds(written) if written is not None else None
+        return seconds(timeout) if timeout is not None else None
     except ValueError as problem:
         raise ToolError("tool.exception", str(problem)) from None
 
 
-def _failed(path: str, execution_id: str, status: str, error: Any) -> ToolError:
+def _failure(path: str, execution_id: str, status: str, error: Any) -> ToolError:
     why = f": {error.kind}: {error.message}" if error is not None else ""
     details = error.readable() if error is not None else None
     return ToolError(
@@ -85,15 +83,15 @@ def _failed(path: str, execution_id: str, status: str, error: Any) -> ToolError:
     )
 
 
-# `secrets`: looks up one secret by name, or has a keychain entry renewed (TOOL-09, KEY-04).
+# `secrets`: looks up one secret by name, or renews a keychain entry (TOOL-09, KEY-04).
 #
-# The result has the fields that `keychain.name` would have: `value` where the secret is one text. It is masked in
-# everything that is recorded, and the tasks after it in the same pipeline read it as it is.
+# The result has the fields of `keychain.NAME`: `value` if the secret is one text. It is masked in everything that is
+# recorded; later tasks of the same pipeline read the real value.
 
 UNRESOLVED = "keychain.unresolved"
 
 
-class SecretsTool:
+class SecretsTool(Tool):
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
         if context.secrets is None:
             raise ToolError(UNRESOLVED, "there is no keychain here")
@@ -111,38 +109,26 @@ class SecretsTool:
             case other:
                 raise ToolError(UNRESOLVED, f'op "{other}" is not known: write get or refresh')
 
-    async def close(self) -> None:
-        """Nothing is open."""
-
-    def helpers(self) -> dict[str, dict[str, Any]]:
-        return {}
-
 
 def _lookup(name: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
     lookup = {key: inputs[key] for key in ("version", "auth") if inputs.get(key) is not None}
     return {**lookup, "path": name} if inputs.get("provider") == "file" else lookup
 
 
-# `log`: one line in the execution's log, where `noetl logs` and the UI show it. The result is what was written.
+# `log`: one line in the execution's log, where `noetl logs` and the UI show it. The result has its fields.
 
 
-class LogTool:
+class LogTool(Tool):
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        written = {key: value for key, value in inputs.items() if value is not None}
-        return ToolResult(result=written, stdout=log_line(written))
-
-    async def close(self) -> None:
-        """Nothing is open."""
-
-    def helpers(self) -> dict[str, dict[str, Any]]:
-        return {}
+        fields = {key: value for key, value in inputs.items() if value is not None}
+        return ToolResult(result=fields, stdout=log_line(fields))
 
 
-def log_line(written: Mapping[str, Any]) -> str:
-    """The message, then everything else by name."""
-    message = written.get("message")
+def log_line(fields: Mapping[str, Any]) -> str:
+    """The log line: the message, then all other inputs by name."""
+    message = fields.get("message")
     first = [] if message is None else [message if isinstance(message, str) else _json(message)]
-    rest = [f"{key}={_json(value)}" for key, value in written.items() if key != "message"]
+    rest = [f"{key}={_json(value)}" for key, value in fields.items() if key != "message"]
     return " ".join([*first, *rest])
 
 
@@ -153,14 +139,8 @@ def _json(value: Any) -> str:
 # `noop` for workers: `spec: {place: worker}`, or in a pipeline with other tools (TOOL-08).
 
 
-class NoopTool:
+class NoopTool(Tool):
     is_instant = True
 
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
         return ToolResult(result=noop_result(inputs))
-
-    async def close(self) -> None:
-        """Nothing is open."""
-
-    def helpers(self) -> dict[str, dict[str, Any]]:
-        return {}

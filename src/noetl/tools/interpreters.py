@@ -1,8 +1,8 @@
-"""Programs of ours that run in another interpreter: for libraries too heavy, or too choosy, to live beside NoETL.
+"""Runner programs in another interpreter: for libraries that are too heavy for NoETL's environment or conflict with it.
 
-The setting `interpreters` names one for a kind (`dbt=/opt/dbt/bin/python`); without it the worker's own is used, which
-then needs the extra. The program is one file that imports nothing of NoETL: it reads a request as JSON from its
-standard input, prints what people should see, and writes its answer as JSON into its folder. Nothing is unpickled here.
+The setting `interpreters` names the interpreter of a kind (`dbt=/opt/dbt/bin/python`). Without it the worker's own one
+is used, which then needs the extra. A runner is one file that imports nothing of NoETL. It reads a request as JSON from
+standard input, prints its progress, and writes its answer as JSON into its folder. Nothing is unpickled here.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from noetl.tools.shell.inputs import limits_from
 from noetl.tools.shell.programs import EndedProgram, ShellProgram, private_folder, run
 
 ANSWER = "answer.json"
-LARGEST_ANSWER = 64 << 20  # bytes
+MAX_ANSWER_BYTES = 64 << 20  # as large as one result may be
 
 
 def named_interpreter(kind: str) -> str | None:
-    """The interpreter that the settings name for a kind; None where they name none."""
+    """The interpreter that the settings name for a kind, if any."""
     from noetl.base.settings import load_settings  # most workers run no such kind
 
     for entry in load_settings().settings.interpreters:
@@ -38,51 +38,55 @@ def named_interpreter(kind: str) -> str | None:
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a program left: its answer, and what it printed."""
+    """The answer of a runner, and its ended program with the output."""
 
     fields: dict[str, Any]
     ended: EndedProgram
 
 
-async def answered_by(
+async def run_in_interpreter(
     kind: str, runner: Path, request: Mapping[str, Any], context: ToolContext, env: Mapping[str, str] | None = None
 ) -> Answer:
-    """Run `runner` with a request, to its end; cancelled, everything it started ends. ToolError `KIND.error` where it
-    leaves no answer, and that of the answer where it holds one."""
+    """Run `runner` with a request, to its end. Cancelling it ends everything that it started. Raises ToolError
+    `KIND.error` if it leaves no answer, and the error of the answer if that has one."""
     python = named_interpreter(kind) or sys.executable
     if not os.access(python, os.X_OK):
         raise ToolError(f"{kind}.input", f'the setting interpreters names "{python}" for {kind}, which is no program')
     limits = limits_from(context, kind=f"{kind}.input")
     async with private_folder() as folder:
         program = ShellProgram(
+            # Isolated: neither the folder of the runner nor PYTHONPATH may bring modules of NoETL into the other
+            # interpreter.
             argv=(python, "-I", str(runner), str(folder / ANSWER)),
             stdin=msgspec.json.encode(request),
+            # Unbuffered, so that people see progress while it runs. HOME is a new folder: frameworks write caches and
+            # state there.
             env={"PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8", "HOME": str(folder), **(env or {})},
             limits=limits,
-            printed=context.printed,
+            write_output=context.write_output,
         )
         ended = await run(program, folder)
-        fields = _answer(folder / ANSWER)
+        fields = _answer_fields(folder / ANSWER)
     if fields is None:
-        raise _silent(kind, ended, context)
+        raise _no_answer_error(kind, ended, context)
     if (problem := fields.get("error")) is not None:
-        raise _failure(kind, problem, context)
+        raise _answer_error(kind, problem, context)
     return Answer(fields=fields, ended=ended)
 
 
-def _answer(file: Path) -> dict[str, Any] | None:
-    """What the program wrote; None where it is none. The program ran code of others, so the file is theirs to spoil."""
+def _answer_fields(file: Path) -> dict[str, Any] | None:
+    """The answer in the file, if it has one. The runner executed foreign code, so the file may hold anything."""
     try:
-        # No link, which could lead out of the folder, and no waiting for a pipe that nobody writes to.
+        # Follow no link, which could lead out of the folder, and do not block on a pipe that has no writer.
         opener = partial(os.open, flags=os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(file, "rb", opener=lambda place, _: opener(place)) as source:
             if not stat.S_ISREG(os.fstat(source.fileno()).st_mode):
                 return None
-            content = source.read(LARGEST_ANSWER + 1)
+            content = source.read(MAX_ANSWER_BYTES + 1)
     except OSError:
         return None
-    if len(content) > LARGEST_ANSWER:
-        raise ToolError("result.too_large", f"the answer has more than {LARGEST_ANSWER >> 20} MiB")
+    if len(content) > MAX_ANSWER_BYTES:
+        raise ToolError("result.too_large", f"the answer has more than {MAX_ANSWER_BYTES >> 20} MiB")
     try:
         decoded = msgspec.json.decode(content)
     except (msgspec.DecodeError, RecursionError):
@@ -90,22 +94,22 @@ def _answer(file: Path) -> dict[str, Any] | None:
     return decoded if isinstance(decoded, dict) else None
 
 
-def _failure(kind: str, problem: Any, context: ToolContext) -> ToolError:
-    told = problem if isinstance(problem, dict) else {"message": str(problem)}
-    word = str(told.get("kind") or "error")
-    message = readable_text(str(told.get("message") or "it said nothing"), context)
-    details = {name: value for name, value in told.items() if name not in ("kind", "message", "retryable")}
-    known = word if word in ("input", "failed", "missing", "denied") else "error"
-    return ToolError(f"{kind}.{known}", message, retryable=told.get("retryable") is True, **details)
+def _answer_error(kind: str, problem: Any, context: ToolContext) -> ToolError:
+    fields = problem if isinstance(problem, dict) else {"message": str(problem)}
+    error = str(fields.get("kind") or "error")
+    message = readable_text(str(fields.get("message") or "it gave no message"), context)
+    details = {name: value for name, value in fields.items() if name not in ("kind", "message", "retryable")}
+    known = error if error in ("input", "failed", "missing", "denied") else "error"
+    return ToolError(f"{kind}.{known}", message, retryable=fields.get("retryable") is True, **details)
 
 
-def _silent(kind: str, ended: EndedProgram, context: ToolContext) -> ToolError:
+def _no_answer_error(kind: str, ended: EndedProgram, context: ToolContext) -> ToolError:
     how = f"was killed by signal {-ended.exit_code}" if ended.exit_code < 0 else f"ended with code {ended.exit_code}"
     lines = (ended.stderr.strip() or ended.stdout.strip()).splitlines()[-1:]
-    said = f": {readable_text(lines[0], context)}" if lines else ""
-    return ToolError(f"{kind}.error", f"the process of {kind} {how} before it answered{said}", code="process")
+    detail = f": {readable_text(lines[0], context)}" if lines else ""
+    return ToolError(f"{kind}.error", f"the process of {kind} {how} before it answered{detail}", code="process")
 
 
 def readable_text(text: str, context: ToolContext) -> str:
-    """Masked before it is cut, since half a secret is not recognised; on one line."""
-    return " ".join("".join(sign if sign.isprintable() else " " for sign in context.masked(text)).split())[:2000]
+    """The text masked, on one line, and cut. It is masked first, since half a secret is not recognised."""
+    return " ".join("".join(char if char.isprintable() else " " for char in context.mask(text)).split())[:2000]

@@ -1,7 +1,7 @@
 """`llm`: asks a language model, at any endpoint that speaks OpenAI's chat protocol.
 
-Every request goes through the `http` tool, under its address policy, limits and cancellation. The tool loop is bounded
-by `spec.max_rounds` and `spec.max_tokens`: what a model may cost is the author's decision, not the model's.
+Every request goes through the `http` tool, with its address policy, limits and cancellation. `spec.max_rounds` and
+`spec.max_tokens` bound the loop of tool calls: the author decides what a task may cost, not the model.
 """
 
 from __future__ import annotations
@@ -13,17 +13,20 @@ from typing import Any
 import msgspec
 
 from noetl.base.errors import ToolError
-from noetl.engine.pipeline.result_schemas import misfit
-from noetl.tools.contract import ToolContext, ToolResult
-from noetl.tools.http.request_options import Wrong, fields_of
+from noetl.engine.pipeline.result_schemas import mismatch
+from noetl.tools.contract import Tool, ToolContext, ToolResult
+from noetl.tools.http.request_options import InvalidRequest, fields_of
+from noetl.tools.input_shapes import whole_number
 
-# Questions to the model in one task, when it keeps calling tools; each costs money.
+# Requests to the model in one task while it keeps calling tools; each costs money.
 ROUNDS = 8
 _PASSED_ON = ("temperature", "top_p", "seed", "stop")
 _URLS = ("url", "base_url", "endpoint")
 
 
-class LlmTool:
+class LlmTool(Tool):
+    """The tool of the kind `llm`."""
+
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
         request, tools, schema = _request(inputs), offered_tools(inputs.get("tools")), inputs.get("schema")
         if tools:
@@ -31,48 +34,42 @@ class LlmTool:
         if schema is not None:
             request["response_format"] = _response_format(schema)
         usage, calls = Counter[str](), list[dict[str, Any]]()
-        rounds = _limit(context.spec.get("max_rounds"), "max_rounds") or ROUNDS
+        rounds = whole_number(context.spec.get("max_rounds"), "spec.max_rounds", ROUNDS, error="llm.input")
         for _ in range(rounds):
             answer = await self._ask(request, inputs, context)
             usage.update(answer.usage)
             _check_budget(usage, context)
             if not answer.calls:
                 return ToolResult(result=_result(answer, schema, usage, calls))
-            request["messages"] += await _answered(answer, tools, calls, context)
+            request["messages"] += await _tool_messages(answer, tools, calls, context)
         message = f"the model wanted more than {rounds} rounds of tool calls, which is spec.max_rounds"
         raise ToolError("llm.budget", message, code="rounds", calls=len(calls))
 
     async def check(self, inputs: Mapping[str, Any], context: ToolContext) -> str:
-        """Whether the endpoint takes the credential: lists its models. ToolError says why it does not."""
+        """Test the credential by listing the models. Raises ToolError with the reason if it is refused."""
         url = _base_url(inputs, context)
         await _http(context, {"method": "GET", "url": f"{url}/models", **_auth(inputs)})
         return f"listed the models of {url}"
 
     async def _ask(self, request: dict[str, Any], inputs: Mapping[str, Any], context: ToolContext) -> ChatAnswer:
         call = {"method": "POST", "url": f"{_base_url(inputs, context)}/chat/completions", "json": request}
-        return answer_of(await _http(context, {**call, **_auth(inputs)}), context.masked)
-
-    async def close(self) -> None:
-        """Nothing is open: connections belong to the http tool."""
-
-    def helpers(self) -> dict[str, dict[str, Any]]:
-        return {}
+        return answer_of(await _http(context, {**call, **_auth(inputs)}), context.mask)
 
 
 async def _http(context: ToolContext, request: dict[str, Any]) -> Any:
-    """The body of the response. The endpoint's own code and words where it refuses."""
+    """The body of the response. An error has the code and message of the endpoint."""
     if context.tool is None:
         raise ToolError("llm.input", "there are no other tools here")
     try:
         return (await context.tool("http").run(request, _as_bearer(context))).result["data"]
     except ToolError as problem:
         status, data = problem.details.get("status"), problem.details.get("data")
-        said = data.get("error") if isinstance(data, Mapping) else None
-        if status is None or not isinstance(said, Mapping):
+        error = data.get("error") if isinstance(data, Mapping) else None
+        if status is None or not isinstance(error, Mapping):
             raise
-        code = context.masked(str(said.get("code") or said.get("type") or status))
+        code = context.mask(str(error.get("code") or error.get("type") or status))
         # Masked before it is cut: half a secret is not recognised.
-        message = f"the endpoint answered {status}: {context.masked(str(said.get('message')))[:500]}"
+        message = f"the endpoint answered {status}: {context.mask(str(error.get('message')))[:500]}"
         kind = "llm.denied" if status in (401, 403) else "llm.error"
         raise ToolError(kind, message, retryable=problem.retryable, status=status, code=code) from None
 
@@ -90,19 +87,20 @@ def _request(inputs: Mapping[str, Any]) -> dict[str, Any]:
     request |= {name: inputs[name] for name in _PASSED_ON if inputs.get(name) is not None}
     if inputs.get("max_tokens") is not None:
         request["max_tokens"] = inputs["max_tokens"]
+    # The read timeout counts from piece to piece, so a long answer that is streamed does not exceed it.
     if inputs.get("stream") is not False:
         request |= {"stream": True, "stream_options": {"include_usage": True}}
     return request
 
 
 def _messages(inputs: Mapping[str, Any]) -> list[dict[str, Any]]:
-    given, prompt, system = inputs.get("messages"), inputs.get("prompt"), inputs.get("system")
-    if (given is None) == (prompt is None):
-        raise ToolError("llm.input", 'write "prompt", or "messages": one of them')
-    if given is not None and not (isinstance(given, list) and all(isinstance(one, dict) for one in given)):
+    messages, prompt, system = inputs.get("messages"), inputs.get("prompt"), inputs.get("system")
+    if (messages is None) == (prompt is None):
+        raise ToolError("llm.input", 'write either "prompt" or "messages"')
+    if messages is not None and not (isinstance(messages, list) and all(isinstance(entry, dict) for entry in messages)):
         raise ToolError("llm.input", "messages is a list of {role, content}")
     text = prompt if isinstance(prompt, str) else msgspec.json.encode(prompt).decode()
-    messages = list(given) if given is not None else [{"role": "user", "content": text}]
+    messages = list(messages) if messages is not None else [{"role": "user", "content": text}]
     return [{"role": "system", "content": str(system)}, *messages] if system else messages
 
 
@@ -112,56 +110,48 @@ def _response_format(schema: Any) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, "strict": True}}
 
 
-async def _answered(
+async def _tool_messages(
     answer: ChatAnswer, tools: Mapping[str, OfferedTool], calls: list[dict[str, Any]], context: ToolContext
 ) -> list[dict[str, Any]]:
-    """The messages of a round: what the model wants, and what each of its calls gave."""
+    """The messages of a round: the calls that the model wants, and the result of each."""
     wanted = [
-        {"id": one.call_id, "type": "function", "function": {"name": one.name, "arguments": one.arguments}}
-        for one in answer.calls
+        {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+        for call in answer.calls
     ]
     messages: list[dict[str, Any]] = [{"role": "assistant", "content": answer.text or None, "tool_calls": wanted}]
-    for one in answer.calls:
-        tool = tools.get(one.name)
-        found = await tool.answer(one.arguments, context) if tool is not None else f'error: no tool "{one.name}"'
-        calls.append({"tool": one.name, "arguments": one.arguments, "failed": found.startswith("error: ")})
-        messages.append({"role": "tool", "tool_call_id": one.call_id, "content": found})
+    for call in answer.calls:
+        tool = tools.get(call.name)
+        text = await tool.answer(call.arguments, context) if tool is not None else f'error: no tool "{call.name}"'
+        calls.append({"tool": call.name, "arguments": call.arguments, "failed": text.startswith("error: ")})
+        messages.append({"role": "tool", "tool_call_id": call.call_id, "content": text})
     return messages
 
 
 def _result(answer: ChatAnswer, schema: Any, usage: Counter[str], calls: list[dict[str, Any]]) -> dict[str, Any]:
-    told = {"text": answer.text, "model": answer.model, "finish": answer.finish, "usage": dict(usage), "calls": calls}
+    result = {"text": answer.text, "model": answer.model, "finish": answer.finish, "usage": dict(usage), "calls": calls}
     if schema is None:
-        return told
+        return result
     try:
         value = msgspec.json.decode(answer.text)
     except (msgspec.DecodeError, RecursionError):
         how = "was cut off" if answer.finish == "length" else "is not JSON"
         raise ToolError("llm.schema", f"the model's answer {how}, and schema asks for it", retryable=True) from None
-    if problem := misfit(schema, value):
+    if problem := mismatch(schema, value):
         raise ToolError("llm.schema", f"the model's answer does not fit schema: {problem}", retryable=True)
-    return {**told, "value": value}
+    return {**result, "value": value}
 
 
 def _check_budget(usage: Counter[str], context: ToolContext) -> None:
-    most = _limit(context.spec.get("max_tokens"), "max_tokens")
+    most = whole_number(context.spec.get("max_tokens"), "spec.max_tokens", None, error="llm.input")
     if most is not None and usage["total_tokens"] > most:
         message = f"{usage['total_tokens']:,} tokens were used, more than spec.max_tokens ({most:,})"
         raise ToolError("llm.budget", message, code="tokens", usage=dict(usage))
 
 
-def _limit(written: Any, name: str) -> int | None:
-    if written is None:
-        return None
-    if isinstance(written, bool) or not isinstance(written, int) or written < 1:
-        raise ToolError("llm.input", f'spec.{name} "{written}" is not a number from 1')
-    return written
-
-
 def _base_url(inputs: Mapping[str, Any], context: ToolContext) -> str:
     try:
         fields = fields_of(inputs.get("auth"), context.resolve) if inputs.get("auth") is not None else {}
-    except Wrong as problem:
+    except InvalidRequest as problem:
         raise ToolError("llm.input", str(problem)) from None
     found = inputs.get("url") or next((fields[name] for name in _URLS if fields.get(name)), None)
     if not found:
@@ -174,13 +164,13 @@ def _auth(inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 # Tools that a model may call: tasks of other kinds, with inputs that the author has fixed.
-# A model chooses arguments and nothing else: they are checked against the declared parameters, and become one input
-# of the task (`args` when left out). Code, commands, addresses and credentials are never the model's.
-_LONGEST = 64 << 10  # characters of a result that a model is shown
+# A model chooses only the arguments. They are checked against the declared parameters and become one input of the task
+# (`args` by default). Code, commands, addresses and credentials never come from the model.
+_MAX_RESULT_CHARS = 64 << 10  # of a tool result that the model sees
 
 
 class OfferedTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`inputs` are the task's, beside `kind`; the model's arguments are its input `arguments`."""
+    """A tool for the model. `inputs` are those of the task; `arguments` names the input that gets the arguments."""
 
     name: str
     kind: str
@@ -190,51 +180,53 @@ class OfferedTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     arguments: str = "args"
 
     def declaration(self) -> dict[str, Any]:
-        """As the endpoint is told of it."""
+        """The declaration in the format of the endpoint."""
         function = {"name": self.name, "description": self.description, "parameters": self.parameters}
         return {"type": "function", "function": function}
 
     async def answer(self, written: str, context: ToolContext) -> str:
-        """What the tool gives for the model's arguments, as text for the model; also what went wrong, which it may
-        make better."""
+        """The result of the tool as text for the model. An error is text too: the model may correct its arguments."""
         try:
             arguments = msgspec.json.decode(written)
         except (msgspec.DecodeError, RecursionError):
             return "error: the arguments are not JSON"
         if not isinstance(arguments, dict):
             return "error: the arguments are not an object"
-        if problem := misfit(self.parameters, arguments):
+        if problem := mismatch(self.parameters, arguments):
             return f"error: {problem}"
         assert context.tool is not None
         try:
             ran = await context.tool(self.kind).run({**self.inputs, self.arguments: arguments}, context)
         except ToolError as failed:
-            return context.masked(f"error: {failed.kind}: {failed.message}")[:_LONGEST]
-        found = ran.result["data"] if ran.wrapped and isinstance(ran.result, Mapping) else ran.result
-        return context.masked(found if isinstance(found, str) else msgspec.json.encode(found).decode())[:_LONGEST]
+            return context.mask(f"error: {failed.kind}: {failed.message}")[:_MAX_RESULT_CHARS]
+        value = ran.result["data"] if ran.wrapped and isinstance(ran.result, Mapping) else ran.result
+        return context.mask(value if isinstance(value, str) else msgspec.json.encode(value).decode())[
+            :_MAX_RESULT_CHARS
+        ]
 
 
 def offered_tools(written: Any) -> dict[str, OfferedTool]:
-    """By name. ToolError `llm.input` says what is wrong with one."""
+    """The offered tools by name. Raises ToolError `llm.input` for an invalid one."""
     if not written:
         return {}
     try:
-        found = msgspec.convert(written, list[OfferedTool])
+        offered = msgspec.convert(written, list[OfferedTool])
     except msgspec.ValidationError as problem:
         raise ToolError("llm.input", f"tools: {problem}") from None
-    by_name = {one.name: one for one in found}
-    if len(by_name) < len(found):
+    by_name = {tool.name: tool for tool in offered}
+    if len(by_name) < len(offered):
         raise ToolError("llm.input", "tools: two have the same name")
-    if nested := next((one.name for one in found if one.kind in ("llm", "playbook")), None):
+    # Both could call a model again, without the budget of this task.
+    if nested := next((tool.name for tool in offered if tool.kind in ("llm", "playbook")), None):
         raise ToolError("llm.input", f'tools: "{nested}" is of a kind that a model may not call')
     return by_name
 
 
-# Answers of a chat endpoint: whole, or streamed as server-sent events, put together to the same shape.
+# Answers of a chat endpoint: complete, or streamed as server-sent events, which are joined to the same form.
 
 
 class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
-    """What the model wants done. `arguments` is JSON as the model wrote it."""
+    """A call that the model requests. `arguments` is JSON as the model wrote it."""
 
     call_id: str
     name: str
@@ -242,7 +234,7 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChatAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """`usage` counts tokens as the endpoint does; nothing where it does not say."""
+    """One answer. `usage` has the token counts of the endpoint; empty if it sends none."""
 
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
@@ -251,22 +243,22 @@ class ChatAnswer(msgspec.Struct, frozen=True, kw_only=True):
     usage: dict[str, int] = {}
 
 
-def answer_of(data: Any, masked: Callable[[str], str] = str) -> ChatAnswer:
-    """The answer in the body of a response. ToolError `llm.error` says what is wrong with it, without secrets."""
+def answer_of(data: Any, mask: Callable[[str], str] = str) -> ChatAnswer:
+    """The answer in the body of a response. Raises ToolError `llm.error` for an invalid one, without secrets."""
     try:
-        return _streamed(data, masked) if isinstance(data, str) else _whole(data)
-    # The shape is the endpoint's; whatever does not fit is told by its class, since the text may hold the prompt.
+        return _streamed_answer(data, mask) if isinstance(data, str) else _complete_answer(data)
+    # The endpoint controls the form. The message has only the class of the problem: its text may hold the prompt.
     except (msgspec.DecodeError, KeyError, IndexError, TypeError, AttributeError, ValueError) as problem:
         message = f"the endpoint's answer is no chat completion: {type(problem).__name__}"
         raise ToolError("llm.error", message, code="answer") from None
 
 
-def _whole(data: Any) -> ChatAnswer:
+def _complete_answer(data: Any) -> ChatAnswer:
     choice = data["choices"][0]
     message = choice["message"]
     calls = [
-        ToolCall(call_id=one["id"], name=one["function"]["name"], arguments=one["function"]["arguments"] or "{}")
-        for one in message.get("tool_calls") or ()
+        ToolCall(call_id=call["id"], name=call["function"]["name"], arguments=call["function"]["arguments"] or "{}")
+        for call in message.get("tool_calls") or ()
     ]
     return ChatAnswer(
         text=str(message.get("content") or ""),
@@ -277,29 +269,30 @@ def _whole(data: Any) -> ChatAnswer:
     )
 
 
-def _streamed(text: str, masked: Callable[[str], str]) -> ChatAnswer:
-    """Pieces put together. A stream that ends before its last piece is an error: half an answer is none."""
+def _streamed_answer(text: str, mask: Callable[[str], str]) -> ChatAnswer:
+    """The joined pieces of a stream. A stream that ends before its last piece is an error."""
     texts: list[str] = []
     calls: dict[int, dict[str, str]] = {}
     finish = model = None
     usage: dict[str, int] = {}
-    is_whole = False
+    is_complete = False
     for piece in _events(text):
         if piece == "[DONE]":
-            is_whole = True
+            is_complete = True
             continue
         chunk = msgspec.json.decode(piece)
         if error := chunk.get("error"):
-            raise _endpoint_error(error, masked)
+            raise _endpoint_error(error, mask)
         model, usage = chunk.get("model") or model, _usage(chunk.get("usage")) or usage
+        # The last piece of a stream has the usage and no choice at all.
         for choice in (chunk.get("choices") or ())[:1]:
             delta, finish = choice.get("delta") or {}, choice.get("finish_reason") or finish
             texts.append(str(delta.get("content") or ""))
             _add_calls(calls, delta.get("tool_calls") or ())
-    if finish is None and not is_whole:
+    if finish is None and not is_complete:
         raise ToolError("llm.error", "the endpoint's answer ended in the middle", code="cut", retryable=True)
-    made = [ToolCall(call_id=one["id"], name=one["name"], arguments=one["arguments"] or "{}") for one in calls.values()]
-    return ChatAnswer(text="".join(texts), calls=tuple(made), finish=finish, model=model, usage=usage)
+    joined = [ToolCall(call_id=c["id"], name=c["name"], arguments=c["arguments"] or "{}") for c in calls.values()]
+    return ChatAnswer(text="".join(texts), calls=tuple(joined), finish=finish, model=model, usage=usage)
 
 
 def _events(text: str) -> Iterator[str]:
@@ -310,6 +303,7 @@ def _events(text: str) -> Iterator[str]:
 
 def _add_calls(calls: dict[int, dict[str, str]], deltas: Any) -> None:
     for delta in deltas:
+        # A call comes in pieces: its id and name with the first, its arguments a few characters at a time.
         call = calls.setdefault(int(delta.get("index", len(calls))), {"id": "", "name": "", "arguments": ""})
         function = delta.get("function") or {}
         call["id"] = call["id"] or str(delta.get("id") or "")
@@ -317,14 +311,14 @@ def _add_calls(calls: dict[int, dict[str, str]], deltas: Any) -> None:
         call["arguments"] += str(function.get("arguments") or "")
 
 
-def _usage(given: Any) -> dict[str, int]:
-    if not isinstance(given, Mapping):
+def _usage(counts: Any) -> dict[str, int]:
+    if not isinstance(counts, Mapping):
         return {}
-    return {name: int(value) for name, value in given.items() if isinstance(value, int) and name.endswith("_tokens")}
+    return {name: int(value) for name, value in counts.items() if isinstance(value, int) and name.endswith("_tokens")}
 
 
-def _endpoint_error(error: Any, masked: Callable[[str], str]) -> ToolError:
-    said = error if isinstance(error, Mapping) else {"message": error}
-    code = said.get("code") or said.get("type")
-    message = masked(str(said.get("message")))[:500]  # before it is cut: half a secret is not recognised
-    return ToolError("llm.error", f"the endpoint says: {message}", code=masked(str(code)), retryable=True)
+def _endpoint_error(error: Any, mask: Callable[[str], str]) -> ToolError:
+    fields = error if isinstance(error, Mapping) else {"message": error}
+    code = fields.get("code") or fields.get("type")
+    message = mask(str(fields.get("message")))[:500]  # masked before it is cut: half a secret is not recognised
+    return ToolError("llm.error", f"the endpoint answered: {message}", code=mask(str(code)), retryable=True)

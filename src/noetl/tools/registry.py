@@ -1,101 +1,131 @@
 """The registry: which class runs a kind, imported when a task first needs it (TOOL-01).
 
-Built-in kinds and those of plug-ins (entry points of the group `noetl.tools`) come through the same door.
+Built-in kinds and those of plug-ins (entry points of the group `noetl.tools`) are found in the same way.
+`Permissions` is what the operator of a worker allows tools to do on its machine (design.md §7): nothing by default.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from typing import Any
 
-from noetl.base.addresses.guard import AddressGuard
-from noetl.base.errors import ToolError
+import msgspec
+
+from noetl.base.addresses.policy import OPEN, AddressGuard, AddressPolicy
+from noetl.base.errors import RefusedError, ToolError
 from noetl.net.kinds import NOTHING_BOUND, BoundInputs, ToolKind
 from noetl.tools.contract import Tool
-from noetl.tools.permissions import Permissions
+
+# Kinds that run programs of this machine: off until the operator turns them on.
+OFF_BY_DEFAULT = frozenset({"shell", "script", "container"})
+# The names that `--allow` accepts: those kinds, and the part of `mcp` that starts programs.
+ALLOWABLE = ("shell", "script", "container", "mcp")
+
+
+def allowed_kinds(names: Iterable[str]) -> frozenset[str]:
+    """The kinds to turn on. Raises RefusedError for a name that turns on nothing."""
+    allowed = frozenset(names)
+    if unknown := sorted(allowed - {*ALLOWABLE}):
+        raise RefusedError(f'allow: "{unknown[0]}" is not one of {", ".join(ALLOWABLE)}')
+    return allowed
+
+
+def denied_kinds(names: Iterable[str]) -> frozenset[str]:
+    """The kinds to deny. Raises RefusedError for a name that no kind has: a mistyped name would deny nothing."""
+    denied = frozenset(names)
+    if not denied:
+        return denied
+    from noetl.tools.kinds import KINDS
+
+    # `workbook` is in the table of kinds, and has no tool.
+    known = {*KINDS, *BUILT_IN, *plugin_kinds()}
+    if unknown := sorted(denied - known):
+        raise RefusedError(f'deny: there is no tool kind "{unknown[0]}"; there are {", ".join(sorted(known))}')
+    return denied
+
+
+class Permissions(msgspec.Struct, frozen=True, kw_only=True):
+    """What the operator of a worker allows and denies."""
+
+    kinds: frozenset[str] = frozenset()  # turned on, of the kinds that are off by default
+    denied: frozenset[str] = frozenset()  # turned off; this wins over `kinds`
+    data_folders: tuple[str, ...] = ()  # folders of files that tools may open for a playbook
+    provider_stand_ins: tuple[str, ...] = ()  # stand-ins for providers of jobs: `ibm=simulator` (QNT-03)
+    sandbox: bool = False  # code of playbooks runs in a sandbox only
+    addresses: AddressPolicy = OPEN  # the addresses that tools may connect to: all but cloud metadata
+
+    def refusal(self, kind: str) -> str | None:
+        """Why a kind may not run here; None if it may."""
+        if kind in self.denied:
+            return f'tool kind "{kind}" is denied here by the operator (--deny {kind})'
+        if kind not in OFF_BY_DEFAULT or kind in self.kinds:
+            return None
+        return f'tool kind "{kind}" runs programs of this machine and is off: turn it on with --allow {kind}'
+
 
 BUILT_IN = {
-    "amqp": "noetl.tools.amqp.tool:AmqpTool",
+    "amqp": "noetl.tools.amqp:AmqpTool",
     "archive": "noetl.tools.archive.tool:ArchiveTool",
     "artifact": "noetl.tools.artifact:ArtifactTool",
     "container": "noetl.tools.container.tool:ContainerTool",
     "convert": "noetl.tools.convert.tool:ConvertTool",
-    "dask": "noetl.tools.clusters.tool:DaskTool",
-    "dbt": "noetl.tools.dbt.tool:DbtTool",
-    "delta": "noetl.tools.lake.tool:DeltaTool",
-    "dlt": "noetl.tools.dlt.tool:DltTool",
+    "dask": "noetl.tools.frameworks.clusters:DaskTool",
+    "dbt": "noetl.tools.frameworks.dbt:DbtTool",
+    "delta": "noetl.tools.lake:DeltaTool",
+    "dlt": "noetl.tools.frameworks.dlt:DltTool",
     "duckdb": "noetl.tools.duckdb.tool:DuckdbTool",
-    "ducklake": "noetl.tools.lake.tool:DucklakeTool",
+    "ducklake": "noetl.tools.lake:DucklakeTool",
     "email": "noetl.tools.email:EmailTool",
     "gcs": "noetl.tools.storage.tool:GcsTool",
     "http": "noetl.tools.http.tool:HttpTool",
-    "iceberg": "noetl.tools.lake.tool:IcebergTool",
+    "iceberg": "noetl.tools.lake:IcebergTool",
     "kafka": "noetl.tools.messaging.tool:KafkaTool",
     "llm": "noetl.tools.llm:LlmTool",
-    "mcp": "noetl.tools.mcp.tool:McpTool",
+    "mcp": "noetl.tools.mcp:McpTool",
     "mqtt": "noetl.tools.messaging.tool:MqttTool",
-    "nats": "noetl.tools.nats.tool:NatsTool",
+    "nats": "noetl.tools.nats:NatsTool",
     "noop": "noetl.tools.internal:NoopTool",
     "log": "noetl.tools.internal:LogTool",
-    "pgp": "noetl.tools.pgp.tool:PgpTool",
+    "pgp": "noetl.tools.pgp:PgpTool",
     "playbook": "noetl.tools.internal:PlaybookTool",
     "postgres": "noetl.tools.postgres.tool:PostgresTool",
     "python": "noetl.tools.python.tool:PythonTool",
     "quantum": "noetl.tools.quantum.tool:QuantumTool",
-    "ray": "noetl.tools.clusters.tool:RayTool",
+    "ray": "noetl.tools.frameworks.clusters:RayTool",
     "redis": "noetl.tools.messaging.tool:RedisTool",
     "secrets": "noetl.tools.internal:SecretsTool",
-    "script": "noetl.tools.script:ScriptTool",
-    "sftp": "noetl.tools.ssh.sftp:SftpTool",
+    "script": "noetl.tools.shell.tool:ScriptTool",
+    "sftp": "noetl.tools.sftp:SftpTool",
     "shell": "noetl.tools.shell.tool:ShellTool",
     "slack": "noetl.tools.chat:SlackTool",
-    "snowflake": "noetl.tools.sql.snowflake:SnowflakeTool",
+    "snowflake": "noetl.tools.sql.tool:SnowflakeTool",
     "sql": "noetl.tools.sql.tool:SqlTool",
-    "ssh": "noetl.tools.ssh.tool:SshTool",
+    "ssh": "noetl.tools.ssh:SshTool",
     "storage": "noetl.tools.storage.tool:StorageTool",
     "teams": "noetl.tools.chat:TeamsTool",
     "transfer": "noetl.tools.transfer.tool:TransferTool",
 }
 CALL_NOTHING = frozenset(BUILT_IN) - {"playbook"}  # kinds that never start a child
-# kind -> the extra whose packages it needs
-_CALLED_ALIKE = (
-    *(
-        "amqp",
-        "convert",
-        "dask",
-        "dbt",
-        "delta",
-        "dlt",
-        "duckdb",
-        "ducklake",
-        "email",
-        "iceberg",
-        "kafka",
-        "mcp",
-        "mqtt",
-        "nats",
-        "pgp",
-        "postgres",
-        "ray",
-        "redis",
-        "snowflake",
-        "sql",
-        "ssh",
-        "storage",
-    ),
+# Kinds whose extra has the name of the kind.
+_EXTRA_OF_SAME_NAME = (
+    *("amqp", "convert", "dask", "dbt", "delta", "dlt", "duckdb", "ducklake", "email", "iceberg", "kafka", "mcp"),
+    *("mqtt", "nats", "pgp", "postgres", "ray", "redis", "snowflake", "sql", "ssh", "storage"),
 )
-EXTRAS = {**{name: name for name in _CALLED_ALIKE}, "gcs": "storage", "sftp": "ssh"}
-OF_INTERPRETERS = frozenset(
-    {"dask", "dbt", "delta", "dlt", "ducklake", "iceberg", "ray"}
-)  # extras that may be installed elsewhere (`tools.interpreters`)
+# The extra whose packages a kind needs.
+EXTRAS = {**{name: name for name in _EXTRA_OF_SAME_NAME}, "gcs": "storage", "sftp": "ssh"}
+# Extras that may be installed in another interpreter (`tools.interpreters`).
+OF_INTERPRETERS = frozenset({"dask", "dbt", "delta", "dlt", "ducklake", "iceberg", "ray"})
 GROUP = "noetl.tools"
+# Implementations that need no extra, so they are always installed.
 _ALWAYS = frozenset(path for kind, path in BUILT_IN.items() if kind not in EXTRAS)
-_DRIVERS = {  # the module of an extra that is not called as the extra
+# The module by which an extra is recognised, where it has another name than the extra.
+_DRIVERS = {
     "amqp": "aiormq",
     "convert": "openpyxl",
     "dask": "distributed",
-    "dbt": "dbt.cli",  # a folder called dbt is a package too, to Python
+    # Not "dbt": any folder of that name on the path is a namespace package to Python.
+    "dbt": "dbt.cli",
     "delta": "duckdb_extension_delta",
     "ducklake": "duckdb_extension_ducklake",
     "email": "aiosmtplib",
@@ -110,14 +140,17 @@ _DRIVERS = {  # the module of an extra that is not called as the extra
     "storage": "obstore",
 }
 
-# Modules that were found: to look through every folder of packages costs a millisecond, and a server asks for all
-# kinds. What is missing is looked for again, so that an extra can be installed while a server runs.
-_FOUND: set[str] = set()
+# Drivers that are installed. A search through all package folders takes a millisecond, and a server asks for all
+# kinds. A missing driver is searched again each time, so that an extra can be installed while a server runs.
+_INSTALLED_DRIVERS: set[str] = set()
 
 
 class Registry:
-    """Tools by kind, one instance each. `more` adds kinds: an import path, a tool, or a function that makes one;
-    `extras` names the extra whose packages a kind needs; `permissions` turn on what is off by default."""
+    """Tools by kind, one instance each.
+
+    `more` adds kinds: an import path, a tool, or a function that makes one. `extras` names the extra whose packages a
+    kind needs. `permissions` turns on kinds that are off by default.
+    """
 
     def __init__(
         self,
@@ -134,31 +167,33 @@ class Registry:
         self._bound: dict[str, BoundInputs] = {}
 
     def runs(self, kind: str) -> bool:
-        """Whether somebody here would run this kind; imports nothing."""
+        """Whether this registry knows the kind; imports nothing."""
         return kind in self._paths or kind in plugin_kinds()
 
     def kinds(self) -> tuple[str, ...]:
-        """What can really be run here: it is allowed, its extra is installed, its plug-in can be imported."""
+        """The kinds that can run here: allowed, with their extra installed and their plug-in importable."""
         known = sorted({*self._paths, *plugin_kinds()})
-        return tuple(kind for kind in known if self.refusal(kind) is None and self._is_there(kind))
+        return tuple(kind for kind in known if self.refusal(kind) is None and self._is_installed(kind))
 
-    def _is_there(self, kind: str) -> bool:
+    def _is_installed(self, kind: str) -> bool:
         path = self._paths.get(kind)
         if path == BUILT_IN.get(kind) and kind in self._extras:
-            return is_installed(self._extras[kind])  # without its driver being imported for nothing
+            # A search for the module, no import: drivers are slow to import, and most are never used.
+            return is_installed(self._extras[kind])
         path = path or plugin_kinds().get(kind)
         return not isinstance(path, str) or path in _ALWAYS or _loads(path)
 
     def tool(self, kind: str) -> Tool:
-        """The tool of a kind. ToolError `tool.unknown_kind` says what is missing."""
+        """The tool of a kind. Raises ToolError `tool.unknown_kind`, which names what is missing."""
         tool = self._tools.get(kind)
         if tool is None:
+            # One instance for the life of the worker: it holds connections and child processes.
             tool = self._tools[kind] = self._make(kind)
         return tool
 
     def bound_inputs(self, kind: str) -> BoundInputs:
-        """Which inputs of a kind are bound and not rendered: as the plug-in's own `kind` says, else the table.
-        ToolError as from `tool`."""
+        """The inputs of a kind that are bound instead of rendered. A plug-in declares them in its `kind`, a built-in
+        kind in the table. Raises ToolError as `tool` does."""
         bound = self._bound.get(kind)
         if bound is None:
             from noetl.tools.kinds import KINDS  # a worker that only runs http needs no other table
@@ -169,11 +204,11 @@ class Registry:
         return bound
 
     def refusal(self, kind: str) -> str | None:
-        """Why a known kind cannot be run here, and the way out; nothing where it can, or where nobody knows it."""
+        """Why a known kind cannot run here, and the way out; None if it can, or if the kind is unknown."""
         return self.permissions.refusal(kind) or self._missing_extra(kind) if self.runs(kind) else None
 
     def helpers(self, kind: str) -> dict[str, dict[str, Any]]:
-        """The kind's words on an outcome that no tool had a hand in; none where nobody runs it."""
+        """The kind's names on an outcome that no tool made; empty if the kind cannot run here."""
         try:
             return self.tool(kind).helpers()
         except ToolError:
@@ -182,6 +217,7 @@ class Registry:
     def _make(self, kind: str) -> Tool:
         path = self._paths.get(kind) or plugin_kinds().get(kind)
         if refusal := self.refusal(kind):
+            # Turned off by the operator and not installed are two error kinds: each has another way out.
             denied = self.permissions.refusal(kind) is not None and path is not None
             raise ToolError("tool.not_allowed" if denied else "tool.unknown_kind", refusal)
         if path is None:
@@ -193,24 +229,25 @@ class Registry:
         try:
             made: Tool = getattr(import_module(module), name)()
         except ImportError as problem:
-            raise ToolError("tool.unknown_kind", self._missing(kind, problem)) from problem
+            raise ToolError("tool.unknown_kind", self._import_failure(kind, problem)) from problem
         return made
 
     def _missing_extra(self, kind: str) -> str | None:
-        """What to install for a built-in kind, told before a run begins; nothing where it is there."""
+        """What to install for a built-in kind, known before a run begins; None if it is installed."""
         extra = self._extras.get(kind)
         if extra is None or self._paths.get(kind) != BUILT_IN.get(kind) or is_installed(extra):
             return None
         return _install_text(kind, extra)
 
-    def _missing(self, kind: str, problem: ImportError) -> str:
+    def _import_failure(self, kind: str, problem: ImportError) -> str:
         if extra := self._extras.get(kind):
             return _install_text(kind, extra)
         return f'tool kind "{kind}" could not be imported: {problem}'
 
     def release(self, execution_id: str) -> None:
-        """An execution is over: a tool that keeps something for it lets it go."""
+        """Free what tools keep for an execution that is over."""
         for tool in self._tools.values():
+            # Optional in the contract: only tools with child processes keep something for an execution.
             if (release := getattr(tool, "release", None)) is not None:
                 release(execution_id)
 
@@ -220,10 +257,10 @@ class Registry:
 
 
 def guarded_registry(permissions: Permissions) -> Registry:
-    """The tools of a server or a worker: HTTP requests go only where `permissions` allow."""
+    """The tools of a server or a worker. HTTP requests reach only addresses that `permissions` allow."""
 
     def make_http() -> Tool:
-        from noetl.tools.http.tool import HttpTool  # a sixth of a server's start, and most servers run no task
+        from noetl.tools.http.tool import HttpTool  # a sixth of the start time, and most servers run no task
 
         return HttpTool(permissions.addresses)
 
@@ -241,10 +278,10 @@ def driver_of(extra: str) -> str:
 
 
 def is_installed(extra: str) -> bool:
-    """Whether the packages of an extra are there, or in an interpreter that the settings name; imports none."""
+    """Whether the packages of an extra are installed, here or in an interpreter of the settings. Imports none."""
     driver = driver_of(extra)
-    if driver in _FOUND or _is_findable(driver):
-        _FOUND.add(driver)
+    if driver in _INSTALLED_DRIVERS or _is_findable(driver):
+        _INSTALLED_DRIVERS.add(driver)
         return True
     if extra not in OF_INTERPRETERS:
         return False
@@ -258,32 +295,32 @@ def _is_findable(module: str) -> bool:
 
     try:
         return find_spec(module) is not None
-    except ModuleNotFoundError:  # of the package that it would be in
+    except ModuleNotFoundError:  # raised for the parent package of a dotted name
         return False
 
 
 def _loads(path: str) -> bool:
-    """Whether the class of a plug-in can be had."""
+    """Whether the class of a plug-in can be imported."""
     module, _, name = path.partition(":")
     try:
         return getattr(import_module(module), name, None) is not None
-    except Exception:  # whatever a stranger's module raises on import
+    except Exception:  # the module is not ours: importing it may raise anything
         return False
 
 
 def plugin_kinds() -> dict[str, str]:
-    """The kinds that installed plug-ins run, and where their classes are."""
+    """The import path of each kind that an installed plug-in provides."""
     from importlib.metadata import entry_points  # slow to import, and rarely needed
 
     return {entry.name: entry.value for entry in entry_points(group=GROUP)}
 
 
 def credential_inputs(kind: str) -> tuple[str, ...] | None:
-    """The inputs of a kind that name credentials, as the kind itself declares (reliability.md §2.2). None for a
-    built-in kind, whose places are known; none of them where a plug-in's kind does not say."""
+    """The inputs of a plug-in's kind that name credentials, as the kind declares them (reliability.md §2.2). None for a
+    built-in kind, whose inputs `noetl.net.secret_reads` knows; empty if a plug-in declares none."""
     if kind in BUILT_IN:
         return None
     from noetl.tools.kinds import load_kinds  # looks for installed packages, and most playbooks need none
 
-    found = load_kinds().get(kind)
-    return tuple(one.name for one in found.inputs if one.credential) if found is not None else ()
+    declared = load_kinds().get(kind)
+    return tuple(entry.name for entry in declared.inputs if entry.credential) if declared is not None else ()

@@ -1,14 +1,16 @@
-"""Sandboxes: the process of one task in namespaces of its own, by bubblewrap (reliability.md §2.2).
+"""What code of a playbook may use on this machine: limits of its process, from `spec.resources` (TOOL-07), and a
+sandbox, in which bubblewrap runs the process of one task in its own namespaces (reliability.md §2.2).
 
-It has no network, sees no process but its own, is another user, and finds system files, read-only, and an empty
-temporary folder that goes with it. A task that asks for one is refused where there can be none, with the reason: it
-never runs without.
+In a sandbox the process has no network, sees only its own processes, runs as another user, and finds read-only system
+files and an empty temporary folder that is deleted with it. A task that asks for a sandbox fails with the reason where
+none can be made; it never runs without one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,56 +18,118 @@ from typing import Any
 
 import msgspec
 
+from noetl.base.durations import seconds
 from noetl.base.errors import ToolError
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30}
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)\s*([kmg]i?)?b?\Z", re.IGNORECASE)
+
+DEFAULT_MEMORY_BYTES = 4 << 30  # address space, which numeric libraries reserve generously
+# Defaults against accidents, not against attacks: a loop that writes, forks or computes without end.
+DEFAULT_FILE_BYTES = 1 << 30
+DEFAULT_PROCESSES = 256
+DEFAULT_CPU_S = 3_600.0
+
+
+def default_limits(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The limits of a python task without `spec.resources`. CPU time counts all threads, so a task with a long timeout
+    may use what all processors provide in that time."""
+    try:
+        timeout_s = seconds(spec["timeout"])
+    except (KeyError, TypeError, ValueError):
+        timeout_s = 0.0
+    return {
+        "memory_bytes": DEFAULT_MEMORY_BYTES,
+        "file_bytes": DEFAULT_FILE_BYTES,
+        "processes": DEFAULT_PROCESSES,
+        "cpu_s": max(DEFAULT_CPU_S, timeout_s * (os.cpu_count() or 1)),
+    }
+
+
+def limits_of(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The limits in `spec.resources`: `memory` and `file_size` as bytes or text (512Mi, 1GB), `cpu_time` as seconds or
+    a duration, `open_files`, `processes`."""
+    resources = spec.get("resources") or {}
+    if not isinstance(resources, dict):
+        raise ToolError("py.exception", "spec.resources must be a mapping such as {memory: 512Mi, cpu_time: 30}")
+    limits: dict[str, Any] = {}
+    if (memory := resources.get("memory")) is not None:
+        limits["memory_bytes"] = size_bytes(memory)
+    if (cpu := resources.get("cpu_time")) is not None:
+        limits["cpu_s"] = seconds(cpu)
+    if (size := resources.get("file_size")) is not None:
+        limits["file_bytes"] = size_bytes(size)
+    if (files := resources.get("open_files")) is not None:
+        limits["open_files"] = _count("open_files", files)
+    if (processes := resources.get("processes")) is not None:
+        limits["processes"] = _count("processes", processes)
+    return limits
+
+
+def _count(name: str, value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ToolError("py.exception", f'spec.resources.{name} must be a whole number of 1 or more; found "{value}"')
+    return value
+
+
+def size_bytes(value: Any) -> int:
+    """A size such as 512Mi in bytes. Raises ToolError for anything else."""
+    match = _SIZE.match(str(value).strip())
+    if match is None or isinstance(value, bool):
+        raise ToolError("py.exception", f'"{value}" is not a size: write bytes, or 512Mi, 1GB')
+    return int(float(match[1]) * _UNITS[(match[2] or "").lower()])
+
 
 PROGRAM = "bwrap"
 UNAVAILABLE, INPUT = "sandbox.unavailable", "sandbox.input"
-# The user and group that own nothing, on every Linux.
+# The user and group that own no files, on every Linux.
 NOBODY = "65534"
-TMP_BYTES = 256 << 20  # of the private temporary folder, which is memory
-# What a program needs to start at all: libraries and the loader. Of /etc only the files below, nothing of /home, /root
-# or /var.
+TMP_BYTES = 256 << 20  # size of the private temporary folder, which is in memory
+# What a program needs to start: libraries and the loader. Of /etc only the files below; nothing of /home, /root or
+# /var, where credentials and data are.
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _FILES = ("/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime")
 _NETWORK_FILES = ("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/ssl", "/etc/ca-certificates")
-_TRY_S = 30.0
+_TRIAL_TIMEOUT_S = 30.0
 
-_found: dict[str, str | None] = {}  # by the program's place: why it does not work here, None where it does
+# By the path of bubblewrap: why it does not work here, or None if it does.
+_trial_results: dict[str, str | None] = {}
 
 
 class Sandbox(msgspec.Struct, frozen=True, kw_only=True):
-    """What a task may reach beside its own folder. `network`: that of the machine."""
+    """What a task may reach besides its own folder. `network`: the network of the machine."""
 
     network: bool = False
 
 
 def sandbox_of(spec: Mapping[str, Any], *, is_required: bool = False) -> Sandbox | None:
-    """What `spec.sandbox` asks for: strict, off, or {network: true}. ToolError `sandbox.input` for anything else, and
-    for less than the operator requires."""
-    asked = spec.get("sandbox")
-    match asked:
+    """The sandbox that `spec.sandbox` asks for: strict, off, or {network: true}. Raises ToolError `sandbox.input` for
+    another value, and for {network: true} if the operator requires a sandbox."""
+    value = spec.get("sandbox")
+    match value:
         case None | False | "off":
             sandbox = None
         case True | "strict":
             sandbox = Sandbox()
-        case {"network": bool() as network} if len(asked) == 1:
+        case {"network": bool() as network} if len(value) == 1:
             sandbox = Sandbox(network=network)
         case {}:
             sandbox = Sandbox()
         case _:
-            raise ToolError(INPUT, f"spec.sandbox is strict, off, or {{network: true}}; found {str(asked)[:100]}")
+            raise ToolError(INPUT, f"spec.sandbox is strict, off, or {{network: true}}; found {str(value)[:100]}")
     if not is_required:
         return sandbox
+    # "off" becomes a strict sandbox without an error: it is also what most playbooks say by leaving the key out.
     if sandbox is not None and sandbox.network:
         raise ToolError(INPUT, "spec.sandbox asks for the network, and the operator of this worker allows none")
     return Sandbox()
 
 
-async def sandboxed(
+async def sandbox_command(
     sandbox: Sandbox, program: Sequence[str], *, folder: Path | None = None, reads: Sequence[str] = ()
 ) -> list[str]:
-    """The command that runs `program` in the sandbox. It can write to `folder` and read `reads`, at their own places.
-    ToolError `sandbox.unavailable` says why this machine has none."""
+    """The command that runs `program` in the sandbox. It can write to `folder` and read `reads`, at the same paths
+    as outside. Raises ToolError `sandbox.unavailable` with the reason if this machine has no sandbox."""
     if (why := await unavailable()) is not None:
         raise ToolError(UNAVAILABLE, f"this task asks for a sandbox, and there is none here: {why}")
     work = str(folder) if folder is not None else "/tmp"  # noqa: S108  it is the sandbox's own
@@ -82,7 +146,7 @@ def _command(sandbox: Sandbox, folder: Path | None = None, reads: Sequence[str] 
     for file in (*_FILES, *(_NETWORK_FILES if sandbox.network else ())):
         command += ["--ro-bind-try", file, file]
     command += ["--proc", "/proc", "--dev", "/dev", "--size", str(TMP_BYTES), "--tmpfs", "/tmp"]  # noqa: S108
-    # Python itself, where it is not a part of the system: an environment of its own, and what that was made from.
+    # Python itself, if it is not in a system folder: the virtual environment, and the installation it was made from.
     for place in dict.fromkeys((sys.base_prefix, sys.prefix, *reads)):
         command += ["--ro-bind", place, place]
     if folder is not None:
@@ -97,7 +161,7 @@ def _program_place() -> str | None:
 
 
 def _system_folder(place: str) -> list[str]:
-    """On most systems /bin and its like lead into /usr."""
+    """The arguments that mount a system folder. On most systems /bin and similar folders are links into /usr."""
     path = Path(place)
     if path.is_symlink():
         return ["--symlink", os.readlink(place), place]
@@ -105,16 +169,17 @@ def _system_folder(place: str) -> list[str]:
 
 
 async def unavailable() -> str | None:
-    """Why there can be no sandbox here; None where there can. It is tried once for each place of the program."""
+    """Why there can be no sandbox here; None if there can. Each path of bubblewrap is tried once."""
     place = _program_place()
     if place is None:
         return "bubblewrap (bwrap) is not installed; install it with the system's package manager"
-    if place not in _found:
-        _found[place] = await _tried()
-    return _found[place]
+    if place not in _trial_results:
+        _trial_results[place] = await _trial_result()
+    return _trial_results[place]
 
 
-async def _tried() -> str | None:
+async def _trial_result() -> str | None:
+    # Bubblewrap may be installed and yet fail: containers and some distributions turn user namespaces off.
     process = await asyncio.create_subprocess_exec(
         *(*_command(Sandbox()), "--", "true"),
         stdin=asyncio.subprocess.DEVNULL,
@@ -122,13 +187,13 @@ async def _tried() -> str | None:
         stderr=asyncio.subprocess.PIPE,
     )
     try:
-        async with asyncio.timeout(_TRY_S):
-            _, said = await process.communicate()
+        async with asyncio.timeout(_TRIAL_TIMEOUT_S):
+            _, stderr = await process.communicate()
     except TimeoutError:
         process.kill()
         await process.wait()
-        return f"bubblewrap did not begin within {_TRY_S:g} s"
+        return f"bubblewrap did not begin within {_TRIAL_TIMEOUT_S:g} s"
     if process.returncode == 0:
         return None
-    lines = said.decode("utf-8", "replace").strip().splitlines() or [f"it ended with code {process.returncode}"]
+    lines = stderr.decode("utf-8", "replace").strip().splitlines() or [f"it ended with code {process.returncode}"]
     return f"bubblewrap does not work here ({lines[-1][:200]}); user namespaces may be turned off"

@@ -19,12 +19,11 @@ from pamqp.body import ContentBody
 from pamqp.header import ContentHeader
 from yarl import URL
 
-from noetl.base.addresses.guard import AddressGuard
-from noetl.base.addresses.policy import CLOSED
-from noetl.control.triggers.turns import MOST_TRIES
+from noetl.base.addresses.policy import CLOSED, AddressGuard
+from noetl.control.trigger_turns import MOST_TRIES
 from noetl.events.outcomes import Outcome
-from noetl.tools.amqp import connections
-from noetl.tools.amqp.tool import OPERATIONS, AmqpTool
+from noetl.tools import amqp_connections
+from noetl.tools.amqp import OPERATIONS, AmqpTool
 from noetl.tools.contract import TriggerPoll
 from noetl.tools.kinds.brokers import AMQP
 from tests.servers import rabbitmq
@@ -39,7 +38,7 @@ pytestmark = [pytest.mark.timeout(900)]  # the first run fetches RabbitMQ, which
 
 @pytest_asyncio.fixture
 async def tool(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[AmqpTool]:
-    monkeypatch.setattr(connections, "_CONNECT_S", 300)  # a busy machine is no broken broker
+    monkeypatch.setattr(amqp_connections, "_CONNECT_S", 300)  # a busy machine is no broken broker
     tool = AmqpTool()
     yield tool
     await tool.close()
@@ -192,7 +191,7 @@ class TestLater:
         self, tool: AmqpTool, queue: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         await result_of(tool, "publish", queue=queue, data="x")
-        monkeypatch.setattr(connections, "HELD_S", 0.01)
+        monkeypatch.setattr(amqp_connections, "HELD_S", 0.01)
         await result_of(tool, "get", queue=queue, ack="later")
         monkeypatch.undo()
 
@@ -388,7 +387,7 @@ class TestHostileAnswers:
     async def test_an_answer_that_is_none_is_an_error(
         self, tool: AmqpTool, answers: tuple[bytes, ...], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(connections, "_CONNECT_S", 5)
+        monkeypatch.setattr(amqp_connections, "_CONNECT_S", 5)
         async with self.broker(*answers) as port:
             error = await error_of(tool, "count", queue="x", auth=auth(port=port))
 

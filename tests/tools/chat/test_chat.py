@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from typing import Any
 
 import msgspec
 import pytest
 
+from noetl.base.errors import RefusedError
 from noetl.events.outcomes import Outcome
+from noetl.net.kinds import COMMON_ERRORS
+from noetl.operations.credentials import kind_for, try_credential
 from noetl.tools.chat import SlackTool, TeamsTool
 from noetl.tools.http.tool import HttpTool
-from tests.servers.http import HttpServer, reply
+from noetl.tools.kinds import KINDS
+from noetl.tools.registry import Registry
+from tests.servers.http import HttpServer, Reply, reply
 from tests.tools.sql_tasks import outcome_of
 
 PATH = "/services/T000/B000/a-secret-of-this-hook"
@@ -75,6 +81,71 @@ async def test_a_webhook_that_leaks_is_none() -> None:
         ) as server:
             outcomes = [await posted(SlackTool(), server.url + path, text="x") for _ in range(3)]
         assert secret.encode() not in msgspec.json.encode(outcomes)
+
+
+@pytest.mark.parametrize("tool", [SlackTool, TeamsTool])
+async def test_a_cancelled_task_leaves_its_connection(tool: type[SlackTool | TeamsTool]) -> None:
+    async with HttpServer({PATH: reply(hang=True)}) as server:
+        posting = asyncio.ensure_future(posted(tool(), server.url + PATH, text="x"))
+        while not server.requests:
+            await asyncio.sleep(0.01)
+        posting.cancel()
+        left = await asyncio.gather(posting, return_exceptions=True)
+        await asyncio.to_thread(server.abandoned.wait)
+
+    assert isinstance(left[0], asyncio.CancelledError)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        reply(400, body=b"\x1b[31m" + b"x" * 100_000),
+        reply(raw=b"\x00" * 64),
+        reply(raw=b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\nx"),
+        reply(drop=True),
+    ],
+    ids=["colours", "nonsense", "a length that is none", "a lost connection"],
+)
+async def test_a_hostile_answer_is_short_and_plain_in_the_error(answer: Reply) -> None:
+    async with HttpServer({PATH: answer}) as server:
+        outcome = await posted(SlackTool(), server.url + PATH, text="x")
+
+    assert outcome.error is not None
+    assert outcome.error.kind in {*KINDS["slack"].error_kinds, *COMMON_ERRORS}
+    assert outcome.error.message.isprintable()
+    assert len(outcome.error.message) < 1000
+
+
+@pytest.mark.parametrize(
+    ("kind", "answer", "said"),
+    [
+        ("slack", reply(400, body=b"no_text"), "127.0.0.1 knows the webhook; nothing was posted"),
+        ("teams", reply(405), "reached 127.0.0.1; only a message shows whether its workflow posts"),
+    ],
+)
+async def test_a_credential_is_tried_and_nothing_is_posted(kind: str, answer: Reply, said: str) -> None:
+    async with HttpServer({PATH: answer}) as server:
+        fields = {"type": kind, "webhook_url": server.url + PATH}
+        assert await try_credential("alerts", kind_for(kind), fields, {}, Registry()) == said
+
+    assert [one.body for one in server.requests] == [b"{}" if kind == "slack" else b""]
+
+
+@pytest.mark.parametrize(
+    ("kind", "answer", "said"),
+    [
+        ("slack", reply(404, body=b"no_service"), "no_service"),
+        ("slack", reply(403, body=b"invalid_token"), "invalid_token"),
+        ("teams", reply(502), "502"),
+        ("teams", reply(drop=True), "127.0.0.1"),
+    ],
+)
+async def test_a_wrong_credential_is_told_in_the_word_of_the_service(kind: str, answer: Reply, said: str) -> None:
+    async with HttpServer({PATH: answer}) as server:
+        with pytest.raises(RefusedError, match=said) as refused:
+            await try_credential("alerts", kind_for(kind), {"webhook_url": server.url + PATH}, {}, Registry())
+
+    assert "a-secret-of-this-hook" not in str(refused.value)
 
 
 @pytest.mark.parametrize("auth", [{}, {"webhook_url": "no address"}, {"webhook_url": "ftp://x/y"}, None])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import secrets
 from pathlib import Path
@@ -11,15 +12,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from noetl.base.addresses.guard import AddressGuard
-from noetl.base.addresses.policy import CLOSED, AddressPolicy
+from noetl.base.addresses.policy import CLOSED, AddressGuard, AddressPolicy
 from noetl.base.errors import RefusedError
 from noetl.events.outcomes import Outcome
-from noetl.operations.credentials import checked
+from noetl.operations.credentials import try_credential
 from noetl.tools.container.container_task import container_name
 from noetl.tools.container.tool import ContainerTool
-from noetl.tools.permissions import Permissions
-from noetl.tools.registry import Registry
+from noetl.tools.registry import Permissions, Registry
 from tests.servers.podman import IMAGE, Podman, podman
 from tests.servers.proxy import Proxy
 from tests.tools.sql_tasks import context, outcome_of
@@ -64,7 +63,7 @@ async def test_a_container_gives_its_output_and_is_removed(engine: Podman) -> No
             env={"GREETING": "hello"},
             cwd="/tmp",
             user="1000",
-            more={"printed": lambda data, stream: printed.append((data, stream))},
+            more={"write_output": lambda data, stream: printed.append((data, stream))},
         )
     )
 
@@ -136,7 +135,11 @@ async def test_an_attempt_that_takes_the_place_of_a_lost_one_finds_its_container
 async def test_a_cancelled_task_ends_its_container(engine: Podman) -> None:
     begun = asyncio.Event()
     task = asyncio.ensure_future(
-        ran(engine, f"{STOPPABLE}; echo begun; sleep 1000 & wait", more={"printed": lambda data, stream: begun.set()})
+        ran(
+            engine,
+            f"{STOPPABLE}; echo begun; sleep 1000 & wait",
+            more={"write_output": lambda data, stream: begun.set()},
+        )
     )
     await begun.wait()
     assert len(engine.containers()) == 1
@@ -163,7 +166,7 @@ async def test_more_memory_than_the_limit_kills_it(engine: Podman) -> None:
 
 
 async def test_a_flood_of_output_is_cut(engine: Podman) -> None:
-    done = result(await ran(engine, "yes | dd bs=1024 count=300 2>/dev/null", spec={"max_bytes": 10_000}))
+    done = result(await ran(engine, "yes | dd bs=1024 count=40 2>/dev/null", spec={"max_bytes": 10_000}))
 
     assert done["truncated"]
     assert len(done["stdout"]) == 10_000
@@ -190,7 +193,7 @@ async def test_a_line_that_is_lost_is_worth_another_try_which_finds_the_containe
     begun, key = asyncio.Event(), secrets.token_hex(8)
     with Proxy(str(engine.socket)) as line:
         auth = f"tcp://127.0.0.1:{line.port}"
-        more = {"key": key, "printed": lambda data, stream: begun.set()}
+        more = {"key": key, "write_output": lambda data, stream: begun.set()}
         task = asyncio.ensure_future(ran(engine, "echo once; sleep 3; exit 0", auth=auth, more=more))
         await begun.wait()
         line.cut()
@@ -213,10 +216,10 @@ async def test_no_secret_is_told_by_inputs_output_or_errors(engine: Podman) -> N
     for number in range(50):
         secret = secrets.token_urlsafe(12)
         if number < 2:  # the others never reach the engine
-            outcome = await ran(engine, 'echo "$WORD" >&2; exit 3', env={"WORD": secret}, more={"masked": masked})
+            outcome = await ran(engine, 'echo "$WORD" >&2; exit 3', env={"WORD": secret}, more={"mask": masked})
             assert error(outcome).kind == "container.exit"
         else:
-            outcome = await ran(engine, ["echo", secret], more={"masked": masked})
+            outcome = await ran(engine, ["echo", secret], more={"mask": masked})
             assert error(outcome).kind == "container.input"
         told += msgspec.json.encode(outcome)
         assert secret.encode() not in told
@@ -241,11 +244,11 @@ async def test_a_worker_that_allows_sandboxes_only_gives_no_network(engine: Podm
 
 async def test_a_credential_is_tried_without_running_anything(engine: Podman) -> None:
     registry = Registry(permissions=Permissions(kinds=frozenset({"container"})))
-    said = await checked("here", "container", {"url": engine.auth}, {}, registry)
+    said = await try_credential("here", "container", {"url": engine.auth}, {}, registry)
 
     assert said == f"reached Podman Engine 4.3.1 at {engine.auth}"
     with pytest.raises(RefusedError, match="was lost"):
-        await checked("here", "container", {"url": f"unix://{engine.folder}/none.sock"}, {}, registry)
+        await try_credential("here", "container", {"url": f"unix://{engine.folder}/none.sock"}, {}, registry)
 
 
 @pytest.mark.parametrize(
@@ -259,7 +262,7 @@ async def test_a_credential_is_tried_without_running_anything(engine: Podman) ->
         ({"volumes": [{"target": "/x"}]}, "needs a source"),
         ({"volumes": ["x"]}, "volumes is a list of {source, target}"),
         ({"artifacts": [{"path": "../x", "file": "y"}]}, "is no absolute path"),
-        ({"env": {"A B": "x"}}, "is no name of an environment variable"),
+        ({"env": {"A B": "x"}}, "is not a name of an environment variable"),
         ({"command": []}, "command must be"),
         ({"spec": {"resources": {"cpus": 0}}}, "is no number of processors"),
         ({"spec": {"resources": {"memory": "much"}}}, "is not a size"),
@@ -299,3 +302,34 @@ async def test_an_engine_that_answers_nonsense_is_an_error(answer: bytes, tmp_pa
 
     assert failed.kind == "container.error"
     assert failed.message.isprintable()
+
+
+async def test_the_login_of_a_registry_goes_with_the_pull_alone(tmp_path: Path) -> None:
+    """An engine that has no image and refuses to pull one: what it was sent is what counts."""
+    heads: list[str] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append((await reader.readuntil(b"\r\n\r\n")).decode())
+        status = "404 Not Found" if heads[-1].startswith("GET") else "500 Refused"
+        writer.write(f"HTTP/1.1 {status}\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{{}}".encode())
+        await writer.drain()
+        writer.close()
+
+    login = {"registry_user": "ada", "registry_password": "s3cret-word", "registry": "registry.example"}
+    auth = {"url": f"unix://{tmp_path}/engine.sock", **login}
+    async with await asyncio.start_unix_server(answer, tmp_path / "engine.sock"):
+        failed = error(await outcome_of(ContainerTool(), {"image": "registry.example/app:1", "auth": auth}, None))
+
+    assert failed.kind == "container.image"
+    sent = {
+        head.split()[1].partition("?")[0]: line.partition(": ")[2]
+        for head in heads
+        for line in head.splitlines()
+        if line.lower().startswith("x-registry-auth")
+    }
+    assert list(sent) == ["/v1.41/images/create"]
+    assert json.loads(base64.urlsafe_b64decode(sent["/v1.41/images/create"])) == {
+        "username": "ada",
+        "password": "s3cret-word",
+        "serveraddress": "registry.example",
+    }

@@ -15,14 +15,15 @@ from typing import Any
 import msgspec
 import pytest
 
+from noetl.base.addresses.policy import CLOSED, AddressGuard
 from noetl.base.errors import RefusedError
 from noetl.events.outcomes import Outcome
-from noetl.operations.credentials import checked
+from noetl.operations.credentials import try_credential
 from noetl.tools.container.container_task import container_name
 from noetl.tools.container.tool import ContainerTool
-from noetl.tools.permissions import Permissions
-from noetl.tools.registry import Registry
+from noetl.tools.registry import Permissions, Registry
 from tests.servers.kubernetes import KubernetesStandIn
+from tests.servers.proxy import Proxy
 from tests.tools.sql_tasks import context, outcome_of
 
 pytestmark = [pytest.mark.timeout(300)]
@@ -88,7 +89,7 @@ async def test_a_code_that_is_not_0_is_an_error_with_it(cluster: KubernetesStand
 
 async def test_secrets_are_kept_in_a_secret_that_goes_with_the_job(cluster: KubernetesStandIn) -> None:
     word = secrets.token_urlsafe(12)
-    more = {"masked": lambda text: text.replace(word, "***")}
+    more = {"mask": lambda text: text.replace(word, "***")}
 
     done = result(await ran(cluster, 'test "$WORD" = "$OTHER"', env={"WORD": word, "OTHER": word}, more=more))
     jobs = b"".join(body for method, path, body in cluster.requests if path.endswith("jobs"))
@@ -110,10 +111,33 @@ async def test_a_later_attempt_finds_the_job_of_a_lost_one(cluster: KubernetesSt
     assert (tmp_path / "runs").read_text() == "x\n"
 
 
+async def test_a_line_that_is_lost_is_worth_another_try_which_finds_the_job(cluster: KubernetesStandIn) -> None:
+    begun = asyncio.Event()
+    with Proxy("127.0.0.1", cluster.port) as line:
+        auth = {**cluster.auth, "server": f"https://localhost:{line.port}"}
+        more = {"key": "k", "write_output": lambda data, stream: begun.set()}
+        task = asyncio.ensure_future(ran(cluster, "echo once; sleep 2", auth=auth, more=more))
+        await begun.wait()
+        with line.down():
+            lost = error(await task)
+
+    again = result(await ran(cluster, "echo twice", more={"key": "k"}))
+
+    assert (lost.kind, lost.retryable) == ("container.error", True)
+    assert again["stdout"] == "once\n"
+
+
+async def test_a_private_address_is_reached_only_where_the_policy_allows(cluster: KubernetesStandIn) -> None:
+    refused = error(await ran(cluster, "true", more={"addresses": AddressGuard(CLOSED)}))
+
+    assert refused.kind == "tool.not_allowed"
+    assert cluster.requests == []
+
+
 async def test_a_cancelled_task_deletes_its_job(cluster: KubernetesStandIn) -> None:
     begun = asyncio.Event()
     task = asyncio.ensure_future(
-        ran(cluster, "echo begun; sleep 1000", more={"printed": lambda data, stream: begun.set()})
+        ran(cluster, "echo begun; sleep 1000", more={"write_output": lambda data, stream: begun.set()})
     )
     await begun.wait()
 
@@ -191,8 +215,8 @@ async def test_a_wrong_token_is_denied_and_never_told(cluster: KubernetesStandIn
         assert error(outcome).kind == "container.denied"
         assert word.encode() not in msgspec.json.encode(outcome)
 
-    assert await checked("c", "container", cluster.auth, {}, registry) == (
+    assert await try_credential("c", "container", cluster.auth, {}, registry) == (
         f"listed Jobs of namespace jobs at https://localhost:{cluster.port}"
     )
     with pytest.raises(RefusedError, match="answered 401"):
-        await checked("c", "container", {**cluster.auth, "token": "another"}, {}, registry)
+        await try_credential("c", "container", {**cluster.auth, "token": "another"}, {}, registry)

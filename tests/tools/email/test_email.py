@@ -17,21 +17,21 @@ import pytest
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult, Envelope, LoginPassword
 
-from noetl.base.addresses.guard import AddressGuard
-from noetl.base.addresses.policy import CLOSED
+from noetl.base.addresses.policy import CLOSED, AddressGuard
 from noetl.events.outcomes import Outcome
 from noetl.tools import email as tool
 from noetl.tools.email import EmailTool
 from tests.servers.certificates import make_certificates
 from tests.servers.mail import MailServer
 from tests.servers.ports import free_port
+from tests.servers.proxy import Proxy
 from tests.tools.sql_tasks import context, outcome_of
 
 PASSWORD = "the password of ada"
 
 
 class Mailbox:
-    """What the server was handed. Recipients that begin with `full` are refused for now, `gone` for ever."""
+    """What the server was handed. Recipients that begin with `full` are refused for now, `gone` forever."""
 
     def __init__(self) -> None:
         self.envelopes: list[Envelope] = []
@@ -214,7 +214,7 @@ async def test_a_server_with_a_strange_certificate_gets_no_password(server: Serv
         ({"text": None}, "nothing to send"),
         ({"attachments": [{"file": "/etc/passwd"}]}, "outside the folders"),
         ({"attachments": [{"name": "big", "data": "x" * (26 << 20)}]}, "larger than"),
-        ({"attachments": [{"name": "x", "data": "x", "media_type": "text/plain\r\nX: y"}]}, "no media type"),
+        ({"attachments": [{"name": "x", "data": "x", "media_type": "text/plain\r\nX: y"}]}, "not a media type"),
     ],
 )
 async def test_what_cannot_be_sent_is_refused_before_anything_is(
@@ -235,6 +235,25 @@ async def test_a_server_that_is_not_there_can_be_tried_again(server: Server) -> 
     lost = error(await sent(server, auth={**server.auth, "port": free_port()}))
 
     assert (lost.kind, lost.retryable) == ("email.error", True)
+
+
+async def test_a_connection_that_is_lost_in_the_middle_of_a_message_can_be_tried_again(server: Server) -> None:
+    with Proxy("127.0.0.1", server.port) as line:
+        large = [{"name": "large.txt", "data": "x" * (4 << 20)}]
+        running = asyncio.ensure_future(
+            sent(server, auth={**server.auth, "port": line.port}, attachments=large, more={"key": "k"})
+        )
+        line.rate = 2 << 20  # slow enough that the message is under way when its line is cut
+        while line.carried < 1 << 20:
+            assert not running.done(), running.result()
+            await asyncio.sleep(0.01)
+        line.cut()
+        lost = error(await running)
+    again = result(await sent(server, attachments=large, more={"key": "k"}))
+
+    assert (lost.kind, lost.retryable) == ("email.error", True)
+    assert len(server.box.envelopes) == 1, "half a message is none"
+    assert server.box.message()["message-id"] == again["message_id"]
 
 
 async def test_no_secret_of_fifty_is_told_in_an_error(server: Server) -> None:

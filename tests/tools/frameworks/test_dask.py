@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from noetl.base.addresses.guard import AddressGuard
-from noetl.base.addresses.policy import CLOSED
+from noetl.base.addresses.policy import CLOSED, AddressGuard
 from noetl.base.errors import RefusedError
 from noetl.events.outcomes import Outcome
-from noetl.operations.credentials import checked
-from noetl.tools.clusters.tool import DaskTool
+from noetl.operations.credentials import try_credential
+from noetl.tools.frameworks.clusters import DaskTool
 from noetl.tools.registry import Registry
 from tests.servers.data_frameworks import dask_cluster, frameworks_python
 from tests.servers.ports import free_port
@@ -47,7 +46,9 @@ async def test_code_runs_on_the_cluster_and_its_result_comes_back_by_value() -> 
     printed = bytearray()
     code = "def main(n):\n    print('counting to', n)\n    return {'sum': sum(range(n)), 'by': __name__}"
 
-    done = await ran(code, args={"n": 10}, needs={"GPU": 1}, more={"printed": lambda data, _: printed.extend(data)})
+    done = await ran(
+        code, args={"n": 10}, needs={"GPU": 1}, more={"write_output": lambda data, _: printed.extend(data)}
+    )
 
     assert done.error is None, done.error
     assert done.result == {"sum": 45, "by": "noetl_task"}
@@ -83,7 +84,7 @@ async def test_the_cluster_tries_again_itself(tmp_path: Path) -> None:
 @pytest.mark.deep
 @pytest.mark.usefixtures("real")
 async def test_a_scheduler_that_is_not_there_is_worth_another_try(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl.tools.clusters.tool._CONNECT_S", 1)
+    monkeypatch.setattr("noetl.tools.frameworks.clusters._CONNECT_S", 1)
 
     failed = error(await ran("result = 1", auth=f"tcp://127.0.0.1:{free_port()}"))
 
@@ -98,12 +99,12 @@ async def test_an_address_that_the_policy_closes_is_not_reached() -> None:
 
 @pytest.mark.usefixtures("real")
 async def test_a_credential_is_tried_and_nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl.tools.clusters.tool._CONNECT_S", 1)
+    monkeypatch.setattr("noetl.tools.frameworks.clusters._CONNECT_S", 1)
     cluster = dask_cluster().auth
 
-    reached = await checked("cluster", "dask", {"url": cluster}, {}, Registry())
+    reached = await try_credential("cluster", "dask", {"url": cluster}, {}, Registry())
     with pytest.raises(RefusedError, match=r"the scheduler was not reached.*\(connection\)"):
-        await checked("cluster", "dask", {"url": f"tcp://127.0.0.1:{free_port()}"}, {}, Registry())
+        await try_credential("cluster", "dask", {"url": f"tcp://127.0.0.1:{free_port()}"}, {}, Registry())
 
     assert reached == f"connected to the dask cluster at {cluster}, which has 1 workers"
 
@@ -113,7 +114,7 @@ async def test_a_credential_is_tried_and_nothing_runs(monkeypatch: pytest.Monkey
 async def test_a_connection_that_is_lost_in_the_middle_is_worth_another_try(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("noetl.tools.clusters.tool._CONNECT_S", 2)
+    monkeypatch.setattr("noetl.tools.frameworks.clusters._CONNECT_S", 2)
     begun, over = tmp_path / "begun", tmp_path / "over"
     code = (
         "import pathlib, time\ndef main(begun, over):\n    pathlib.Path(begun).touch()\n"

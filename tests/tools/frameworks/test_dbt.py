@@ -12,8 +12,8 @@ import pytest
 
 from noetl.base.errors import RefusedError
 from noetl.events.outcomes import Outcome
-from noetl.operations.credentials import checked
-from noetl.tools.dbt.tool import DbtTool
+from noetl.operations.credentials import try_credential
+from noetl.tools.frameworks.dbt import DbtTool
 from noetl.tools.interpreters import named_interpreter
 from noetl.tools.registry import Registry, is_installed
 from tests.servers.data_frameworks import frameworks_python
@@ -58,7 +58,7 @@ async def built(project: Path, /, **inputs: Any) -> Outcome:
 async def test_a_project_is_built_and_its_models_are_told_with_their_lineage(project: Path) -> None:
     printed = bytearray()
 
-    done = await built(project, vars={"n": 5}, more={"printed": lambda data, stream: printed.extend(data)})
+    done = await built(project, vars={"n": 5}, more={"write_output": lambda data, stream: printed.extend(data)})
 
     assert done.error is None, done.error
     orders, totals = done.result["nodes"]
@@ -116,14 +116,14 @@ def warehouse(pg_auth: dict[str, Any], line: Proxy) -> dict[str, Any]:  # noqa: 
 @pytest.mark.deep
 @pytest.mark.usefixtures("real")
 async def test_a_credential_is_tried_without_a_project(warehouse: dict[str, Any]) -> None:
-    assert await checked("warehouse", "dbt", warehouse, {}, Registry()) == "connected to postgres"
+    assert await try_credential("warehouse", "dbt", warehouse, {}, Registry()) == "connected to postgres"
 
 
 @pytest.mark.usefixtures("real")
 async def test_a_wrong_credential_is_told_in_the_words_of_the_database(warehouse: dict[str, Any]) -> None:
     fields = {**warehouse, "user": "nobody_like_this"}
     with pytest.raises(RefusedError) as refused:
-        await checked("warehouse", "dbt", fields, {}, Registry())
+        await try_credential("warehouse", "dbt", fields, {}, Registry())
 
     assert 'role "nobody_like_this" does not exist' in str(refused.value)
     assert str(fields["password"]) not in str(refused.value)
@@ -159,7 +159,7 @@ async def test_a_connection_that_is_lost_in_the_middle_is_worth_another_try(
         ({"select": {"a": 1}}, "select is a text"),
         ({"vars": [1]}, "vars must be a mapping"),
         ({"auth": {"path": "x"}}, 'needs "adapter"'),
-        ({"env": {"A B": 1}}, "is no name of an environment variable"),
+        ({"env": {"A B": 1}}, "is not a name of an environment variable"),
     ],
 )
 async def test_inputs_that_are_wrong_are_told(project: Path, inputs: dict[str, Any], said: str) -> None:

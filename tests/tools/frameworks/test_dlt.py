@@ -11,8 +11,8 @@ import pytest
 
 from noetl.base.errors import RefusedError
 from noetl.events.outcomes import Outcome
-from noetl.operations.credentials import checked
-from noetl.tools.dlt.tool import DltTool
+from noetl.operations.credentials import try_credential
+from noetl.tools.frameworks.dlt import DltTool
 from noetl.tools.registry import Registry
 from tests.servers.data_frameworks import frameworks_python
 from tests.servers.postgres import pg_auth, server  # noqa: F401  a fixture
@@ -109,14 +109,14 @@ def warehouse(pg_auth: dict[str, Any], line: Proxy) -> dict[str, Any]:  # noqa: 
 async def test_a_credential_is_tried_and_nothing_is_loaded(warehouse: dict[str, Any]) -> None:
     fields = {"destination": "postgres", **warehouse}
 
-    assert await checked("warehouse", "dlt", fields, {}, Registry()) == "connected to postgres"
+    assert await try_credential("warehouse", "dlt", fields, {}, Registry()) == "connected to postgres"
 
 
 @pytest.mark.usefixtures("real")
 async def test_a_wrong_credential_is_told_in_the_words_of_the_database(warehouse: dict[str, Any]) -> None:
     fields = {"destination": "postgres", **warehouse, "username": "nobody_like_this"}
     with pytest.raises(RefusedError) as refused:
-        await checked("warehouse", "dlt", fields, {}, Registry())
+        await try_credential("warehouse", "dlt", fields, {}, Registry())
 
     assert 'role "nobody_like_this" does not exist' in str(refused.value)
     assert str(fields["password"]) not in str(refused.value)
@@ -154,7 +154,7 @@ async def test_a_credential_that_does_not_say_what_it_opens_cannot_be_tried(
 ) -> None:
     monkeypatch.setenv("NOETL_INTERPRETERS", "dlt=/nowhere/python")  # nothing is started for it
     with pytest.raises(RefusedError, match=said):
-        await checked("warehouse", "dlt", fields, {}, Registry())
+        await try_credential("warehouse", "dlt", fields, {}, Registry())
 
 
 @pytest.mark.parametrize(

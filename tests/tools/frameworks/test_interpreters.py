@@ -16,9 +16,9 @@ import msgspec
 import pytest
 
 from noetl.events.outcomes import Outcome
-from noetl.tools.clusters.tool import DaskTool, RayTool
-from noetl.tools.dbt.tool import DbtTool
-from noetl.tools.dlt.tool import DltTool
+from noetl.tools.frameworks.clusters import DaskTool, RayTool
+from noetl.tools.frameworks.dbt import DbtTool
+from noetl.tools.frameworks.dlt import DltTool
 from tests.process_liveness import is_alive
 from tests.tools.sql_tasks import outcome_of
 
@@ -102,7 +102,7 @@ async def test_a_cancelled_task_ends_its_process_and_what_that_started(
         if said.count(b"\n") == 2:
             both.set()
 
-    task = asyncio.ensure_future(ran(kind, folder, printed=printed))
+    task = asyncio.ensure_future(ran(kind, folder, write_output=printed))
     await both.wait()
     task.cancel()
     left = await asyncio.gather(task, return_exceptions=True)
@@ -125,7 +125,7 @@ async def test_no_byte_of_fifty_secrets_is_told(folder: Path, monkeypatch: pytes
             text = text.replace(word, "***")
         return text
 
-    outcome = await ran(kind, folder, words, masked=masked)
+    outcome = await ran(kind, folder, words, mask=masked)
 
     assert outcome.error is not None
     assert "***" in outcome.error.message

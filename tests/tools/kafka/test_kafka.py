@@ -14,8 +14,7 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from noetl.base.addresses.guard import AddressGuard
-from noetl.base.addresses.policy import CLOSED
+from noetl.base.addresses.policy import CLOSED, AddressGuard
 from noetl.base.errors import ToolError
 from noetl.events.outcomes import Outcome
 from noetl.tools.contract import TriggerPoll

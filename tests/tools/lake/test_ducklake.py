@@ -18,12 +18,13 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from noetl.base.addresses.guard import AddressGuard
-from noetl.base.addresses.policy import CLOSED
+from noetl.base.addresses.policy import CLOSED, AddressGuard
 from noetl.base.errors import ToolError
 from noetl.events.outcomes import Outcome
 from noetl.templates.sql.binding import bind
-from noetl.tools.lake.tool import DucklakeTool
+from noetl.tools.duckdb.attachments import Attachment
+from noetl.tools.duckdb.sandboxed_connection import CheckedExtensions
+from noetl.tools.lake import DucklakeTool
 from tests.process_liveness import is_alive
 from tests.servers.lakes import lake_interpreters
 from tests.servers.postgres import pg_auth, server
@@ -145,6 +146,34 @@ async def test_rows_of_a_lake_are_kept_as_a_table_and_tables_go_into_it(folder: 
     await tools.close()
 
 
+async def test_sql_finds_unsigned_extensions_forbidden_in_every_task(file_lake: Lake) -> None:
+    """From the second task on the signatures are known, and DuckDB does not check them once more."""
+    asked = "SELECT current_setting('allow_unsigned_extensions') AS is_allowed"
+
+    assert [await file_lake.rows(asked) for _ in range(3)] == [[{"is_allowed": False}]] * 3
+
+
+async def test_a_file_whose_signature_was_checked_is_unknown_once_it_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "duckdb_extension_ducklake" / "extensions" / f"v{duckdb.__version__}"
+    folder.mkdir(parents=True)
+    (tmp_path / "duckdb_extension_ducklake" / "__init__.py").touch()
+    (file := folder / "ducklake.duckdb_extension").write_bytes(b"one")
+    monkeypatch.syspath_prepend(tmp_path)
+    attachment, checked = Attachment(kind="ducklake"), CheckedExtensions()
+
+    seen = [checked.holds(checked.states(attachment))]
+    checked.add(checked.states(attachment))
+    seen.append(checked.holds(checked.states(attachment)))
+    file.write_bytes(b"other")
+    seen.append(checked.holds(checked.states(attachment)))
+    file.unlink()
+    seen.append(checked.holds(checked.states(attachment)))
+
+    assert seen == [False, True, False, False]
+
+
 # The rest of what DuckDB itself keeps to is in tests/tools/test_duckdb.py.
 PROBES = {
     "duckdb": [
@@ -153,6 +182,8 @@ PROBES = {
         "ATTACH 'ducklake:{outside}/made.ducklake' AS x (DATA_PATH '{inside}/x/')",
         "CALL ducklake_add_data_files('lake', 't', '{outside}/secret.parquet')",
         "LOAD httpfs",
+        "LOAD '{inside}/made.duckdb_extension'",
+        "SET allow_unsigned_extensions = true",
         "SET enable_external_access = true",
     ],
     "sqlite": [
@@ -249,14 +280,17 @@ async def test_a_line_to_the_catalogue_that_breaks_is_an_error_that_may_pass(
     with Proxy(f"{pg_auth['host']}/.s.PGSQL.5432") as line:
         lake = in_postgres(tool, folder, pg_auth, host="127.0.0.1", port=line.port)
         await lake.rows("CREATE TABLE t (a BIGINT)")
-        long = "INSERT INTO t SELECT 1; INSERT INTO t SELECT count(*) FROM range(4000000000); INSERT INTO t SELECT 2"
-        busy = asyncio.ensure_future(lake.error(long))
-        # Within the transaction: a line that breaks before it is made anew, and nobody notices.
-        held = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in tr%'"
-        async with asyncio.timeout(120):
-            while await asyncio.to_thread(server().ask, held, pg_auth["database"]) == "0":
-                await asyncio.sleep(0.05)
-        line.cut()
+        # A line that breaks before the transaction is made anew, and nobody notices. The second statement reads a pipe:
+        # once DuckDB has opened it the transaction is open, and it stays open until the pipe is closed.
+        gate = folder / "gate.csv"
+        os.mkfifo(gate)
+        piped = f"SELECT a FROM read_csv('{gate}', columns = {{'a': 'BIGINT'}}, auto_detect = false)"
+        busy = asyncio.ensure_future(
+            lake.error(f"INSERT INTO t SELECT 1; INSERT INTO t {piped}; INSERT INTO t SELECT 2")
+        )
+        with await asyncio.to_thread(gate.open, "w") as pipe:
+            line.cut()
+            pipe.write("3\n")
         broken = await busy
         with line.down():
             refused = await lake.error("SELECT 1")

@@ -19,7 +19,7 @@ import pytest_asyncio
 
 from noetl.events.outcomes import Outcome
 from noetl.templates.sql.binding import bind
-from noetl.tools.lake.tool import DeltaTool, IcebergTool, TableReadTool
+from noetl.tools.lake import DeltaTool, IcebergTool, TableReadTool
 from tests.process_liveness import is_alive
 from tests.servers.lakes import lake_interpreters, written_tables
 from tests.servers.postgres import pg_auth, server

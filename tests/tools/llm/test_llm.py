@@ -198,8 +198,8 @@ async def test_a_hostile_answer_is_an_error(answer: Any, code: str) -> None:
 @pytest.mark.parametrize(
     ("inputs", "said"),
     [
-        ({}, '"prompt", or "messages"'),
-        ({"prompt": "a", "messages": []}, "one of them"),
+        ({}, 'either "prompt" or "messages"'),
+        ({"prompt": "a", "messages": []}, 'either "prompt" or "messages"'),
         ({"prompt": "a", "model": ""}, '"model"'),
         ({"prompt": "a", "schema": "x"}, "JSON Schema"),
         ({"prompt": "a", "tools": [{"name": "x"}]}, "tools:"),
@@ -266,7 +266,7 @@ async def test_fifty_keys_are_in_no_error() -> None:
         for key in keys:
             given = {"url": f"{server.url}/v1", "model": "m", "prompt": "?", "auth": {"token": key}}
             mask = Redactor([key])
-            outcome = await outcome_of(LlmTool(), given, None, tool=lambda _: http, masked=mask.text)
+            outcome = await outcome_of(LlmTool(), given, None, tool=lambda _: http, mask=mask.text)
             told.append(msgspec.json.encode(outcome).decode())
         await http.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 import time
@@ -43,6 +44,16 @@ def sleep(file: str) -> str:
         out.write(str(os.getpid()))
     time.sleep(600)
     return "awake"
+
+
+@server.tool()
+async def wait(file: str) -> str:
+    """Write the id of this process to a file, and wait for another file, while others are served."""
+    with open(file, "w") as out:
+        out.write(str(os.getpid()))
+    while not os.path.exists(f"{file}.end"):
+        await asyncio.sleep(0.1)
+    return "over"
 
 
 @server.tool()

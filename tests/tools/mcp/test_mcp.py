@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -16,19 +18,19 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from noetl.base.addresses.guard import AddressGuard
-from noetl.base.addresses.policy import CLOSED
+from noetl.base.addresses.policy import CLOSED, AddressGuard
 from noetl.base.redaction import Redactor
 from noetl.events.outcomes import Outcome
 from tests.process_liveness import is_alive
 from tests.servers.http import HttpServer, Reply, Request, reply
 from tests.servers.ports import free_port
+from tests.servers.proxy import Proxy
 from tests.tools.sql_tasks import context, outcome_of
 
 if find_spec("mcp") is None:  # looked for, not imported: that takes a second in each process that collects tests
     pytest.skip("NO MCP: the extra mcp is not installed, and its tool was not tested", allow_module_level=True)
 
-from noetl.tools.mcp.tool import McpTool
+from noetl.tools.mcp import McpTool
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")  # one child process for all tests
 PROGRAM = str(Path(__file__).with_name("standin_server.py"))
@@ -154,6 +156,26 @@ async def test_a_server_that_is_not_there_can_be_retried(tool: McpTool) -> None:
     assert (found.kind, found.code, found.retryable) == ("mcp.error", "connection", True)
 
 
+@pytest.mark.parametrize("way", ["http", "program"])
+async def test_a_connection_that_is_lost_in_the_middle_of_a_call_can_be_retried(
+    tool: McpTool, url: str, tmp_path: Path, way: str
+) -> None:
+    begun = tmp_path / "pid"
+    with Proxy("127.0.0.1", int(url.rpartition(":")[2].partition("/")[0])) as line:
+        where = {"server": f"http://127.0.0.1:{line.port}/mcp"} if way == "http" else {"command": COMMAND}
+        calling = asyncio.create_task(called(tool, **where, tool="wait", args={"file": str(begun)}))
+        while not (begun.exists() and begun.read_text()):
+            assert not calling.done(), await calling
+            await asyncio.sleep(0.05)
+        if way == "program":
+            os.kill(int(begun.read_text()), signal.SIGKILL)
+        with line.down():
+            lost = error(await calling)
+    (tmp_path / "pid.end").touch()
+
+    assert (lost.kind, lost.retryable) == ("mcp.error", True), lost
+
+
 async def test_a_cancelled_call_ends_the_program(tool: McpTool, tmp_path: Path) -> None:
     file = tmp_path / "pid"
     calling = asyncio.create_task(called(tool, command=COMMAND, tool="sleep", args={"file": str(file)}))
@@ -179,8 +201,8 @@ async def test_programs_need_permission_and_addresses_the_policy(tool: McpTool, 
 @pytest.mark.parametrize(
     ("inputs", "said"),
     [
-        ({"tool": "add"}, "one of them"),
-        ({"server": "http://h/mcp", "command": ["x"], "tool": "add"}, "one of them"),
+        ({"tool": "add"}, "write either"),
+        ({"server": "http://h/mcp", "command": ["x"], "tool": "add"}, "write either"),
         ({"server": "http://h/mcp"}, '"tool"'),
         ({"server": "http://h/mcp", "method": "resources/read"}, '"uri"'),
         ({"server": "http://h/mcp", "method": "tools/sing"}, "is not known"),
@@ -208,7 +230,7 @@ async def test_fifty_tokens_are_in_no_error(tool: McpTool) -> None:
     told = []
     async with HttpServer({"*": repeat}) as server:
         for token in tokens:
-            mask = {"masked": Redactor([token]).text}
+            mask = {"mask": Redactor([token]).text}
             outcome = await called(tool, server=f"{server.url}/mcp", tool="add", auth={"token": token}, more=mask)
             assert "xxx" in error(outcome).message, "it did repeat something"
             told.append(msgspec.json.encode(outcome).decode())

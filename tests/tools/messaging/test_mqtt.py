@@ -11,8 +11,7 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from noetl.base.addresses.guard import AddressGuard
-from noetl.base.addresses.policy import CLOSED
+from noetl.base.addresses.policy import CLOSED, AddressGuard
 from noetl.events.outcomes import Outcome
 from noetl.tools.messaging.tool import MqttTool
 from tests.servers.brokers import PASSWORD, mosquitto

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pysequoia
 import pytest
 import pytest_asyncio
 
 from noetl.base.errors import RefusedError
 from noetl.events.outcomes import Outcome
-from noetl.operations.credentials import checked
-from noetl.tools.pgp.tool import PgpTool
+from noetl.operations.credentials import try_credential
+from noetl.tools.pgp import PgpTool
 from noetl.tools.registry import Registry
 from tests.tools.sql_tasks import outcome_of
 
@@ -161,14 +163,30 @@ async def test_a_key_with_a_passphrase_signs_and_opens_with_it_only(tool: PgpToo
     assert sorted(os.listdir(folder)) == ["back", "closed", "plain"]
 
 
+@pytest.mark.req("KEY-06")
+async def test_no_byte_of_fifty_secrets_is_told(tool: PgpTool, folder: Path) -> None:
+    text = (Path(__file__).parent / "guarded_key.asc").read_text()
+    await ran(tool, folder, "encrypt", recipients=[public(PARTNER)])
+    for number in range(50):
+        secret = secrets.token_urlsafe(12)
+        kinds = (
+            {"private_key": text, "passphrase": secret},
+            {"password": secret},
+            {"private_key": f"-----BEGIN PGP PRIVATE KEY BLOCK-----\n\n{secret}\n"},
+        )
+        outcome = await ran(tool, folder, "decrypt", auth=kinds[number % 3])
+        assert outcome.error is not None
+        assert secret.encode() not in msgspec.json.encode(outcome)
+
+
 async def test_a_credential_is_tried_by_opening_its_key() -> None:
     text = (Path(__file__).parent / "guarded_key.asc").read_text()
     name = pysequoia.Tsk.from_bytes(text.encode()).extract_certificate().fingerprint
 
-    told = await checked("key", "pgp", {"private_key": text, "passphrase": "correct horse"}, {}, Registry())
+    told = await try_credential("key", "pgp", {"private_key": text, "passphrase": "correct horse"}, {}, Registry())
     for fields in ({"private_key": text, "passphrase": "wrong horse"}, {"private_key": text}, {"password": "a horse"}):
         with pytest.raises(RefusedError) as refused:
-            await checked("key", "pgp", fields, {}, Registry())
+            await try_credential("key", "pgp", fields, {}, Registry())
         assert "horse" not in str(refused.value)
 
     assert told == f"the private key {name} can be used"

@@ -17,7 +17,8 @@ import pytest_asyncio
 
 from noetl.templates.sql.binding import bind
 from noetl.tools.sql.tool import SqlTool
-from tests.servers.http import HttpServer, reply
+from tests.process_liveness import is_alive
+from tests.servers.http import HttpServer, Reply, reply
 from tests.servers.proxy import Proxy
 from tests.servers.snowflake import LOGIN_REFUSED, drivers_program, drivers_python, fakesnow, snowflake_auth
 from tests.tools.sql_tasks import outcome_of
@@ -93,6 +94,45 @@ async def test_a_line_that_is_cut_in_the_middle_is_worth_another_try(tool: SqlTo
     assert broken.error is not None
     assert (broken.error.kind, broken.error.retryable) == ("sql.error", True)
     assert sorted(next(iter(row.values())) for row in again) == list(range(5_000))
+
+
+@pytest.mark.deep  # drivers of its own take seconds to import; `sql` ends its process by the same way
+async def test_a_cancelled_task_ends_its_process() -> None:
+    tool = SqlTool(drivers_program())
+    async with HttpServer({"*": reply(hang=True)}) as silent:
+        auth = {**snowflake_auth(), "port": int(silent.url.rpartition(":")[2])}
+        task = asyncio.ensure_future(outcome_of(tool, {"auth": auth, "command": "SELECT 1"}))
+        while not silent.requests:
+            assert not task.done(), task.result()
+            await asyncio.sleep(0.02)
+        (child,) = tool._children._busy
+        task.cancel()
+        left = await asyncio.gather(task, return_exceptions=True)
+        await tool.close()
+
+    assert isinstance(left[0], asyncio.CancelledError)
+    assert not is_alive(child.pid)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        reply(body=b"<html>\x1b[31m"),
+        reply(json=[1, 2]),
+        reply(json={"success": True, "data": None}),
+        reply(json={"success": False, "code": "1\x1b[31m", "message": "\x1b[31m" + "x" * 5000, "data": {}}),
+    ],
+    ids=["html", "a list", "no data", "colours"],
+)
+async def test_a_hostile_answer_is_an_error(tool: SqlTool, answer: Reply) -> None:
+    async with HttpServer({"*": answer}) as hostile:
+        auth = {**snowflake_auth(), "port": int(hostile.url.rpartition(":")[2])}
+        outcome = await outcome_of(tool, {"auth": auth, "command": "SELECT 1"})
+
+    assert outcome.error is not None
+    assert outcome.error.kind == "sql.error"
+    assert outcome.error.message.isprintable()
+    assert len(outcome.error.message) < 3000
 
 
 async def test_a_wrong_password_is_told_with_the_code_of_snowflake_and_no_secret_of_fifty(tool: SqlTool) -> None:

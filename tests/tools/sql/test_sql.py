@@ -12,8 +12,7 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from noetl.base.addresses.guard import AddressGuard
-from noetl.base.addresses.policy import CLOSED
+from noetl.base.addresses.policy import CLOSED, AddressGuard
 from noetl.events.outcomes import Outcome
 from noetl.templates.sql.binding import bind
 from noetl.tools.sql.tool import SqlTool

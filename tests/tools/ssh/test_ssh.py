@@ -15,11 +15,10 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from noetl.base.addresses.guard import AddressGuard
-from noetl.base.addresses.policy import CLOSED
+from noetl.base.addresses.policy import CLOSED, AddressGuard
 from noetl.events.outcomes import Outcome
-from noetl.tools.ssh.sftp import SftpTool
-from noetl.tools.ssh.tool import SshTool
+from noetl.tools.sftp import SftpTool
+from noetl.tools.ssh import SshTool
 from tests.servers.proxy import Proxy
 from tests.servers.ssh import Machine, ssh_machine
 from tests.tools.sql_tasks import context, outcome_of
@@ -210,6 +209,31 @@ async def test_a_large_file_streams_both_ways(machine: Machine, tmp_path: Path) 
     assert up["checksum"] == down["checksum"] == f"sha256:{hashlib.sha256(content).hexdigest()}"
     assert (tmp_path / "near/back.bin").read_bytes() == content
     assert [path.name for path in machine.folder.iterdir()] == ["big.bin"]
+
+
+@pytest.mark.parametrize("op", ["upload", "download"])
+async def test_a_cancelled_transfer_leaves_the_old_file_and_no_connection(
+    machine: Machine, tmp_path: Path, op: str
+) -> None:
+    (tmp_path / "near").mkdir()
+    near, far = tmp_path / "near/big.bin", machine.folder / "big.bin"
+    source, target = (near, far) if op == "upload" else (far, near)
+    source.write_bytes(b"n" * (8 << 20))
+    target.write_text("old")
+    with Proxy("127.0.0.1", machine.port) as line:
+        line.rate = 8 << 20  # slow enough that it is under way when it is cancelled
+        inputs = {"file": "big.bin", "auth": {**machine.auth, "port": line.port}}
+        more = {"data_folders": (str(tmp_path / "near"),)}
+        running = asyncio.create_task(sftp(machine, op, "/big.bin", more=more, **inputs))
+        while line.carried < 2 << 20:
+            assert not running.done(), running.result()
+            await asyncio.sleep(0.001)
+        running.cancel()
+        left = await asyncio.gather(running, return_exceptions=True)
+
+    assert isinstance(left[0], asyncio.CancelledError)
+    assert target.read_text() == "old"
+    assert [one.name for one in near.parent.iterdir()] == ["big.bin"], "nothing half-made is left here"
 
 
 async def test_an_upload_that_breaks_leaves_the_old_file(machine: Machine, tmp_path: Path) -> None:

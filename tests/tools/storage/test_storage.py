@@ -13,8 +13,7 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from noetl.base.addresses.guard import AddressGuard
-from noetl.base.addresses.policy import CLOSED
+from noetl.base.addresses.policy import CLOSED, AddressGuard
 from noetl.events.outcomes import Outcome
 from noetl.tools.kinds.storage import STORAGE
 from noetl.tools.storage.operations import _OPERATIONS, CHUNK_BYTES
@@ -338,8 +337,8 @@ async def test_without_a_data_folder_no_file_is_opened(tool: StorageTool) -> Non
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("ftp://host/x", "is no URL of an object"),
-        ("bucket/key", "is no URL of an object"),
+        ("ftp://host/x", "is not a URL of an object"),
+        ("bucket/key", "is not a URL of an object"),
         ("s3:///key", "names no bucket"),
         ("s3://user:secret@bucket/key", "holds a login"),
         ("", "is missing"),

@@ -18,8 +18,8 @@ import pytest_asyncio
 
 from noetl.base.errors import ToolError
 from noetl.events.outcomes import PARQUET
-from noetl.tools.tables.files import TableFiles
-from noetl.tools.tables.table_sql import copy_to, scan
+from noetl.tools.table_files import TableFiles
+from noetl.tools.table_sql import copy_to, scan
 from tests.servers.object_stores import s3_bucket
 from tests.servers.postgres import pg_auth
 from tests.servers.snowflake import drivers_python

@@ -19,10 +19,17 @@ from typing import IO, Any
 import msgspec
 
 from noetl.base.errors import ToolError
-from noetl.tools.archive.reading import UNSAFE, ArchiveMember, opened
-from noetl.tools.archive.request import ArchiveAnswer, ArchiveRequest, PackedFile, PackedMember
-from noetl.tools.child_pipes import serve_calls
-from noetl.tools.file_ends import checksum_of
+from noetl.tools.archive.reading import (
+    UNSAFE,
+    ArchiveAnswer,
+    ArchiveMember,
+    ArchiveRequest,
+    PackedFile,
+    PackedMember,
+    opened,
+)
+from noetl.tools.child_pipes import error_answer, serve_calls
+from noetl.tools.files import flushed_checksum
 
 # Packing: files into a new archive, in the order of their names; and unpacking into a new folder.
 
@@ -41,7 +48,7 @@ def packed(request: ArchiveRequest) -> ArchiveAnswer:
             members = _gz(request)
         case _:
             members = _tar(request)
-    size, checksum = checksum_of(Path(request.archive))
+    size, checksum = flushed_checksum(Path(request.archive))
     return ArchiveAnswer(members=members, size=size, checksum=checksum)
 
 
@@ -52,6 +59,7 @@ def _zip(request: ArchiveRequest) -> list[PackedMember]:
             info = zipfile.ZipInfo.from_file(file.path, file.name, strict_timestamps=False)
             info.compress_type, info.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
             info.date_time = max(info.date_time, _OLDEST_OF_ZIP)
+            # The file may grow while it is read. Past 2 GiB its entry could not be finished without this.
             with open(file.path, "rb") as source, archive.open(info, "w", force_zip64=True) as out:
                 shutil.copyfileobj(source, out, _CHUNK)
             members.append(PackedMember(name=file.name, size=info.file_size))
@@ -64,7 +72,7 @@ def _tar(request: ArchiveRequest) -> list[PackedMember]:
         for file in request.files:
             with open(file.path, "rb") as source:
                 info = archive.gettarinfo(arcname=file.name, fileobj=source)
-                # who owns a file here is nobody's business elsewhere
+                # Users and groups of this machine mean nothing where it is unpacked.
                 info.uid = info.gid = 0
                 info.uname = info.gname = ""
                 info.mode = 0o644
@@ -93,6 +101,7 @@ def _compressing(request: ArchiveRequest) -> Any:
 def unpacked(request: ArchiveRequest) -> ArchiveAnswer:
     """The files that are in the folder now."""
     root = Path(request.folder)
+    # It must be new: in a folder with content a link could lead elsewhere.
     root.mkdir()
     members = []
     with opened(request) as found:
@@ -157,6 +166,8 @@ _OPERATIONS = {"pack": packed, "unpack": unpacked, "list": listed}
 def serve() -> None:
     _, most = resource.getrlimit(resource.RLIMIT_AS)
     if most == resource.RLIM_INFINITY or most > _MEMORY_BYTES:
+        # A header of a few bytes can ask for a dictionary of gigabytes. MemoryError is an answer; a killed worker is
+        # not.
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, most))
     serve_calls(_answer_to)
 
@@ -166,16 +177,14 @@ def _answer_to(call: dict[str, Any]) -> bytes:
     try:
         answer: ArchiveAnswer = _OPERATIONS[request.op](request)
     except ToolError as problem:
-        return _refused(problem.kind, problem.message)
+        return error_answer(problem)
     except MemoryError:
-        return _refused("archive.limit", f"{request.name} asks for more memory than {_MEMORY_BYTES >> 20} MiB")
+        return error_answer(
+            ToolError("archive.limit", f"{request.name} asks for more memory than {_MEMORY_BYTES >> 20} MiB")
+        )
     except OSError as problem:
-        return _refused("archive.error", f"{request.name}: {problem.strerror or type(problem).__name__}")
+        return error_answer(ToolError("archive.error", f"{request.name}: {problem.strerror or type(problem).__name__}"))
     # Broad: an archive is hostile input to half a dozen parsers, and each has its own errors.
     except Exception as problem:
-        return _refused("archive.error", f"{request.name}: {type(problem).__name__}")
+        return error_answer(ToolError("archive.error", f"{request.name}: {type(problem).__name__}"))
     return msgspec.json.encode({"result": answer})
-
-
-def _refused(kind: str, message: str) -> bytes:
-    return msgspec.json.encode({"error": {"kind": kind, "message": message}})

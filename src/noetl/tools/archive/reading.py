@@ -1,4 +1,5 @@
-"""Members of an archive, one after another, each with the stream of its bytes; whatever is unsafe is refused."""
+"""Members of an archive, one after another, each with the stream of its bytes; whatever is unsafe is refused. Also
+requests: what the tool asks its child process to do with an archive."""
 
 from __future__ import annotations
 
@@ -19,7 +20,51 @@ from typing import IO, Any, cast
 import msgspec
 
 from noetl.base.errors import ToolError
-from noetl.tools.archive.request import FREE_BYTES, ArchiveRequest
+
+MAX_FILES = 10_000
+MAX_BYTES = 10 << 30
+# Well above what text and logs reach; a bomb has thousands.
+MAX_RATIO = 200
+FREE_BYTES = 64 << 20  # that much may come out of however little
+
+
+class PackedFile(msgspec.Struct, frozen=True):
+    """A file, and its name in the archive."""
+
+    path: str
+    name: str
+
+
+class ArchiveRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """One operation. `archive` is read or written, `name` is what people know it by, and `inner` what the one file of
+    a gz is called; `folder` is where members go, `members` are patterns."""
+
+    op: str
+    archive: str
+    name: str
+    format: str
+    inner: str = "content"
+    folder: str = ""
+    files: list[PackedFile] = []
+    members: list[str] = []
+    max_files: int = MAX_FILES
+    max_bytes: int = MAX_BYTES
+    max_ratio: int = MAX_RATIO
+
+
+class PackedMember(msgspec.Struct, frozen=True, kw_only=True):
+    """A file of an archive."""
+
+    name: str
+    size: int
+    checksum: str | None = None
+
+
+class ArchiveAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    members: list[PackedMember]
+    size: int | None = None
+    checksum: str | None = None
+
 
 DATA, UNSAFE, LIMIT = "archive.data", "archive.unsafe", "archive.limit"
 _BROKEN = (
@@ -74,8 +119,8 @@ def opened(request: ArchiveRequest) -> Iterator[Iterator[ArchiveMember]]:
     try:
         yield _zip_members(path, request) if request.format == "zip" else _stream_members(path, request)
     except _BROKEN as problem:
-        said = f"{type(problem).__name__}: {problem}"
-        raise ToolError(DATA, f"{request.name} is not a whole {request.format} archive ({said})") from None
+        reason = f"{type(problem).__name__}: {problem}"
+        raise ToolError(DATA, f"{request.name} is not a whole {request.format} archive ({reason})") from None
     except (OSError, ValueError, UnicodeError) as problem:
         if isinstance(problem, OSError) and problem.errno is not None:
             raise ToolError("archive.error", f"{request.name}: {problem.strerror}") from None
@@ -100,6 +145,7 @@ def _zip_members(path: Path, request: ArchiveRequest) -> Iterator[ArchiveMember]
         for number, info in enumerate(archive.infolist(), 1):
             _check_count(number, request)
             name = _safe(info.filename, request)
+            # Archives made on Unix have the mode of the file here, and others have 0.
             mode = info.external_attr >> 16
             if mode and stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
                 raise _not_plain(name, "a link" if stat.S_ISLNK(mode) else "no plain file", request)
@@ -127,6 +173,7 @@ def _check_directory(path: Path, request: ArchiveRequest) -> None:
     """The directory of a zip is read at once: its end says how large it is."""
     with path.open("rb") as file:
         size = file.seek(0, 2)
+        # The last record of a zip has 22 bytes, and a comment of up to 64 KiB behind it.
         file.seek(max(0, size - (1 << 16) - 22))
         end = file.read()
     at = end.rfind(b"PK\x05\x06")
@@ -141,6 +188,7 @@ def _stream_members(path: Path, request: ArchiveRequest) -> Iterator[ArchiveMemb
         if request.format == "gz":
             yield ArchiveMember(name=request.inner, size=-1, content=stream)
             return
+        # As a stream, without seeking: every byte that is expanded passes the counter.
         with tarfile.open(fileobj=stream, mode="r|") as archive:
             for number, info in enumerate(archive, 1):
                 _check_count(number, request)

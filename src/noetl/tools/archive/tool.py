@@ -15,10 +15,11 @@ from typing import Any
 import msgspec
 
 from noetl.base.errors import ToolError
-from noetl.tools.archive.request import MAX_BYTES, MAX_FILES, MAX_RATIO, ArchiveAnswer, ArchiveRequest, PackedFile
+from noetl.tools.archive.reading import MAX_BYTES, MAX_FILES, MAX_RATIO, ArchiveAnswer, ArchiveRequest, PackedFile
 from noetl.tools.child_process import ChildPool, Program
-from noetl.tools.contract import ToolContext, ToolResult
-from noetl.tools.file_ends import FileEnd, Workplace, brief_errors, end_of
+from noetl.tools.contract import OwningTool, ToolContext, ToolResult
+from noetl.tools.files import FileEnd, TaskFolder, brief_errors, end_of
+from noetl.tools.input_shapes import whole_number
 from noetl.tools.kinds.files import ARCHIVE_FORMATS, ARCHIVE_OPS
 
 INPUT = "archive.input"
@@ -34,24 +35,25 @@ _ENDINGS = {
 }
 
 
-class ArchiveTool:
+class ArchiveTool(OwningTool):
     def __init__(self) -> None:
         self._children = ChildPool(_PROGRAM)
+        super().__init__(self._children)
 
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
         op = str(inputs.get("op") or "")
         if op not in ARCHIVE_OPS:
             raise ToolError(INPUT, f'op "{op}" is not known: write {", ".join(ARCHIVE_OPS)}')
-        with brief_errors(context), Workplace("archive", context) as place:
+        with brief_errors(context), TaskFolder("archive", context) as place:
             run = {"pack": self._pack, "unpack": self._unpack, "list": self._list}[op]
             return ToolResult(result=await run(inputs, context, place))
 
-    async def _list(self, inputs: Mapping[str, Any], context: ToolContext, place: Workplace) -> dict[str, Any]:
+    async def _list(self, inputs: Mapping[str, Any], context: ToolContext, place: TaskFolder) -> dict[str, Any]:
         end = end_of(inputs.get("source"), inputs.get("auth"), kind="archive", name="source")
         answer = await self._answer(await _reading("list", end, inputs, context, place), context)
         return {"url": end.written, **_answer_row(answer)}
 
-    async def _unpack(self, inputs: Mapping[str, Any], context: ToolContext, place: Workplace) -> dict[str, Any]:
+    async def _unpack(self, inputs: Mapping[str, Any], context: ToolContext, place: TaskFolder) -> dict[str, Any]:
         end = end_of(inputs.get("source"), inputs.get("auth"), kind="archive", name="source")
         target = end_of(inputs.get("target"), None, kind="archive", name="target")
         if target.is_object:
@@ -62,6 +64,7 @@ class ArchiveTool:
         if folder.exists() and not folder.is_dir():
             raise ToolError(INPUT, f'"{target.written}" is a file: name a folder')
         folder.parent.mkdir(parents=True, exist_ok=True)
+        # What a killed attempt left under the same name goes first: the child insists on a new folder.
         part = place.part_of(folder)
         place.clear(part)
         request = await _reading("unpack", end, inputs, context, place)
@@ -69,11 +72,11 @@ class ArchiveTool:
         _move_in(part, folder)
         return {"url": target.written, **_answer_row(answer)}
 
-    async def _pack(self, inputs: Mapping[str, Any], context: ToolContext, place: Workplace) -> dict[str, Any]:
+    async def _pack(self, inputs: Mapping[str, Any], context: ToolContext, place: TaskFolder) -> dict[str, Any]:
         end = end_of(inputs.get("target"), inputs.get("auth"), kind="archive", name="target")
         limits, members = _limits(context), _patterns(inputs)
         files = await _files(inputs, place, limits["max_files"], members)
-        new = place.begun(end)
+        new = place.begin(end)
         request = ArchiveRequest(
             op="pack",
             archive=str(new.part),
@@ -83,21 +86,12 @@ class ArchiveTool:
             **limits,
         )
         answer = await self._answer(request, context)
-        await place.finished(new, if_absent=inputs.get("if_absent") is True)
+        await place.finish(new, if_absent=inputs.get("if_absent") is True)
         return {"url": end.written, **_answer_row(answer), "size": answer.size, "checksum": answer.checksum}
 
     async def _answer(self, request: ArchiveRequest, context: ToolContext) -> ArchiveAnswer:
         answer = await self._children.call(context.execution_id, msgspec.to_builtins(request))
         return msgspec.convert(answer["result"], ArchiveAnswer)
-
-    def release(self, execution_id: str) -> None:
-        self._children.release(execution_id)
-
-    async def close(self) -> None:
-        await self._children.close()
-
-    def helpers(self) -> dict[str, dict[str, Any]]:
-        return {}
 
 
 def _answer_row(answer: ArchiveAnswer) -> dict[str, Any]:
@@ -108,7 +102,7 @@ def _answer_row(answer: ArchiveAnswer) -> dict[str, Any]:
 
 
 async def _reading(
-    op: str, end: FileEnd, inputs: Mapping[str, Any], context: ToolContext, place: Workplace
+    op: str, end: FileEnd, inputs: Mapping[str, Any], context: ToolContext, place: TaskFolder
 ) -> ArchiveRequest:
     return ArchiveRequest(
         op=op,
@@ -148,7 +142,7 @@ def _check_folder(place: Path) -> None:
         raise ToolError("archive.conflict", f'"{place.name}" is no folder in the target, and one in the archive')
 
 
-async def _files(inputs: Mapping[str, Any], place: Workplace, max_files: int, members: list[str]) -> list[PackedFile]:
+async def _files(inputs: Mapping[str, Any], place: TaskFolder, max_files: int, members: list[str]) -> list[PackedFile]:
     source = inputs.get("source")
     auth = source.get("auth", inputs.get("auth")) if isinstance(source, Mapping) else inputs.get("auth")
     written = source.get("url") if isinstance(source, Mapping) else source
@@ -168,7 +162,7 @@ async def _files(inputs: Mapping[str, Any], place: Workplace, max_files: int, me
     return [PackedFile(path, name) for name, path in sorted(found.items())]
 
 
-def _local(end: FileEnd, place: Workplace, members: list[str]) -> Iterator[tuple[str, Path]]:
+def _local(end: FileEnd, place: TaskFolder, members: list[str]) -> Iterator[tuple[str, Path]]:
     """The files that a path stands for: itself, or what is below it, by the names they get."""
     from noetl.tools.archive.reading import matches
 
@@ -210,11 +204,7 @@ def _patterns(inputs: Mapping[str, Any]) -> list[str]:
 
 def _limits(context: ToolContext) -> dict[str, Any]:
     limits = {"max_files": MAX_FILES, "max_bytes": MAX_BYTES, "max_ratio": MAX_RATIO}
-    for name in limits:
-        written = context.spec.get(name)
-        if written is None:
-            continue
-        if isinstance(written, bool) or not isinstance(written, int) or written < 1:
-            raise ToolError(INPUT, f'spec.{name} "{written}" is not a number of at least 1')
-        limits[name] = written
-    return limits
+    return {
+        name: whole_number(context.spec.get(name), f"spec.{name}", default, error=INPUT)
+        for name, default in limits.items()
+    }

@@ -19,8 +19,7 @@ from urllib.parse import quote
 import msgspec
 
 from noetl.base.errors import ToolError
-from noetl.tools.container.container_output import ContainerOutput, EndedContainer
-from noetl.tools.container.container_task import INPUT, Artifact, ContainerTask
+from noetl.tools.container.container_task import INPUT, Artifact, ContainerOutput, ContainerTask, EndedContainer
 from noetl.tools.container.service_api import ServiceApi
 
 VERSION = "v1.41"  # of Docker 20.10 and Podman 3, and of all that came after
@@ -46,6 +45,7 @@ class DockerEngine:
 
     async def run(self, task: ContainerTask, output: ContainerOutput) -> EndedContainer:
         """Run it to its end, or find it and follow it to its end."""
+        # A path of this machine means nothing to an engine on another one: it would mount an empty folder of its own.
         if self._api.service.socket is None and any(mount.source for mount in task.mounts):
             raise ToolError(INPUT, "volumes: a data folder is of this machine, and the engine is on another")
         if any(mount.claim for mount in task.mounts):
@@ -56,6 +56,7 @@ class DockerEngine:
             await self._create(task)
             state = await self._state(task.name) or {}
         if state.get("Status") in ("created", "configured", "initialized"):
+            # 304: an attempt that was lost has started it already.
             await self._api.call("POST", f"{_place(task.name)}/start", fine=(304,))
         await self._follow(task.name, output)
         return await self._end(task)
@@ -63,6 +64,7 @@ class DockerEngine:
     async def remove(self, name: str) -> None:
         """Stop it if it runs, and leave nothing of it."""
         await self._api.call("POST", f"{_place(name)}/stop", fine=(304, 404), t=STOP_S)
+        # 404: it is gone. 409: the engine is removing it already.
         await self._api.call("DELETE", _place(name), fine=(404, 409), force="true", v="true")
 
     async def _state(self, name: str) -> dict[str, Any] | None:
@@ -89,11 +91,12 @@ class DockerEngine:
             raise ToolError("container.image", f'there is no image "{task.image}", and pull is never', code="missing")
 
     async def _pull(self, image: str) -> None:
-        """An engine answers 200 and tells in the stream whether it could."""
+        """Pull the image. An engine answers 200 and reports a failure in the stream."""
         name, tag = _name_and_tag(image)
         line = b""
         try:
             async for part in self._api.stream("POST", f"/{VERSION}/images/create", fromImage=name, tag=tag):
+                # Cut to a megabyte: an engine that never ends a line must not fill the memory.
                 *whole, line = (line + part)[-(1 << 20) :].split(b"\n")
                 for one in whole:
                     self._check_progress(image, one)
@@ -105,9 +108,9 @@ class DockerEngine:
 
     def _check_progress(self, image: str, line: bytes) -> None:
         with suppress(msgspec.DecodeError, RecursionError):
-            told = msgspec.json.decode(line) if line.strip() else None
-            if isinstance(told, dict) and told.get("error"):
-                raise self._not_pulled(image, str(told["error"]))
+            message = msgspec.json.decode(line) if line.strip() else None
+            if isinstance(message, dict) and message.get("error"):
+                raise self._not_pulled(image, str(message["error"]))
 
     def _not_pulled(self, image: str, why: str) -> ToolError:
         message = f'the image "{image}" could not be pulled: {self._api.readable_text(why)}'

@@ -10,13 +10,12 @@ import asyncio
 from typing import Any
 
 from noetl.base.errors import ToolError
-from noetl.tools.container.container_output import ContainerOutput, EndedContainer
-from noetl.tools.container.container_task import INPUT, ContainerTask
+from noetl.tools.container.container_task import INPUT, ContainerOutput, ContainerTask, EndedContainer
 from noetl.tools.container.service_api import ServiceApi
 from noetl.tools.contract import ToolContext
 
 _CONTAINER = "task"
-_KEPT_S = 3600  # of a Job that nobody came back for, after its end
+_KEPT_S = 3600  # how long Kubernetes keeps a finished Job that no worker removed
 _LOOK_S = (0.2, 0.5, 1.0, 2.0)  # between two looks at the pod; the last stays
 _GRACE_S = 5
 _PULL = {"missing": "IfNotPresent", "always": "Always", "never": "Never"}
@@ -42,11 +41,12 @@ class KubernetesJobs:
     async def run(self, task: ContainerTask, output: ContainerOutput) -> EndedContainer:
         """Run it to its end, or find it and follow it to its end."""
         _check(task)
-        secrets = {name: value for name, value in task.env.items() if self._context.masked(value) != value}
+        secrets = {name: value for name, value in task.env.items() if self._context.mask(value) != value}
         status, job = await self._api.call("GET", f"{self._jobs}/{task.name}", fine=(404,))
         self.has_begun = True
         if status == 404:
             status, job = await self._api.call("POST", self._jobs, job_manifest(task, frozenset(secrets)), fine=(409,))
+            # Another attempt has made it between the two requests.
             if status == 409:
                 job = await self._api.answer("GET", f"{self._jobs}/{task.name}")
         # Also where the Job was found: its maker may have been lost before it came to this.
@@ -123,8 +123,8 @@ class KubernetesJobs:
 
     async def _is_failed(self, task: ContainerTask) -> bool:
         status, job = await self._api.call("GET", f"{self._jobs}/{task.name}", fine=(404,))
-        told = job.get("status") if isinstance(job, dict) else None
-        conditions = told.get("conditions") if isinstance(told, dict) else None
+        job_status = job.get("status") if isinstance(job, dict) else None
+        conditions = job_status.get("conditions") if isinstance(job_status, dict) else None
         failed = [one for one in conditions or () if isinstance(one, dict) and one.get("type") == "Failed"]
         return status == 404 or any(one.get("status") == "True" for one in failed)
 
@@ -198,7 +198,7 @@ def job_manifest(task: ContainerTask, secrets: frozenset[str]) -> dict[str, Any]
         "hostNetwork": task.network == "host" or None,
         "terminationGracePeriodSeconds": _GRACE_S,
     }
-    # The time limit ends the task; this is for a Job whose worker is lost, and whose task nobody takes up again.
+    # The time limit ends the task; this is for a Job whose worker is lost, and whose task no other worker takes up.
     deadline = None if task.timeout_s is None else int(task.timeout_s) + 300
     spec = {
         "backoffLimit": 0,

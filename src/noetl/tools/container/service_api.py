@@ -18,16 +18,16 @@ import httpcore2
 import msgspec
 
 from noetl.base.addresses.connections import GuardedBackend, connection_pool
-from noetl.base.addresses.guard import BlockedError
+from noetl.base.addresses.policy import BlockedError
 from noetl.base.errors import ToolError
 from noetl.base.tls_trust import tls_context
-from noetl.tools.auth_shapes import UNRESOLVED, connection_fields
 from noetl.tools.contract import ToolContext
+from noetl.tools.input_shapes import UNRESOLVED, connection_fields
 
 LARGEST_ANSWER = 8 << 20  # bytes of one answer that is not a stream
 _CONNECT_S = 30.0
 _ANSWER_S = 300.0  # between two parts of an answer
-# Where engines listen when nobody says otherwise; the first that is there is taken.
+# The default sockets of container engines; the first that exists is used.
 LOCAL_SOCKETS = ("/var/run/docker.sock", "/run/podman/podman.sock", "{XDG_RUNTIME_DIR}/podman/podman.sock")
 
 
@@ -147,7 +147,8 @@ class ServiceApi:
         headers: dict[bytes | str, bytes | str] = {"Host": urlsplit(self._base).netloc, "Accept": "application/json"}
         if self.service.token:
             headers["Authorization"] = f"Bearer {self.service.token}"
-        if path.startswith("/images/create") and self.service.registry_login is not None:
+        # The login is for a pull alone: no other request of an engine has use for it.
+        if path.endswith("/images/create") and self.service.registry_login is not None:
             headers["X-Registry-Auth"] = _registry_login(self.service.registry_login)
         content = None if body is None else msgspec.json.encode(body)
         if content is not None:
@@ -176,8 +177,8 @@ class ServiceApi:
         return ToolError("container.error", f"{self.service} {self.readable_text(what)}", retryable=True, code=code)
 
     def readable_text(self, text: str) -> str:
-        """What the service said, as it may be told: masked before it is cut, and without control characters."""
-        return "".join(sign if sign.isprintable() else " " for sign in self._context.masked(text))[:500]
+        """The message of the service for an error: masked before it is cut, without control characters."""
+        return "".join(sign if sign.isprintable() else " " for sign in self._context.mask(text))[:500]
 
     def _refused(self, status: int, answer: Any) -> ToolError:
         said = answer.get("message") if isinstance(answer, dict) else None
@@ -224,7 +225,7 @@ def _tls(service: Service) -> ssl.SSLContext:
     context = tls_context(service.ca)
     if not service.certificate:
         return context
-    # The standard library takes a client's certificate from a file only: one that nobody else can read, gone at once.
+    # The standard library takes a client's certificate from a file only: a private one, deleted at once.
     with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
         file.write(f"{service.certificate}\n{service.key}\n")
         file.flush()

@@ -12,17 +12,16 @@ from contextlib import suppress
 from typing import Any
 
 from noetl.base.errors import ToolError
-from noetl.tools.container.container_output import ContainerOutput, result_of
-from noetl.tools.container.container_task import INPUT, ContainerTask, container_task
+from noetl.tools.container.container_task import INPUT, ContainerOutput, ContainerTask, container_task, result_of
 from noetl.tools.container.docker_engine import DockerEngine
 from noetl.tools.container.kubernetes_jobs import KubernetesJobs
 from noetl.tools.container.service_api import Service, ServiceApi, service_api, service_of
-from noetl.tools.contract import ToolContext, ToolResult
+from noetl.tools.contract import Tool, ToolContext, ToolResult
 
 _REMOVING_S = 60.0
 
 
-class ContainerTool:
+class ContainerTool(Tool):
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
         service, task = service_of(inputs.get("auth"), context), container_task(inputs, context)
         if service.kubernetes and context.sandbox:
@@ -52,9 +51,6 @@ class ContainerTool:
         async with service_api(service, context) as api:
             return await _engine(service, api, context).check()
 
-    async def close(self) -> None:
-        """Nothing is open between tasks."""
-
     def helpers(self) -> dict[str, dict[str, Any]]:
         return {"container": {"exit_code": None}}
 
@@ -65,6 +61,7 @@ def _engine(service: Service, api: ServiceApi, context: ToolContext) -> DockerEn
 
 async def _removed(engine: DockerEngine | KubernetesJobs, task: ContainerTask) -> None:
     """Whether or not it can be removed, the task has ended as it has. A second cancellation does not stop this."""
+    # A task of its own, so that a cancellation of the caller does not reach it.
     removing = asyncio.ensure_future(asyncio.wait_for(engine.remove(task.name), _REMOVING_S))
     was_cancelled = False
     while not removing.done():

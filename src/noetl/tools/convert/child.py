@@ -12,13 +12,12 @@ import msgspec
 
 from noetl.base.errors import ToolError
 from noetl.templates.sql.statements import quoted
-from noetl.tools.child_pipes import serve_calls
-from noetl.tools.convert.request import Column, Converted, ConvertRequest, problem_of
+from noetl.tools.child_pipes import error_answer, serve_calls
 from noetl.tools.convert.sources import SourceView, opened_source
-from noetl.tools.convert.tables import Table, TableColumn, named
+from noetl.tools.convert.tables import Column, Converted, ConvertRequest, Table, TableColumn, named, problem_of
 from noetl.tools.convert.targets import read_rows, write_target
-from noetl.tools.duckdb.sandboxed_connection import connected
-from noetl.tools.file_ends import checksum_of
+from noetl.tools.duckdb.sandboxed_connection import locked_connection
+from noetl.tools.files import flushed_checksum
 
 # One conversion, in the child: the source as a view, its columns with types, the target written from it.
 
@@ -26,7 +25,7 @@ _OPTIONAL = ("json", "jsonl", "xml")  # a record need not have every field
 
 
 def converted(request: ConvertRequest) -> Converted:
-    """What came of a request. ToolError, or what a library raises, says why there is nothing."""
+    """The result of a request. Raises ToolError, or an error of a library."""
     connection = _connected(request)
     try:
         source = opened_source(connection, request)
@@ -38,7 +37,7 @@ def converted(request: ConvertRequest) -> Converted:
         count = write_target(connection, table, request.target, request)
     finally:
         connection.close()
-    size, checksum = checksum_of(Path(request.target.path))
+    size, checksum = flushed_checksum(Path(request.target.path))
     return Converted(row_count=count, columns=columns, size=size, checksum=checksum)
 
 
@@ -47,7 +46,9 @@ def _connected(request: ConvertRequest) -> Any:
     targets = [request.target.path] if request.target is not None else []
     folder = str(Path(request.folder) / "spill")
     call = {"memory_bytes": request.memory_bytes, "threads": request.threads, "attach": None, "database": None}
-    return connected(call | {"folders": [request.folder], "files": [request.source.path, *targets], "spill": folder})
+    return locked_connection(
+        call | {"folders": [request.folder], "files": [request.source.path, *targets], "spill": folder}
+    )
 
 
 def _table(connection: Any, source: SourceView, request: ConvertRequest) -> Table:
@@ -134,10 +135,12 @@ def detected_types(connection: Any, view: str, names: list[str], *, only_moments
     (count,) = connection.execute("SELECT count(*) FROM sample").fetchone()
     found = _types(connection, "sample", dict.fromkeys(names, tried))
     connection.execute("DROP TABLE sample")
+    # One row more was asked for than the sample has: there are rows that the sample has not seen.
     if count > SAMPLE_ROWS:
         # what was empty so far may still have any type
         proposed = {name: (kind.partition("(")[0],) if kind else tried for name, kind in found.items()}
         found |= _types(connection, view, {name: kinds for name, kinds in proposed.items() if kinds != ("VARCHAR",)})
+        # A type that the rest of the column refutes: all the others are tried on the whole column.
         wrong = {name: tried for name, kinds in proposed.items() if found[name] == "VARCHAR" and kinds != ("VARCHAR",)}
         found |= _types(connection, view, {name: kinds for name, kinds in wrong.items() if proposed[name] != tried})
     return {name: kind or "VARCHAR" for name, kind in found.items()}
@@ -183,12 +186,8 @@ def _answer_to(call: dict[str, Any]) -> bytes:
     try:
         return msgspec.json.encode({"result": converted(request)})
     except ToolError as problem:
-        return _refused(problem)
+        return error_answer(problem)
     except (duckdb.Error, MemoryError, OSError, UnicodeError) as problem:
-        return _refused(problem_of(problem, request))
+        return error_answer(problem_of(problem, request))
     except Exception as problem:
-        return _refused(ToolError("convert.error", f"{type(problem).__name__}: {problem}"))
-
-
-def _refused(problem: ToolError) -> bytes:
-    return msgspec.json.encode({"error": {"kind": problem.kind, "message": problem.message, **problem.details}})
+        return error_answer(ToolError("convert.error", f"{type(problem).__name__}: {problem}"))

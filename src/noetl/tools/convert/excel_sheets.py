@@ -17,8 +17,7 @@ from openpyxl.utils import get_column_letter
 from openpyxl.utils.exceptions import InvalidFileException
 
 from noetl.base.errors import ToolError
-from noetl.tools.convert.request import DATA, TableFile
-from noetl.tools.convert.tables import distinct_names
+from noetl.tools.convert.tables import DATA, TableFile, distinct_names
 from noetl.tools.sql.answers import plain
 
 # A workbook is a zip: what it expands to is bounded before it is read.
@@ -98,12 +97,12 @@ def _staged(sheet: Any, file: TableFile, folder: Path) -> tuple[Path, list[tuple
     with made.open("wb") as out:
         for row in rows:
             kinds += [set() for _ in range(len(row) - len(kinds))]
-            told = {}
+            cells = {}
             for at, (kind, text) in enumerate(row):
                 if text is not None:
                     kinds[at].add(kind)
-                    told[str(at)] = text
-            out.write(msgspec.json.encode(told) + b"\n")
+                    cells[str(at)] = text
+            out.write(msgspec.json.encode(cells) + b"\n")
     names = distinct_names([*names, *(f"column{at}" for at in range(len(names), len(kinds)))])
     return made, [(name, _type(kind)) for name, kind in zip(names, kinds, strict=True)]
 

@@ -1,21 +1,100 @@
-"""Sources: each format as a view of DuckDB. CSV, JSON and Parquet are read where they lie; Excel and XML are staged."""
+"""Sources: each format as a view of DuckDB. CSV, JSON and Parquet are read where they lie; Excel and XML are staged.
+Before that a text is expanded, within limits, and its encoding turned into UTF-8."""
 
 from __future__ import annotations
 
+import bz2
 import csv
+import gzip
 import io
+import lzma
 import re
+from collections.abc import Callable
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 import msgspec
 
 from noetl.base.errors import ToolError
 from noetl.templates.sql.statements import quoted
-from noetl.tools.convert.expansion import as_utf8, expanded
-from noetl.tools.convert.request import DATA, ConvertRequest, TableFile
-from noetl.tools.convert.tables import distinct_names, named
+from noetl.tools.convert.tables import DATA, ConvertRequest, TableFile, distinct_names, named
+
+_CHUNK = 1 << 20
+_OPENERS: dict[str, Callable[[Path, str], object]] = {"gzip": gzip.open, "bzip2": bz2.open, "xz": lzma.open}
+_BROKEN = (EOFError, lzma.LZMAError, OSError, ValueError)
+
+
+def expanded(path: Path, file: TableFile, request: ConvertRequest) -> Path:
+    """The file without its compression; at most `max_bytes` of it are ever written."""
+    if file.compression == "none":
+        if path.stat().st_size > request.max_bytes:
+            raise _too_large(file, request)
+        return path
+    made, size = Path(request.folder) / "expanded", 0
+    try:
+        with cast(BinaryIO, _OPENERS[file.compression](path, "rb")) as source, made.open("wb") as target:
+            while chunk := source.read(_CHUNK):
+                size += len(chunk)
+                if size > request.max_bytes:
+                    raise _too_large(file, request)
+                target.write(chunk)
+    except _BROKEN as problem:
+        raise ToolError(DATA, f"{file.name} is not whole, or no {file.compression}: {problem}") from None
+    return made
+
+
+def compressed(path: Path, target: Path, compression: str) -> None:
+    """Write the file at `path` to `target`, compressed."""
+    with path.open("rb") as source, cast(BinaryIO, _OPENERS[compression](target, "wb")) as file:
+        while chunk := source.read(_CHUNK):
+            file.write(chunk)
+
+
+def as_utf8(path: Path, file: TableFile, request: ConvertRequest) -> Path:
+    """The text as UTF-8. ToolError `convert.data` says on which line it is not what it is said to be."""
+    if file.encoding == "utf-8" or file.format == "xml":  # XML says itself what it is in
+        return path
+    made, line = Path(request.folder) / "utf-8", 1
+    try:
+        with (
+            path.open(encoding=file.encoding, newline="") as source,
+            made.open("w", encoding="utf-8", newline="") as out,
+        ):
+            while chunk := source.read(_CHUNK):
+                line += chunk.count("\n")
+                out.write(chunk)
+    except UnicodeError as problem:
+        reason = getattr(problem, "reason", "it cannot be read")
+        raise ToolError(DATA, f"{file.name} is not {file.encoding} after line {line}: {reason}", line=line) from None
+    return made
+
+
+def from_utf8(path: Path, target: Path, file: TableFile) -> None:
+    """Write a text in the encoding of the target."""
+    line = 1
+    try:
+        with (
+            path.open(encoding="utf-8", newline="") as source,
+            target.open("w", encoding=file.encoding, newline="") as out,
+        ):
+            for text in source:
+                out.write(text)
+                line += 1
+    except UnicodeEncodeError as problem:
+        sign = problem.object[problem.start]
+        raise ToolError(
+            DATA,
+            f"line {line} of {file.name} has {sign!r}, which {file.encoding} has not: write it in utf-8",
+            line=line,
+        ) from None
+
+
+def _too_large(file: TableFile, request: ConvertRequest) -> ToolError:
+    return ToolError(
+        DATA, f"{file.name} has more than {request.max_bytes} bytes when it is expanded: raise spec.max_bytes if it may"
+    )
+
 
 _LARGEST_RECORD = 16 << 20
 _DELIMITERS = ",;\t|"
@@ -38,7 +117,7 @@ class SourceView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def opened_source(connection: Any, request: ConvertRequest) -> SourceView:
-    """The view of a source. ToolError says what is wrong with it."""
+    """The view of a source. Raises ToolError with the reason if it cannot be read."""
     file, path = request.source, Path(request.source.path)
     if file.format not in ("parquet", "excel"):
         path = as_utf8(expanded(path, file, request), file, request)
@@ -89,9 +168,10 @@ def _csv(connection: Any, path: Path, file: TableFile) -> SourceView:
         "max_line_size": str(_LARGEST_RECORD),
         "buffer_size": str(2 * _LARGEST_RECORD),
     }
+    # A sample could mislead: a file whose first thousand rows are numbers may have text in the next.
     fixed = "auto_detect=false, quote='\"', escape='\"', strict_mode=true, allow_quoted_nulls=false"
-    told = ", ".join(f"{name}={value}" for name, value in options.items())
-    query = f"SELECT * FROM read_csv({_literal(path)}, {fixed}, {told})"  # noqa: S608
+    option_list = ", ".join(f"{name}={value}" for name, value in options.items())
+    query = f"SELECT * FROM read_csv({_literal(path)}, {fixed}, {option_list})"  # noqa: S608
     return _viewed(connection, query, "all" if file.types == "detect" else None)
 
 
@@ -124,6 +204,8 @@ def _records(connection: Any, path: Path, file: TableFile, detection: str) -> So
     if _is_empty(path):
         return _empty([])
     form = "newline_delimited" if file.format != "json" or file.record is not None else "auto"
+    # `sample_size=-1` reads all records for their types; `map_inference_threshold=-1` keeps records as structs, however
+    # many different keys they have.
     options = f"format='{form}', maximum_object_size={_LARGEST_RECORD}, sample_size=-1, map_inference_threshold=-1"
     query = f"SELECT * FROM read_json({_literal(path)}, {options}, records=true, {_NO_MOMENTS})"  # noqa: S608
     found = _viewed(connection, query, detection if file.types == "detect" else None)
@@ -176,13 +258,13 @@ def _unpatterned(path: Path, folder: Path) -> Path:
     if not set("*?[") & set(str(path)):
         return path
     link = folder / "source"
+    # A link, since the file may be large and is not ours to rename.
     link.symlink_to(path)
     return link
 
 
 # JSON before DuckDB sees it: how deep it is nested, and the records of a path within a document.
 MAX_DEPTH = 100
-_CHUNK = 1 << 20
 _DOCUMENT_BYTES = 256 << 20  # a document that is taken apart is in memory
 _ESCAPED = re.compile(rb"\\.", re.DOTALL)
 _TEXT = re.compile(rb'"[^"]*"')
@@ -197,6 +279,7 @@ def check_depth(path: Path, name: str) -> None:
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK):
             brackets, rest = _brackets(rest + chunk)
+            # Opening brackets translate to 2 and closing ones to 0: one less is the step that each makes in depth.
             steps = [step - 1 for step in brackets.translate(_STEPS)]
             depths = list(accumulate(steps, initial=depth))
             if max(depths) > MAX_DEPTH:
@@ -206,6 +289,7 @@ def check_depth(path: Path, name: str) -> None:
 
 def _brackets(text: bytes) -> tuple[bytes, bytes]:
     """The brackets outside of texts, and the beginning of a text that goes on in the next chunk."""
+    # Backslashes at the end of a chunk: an odd number means that the last one escapes a character of the next chunk.
     odd = len(text) - len(text.rstrip(b"\\"))
     held = b"\\" if odd % 2 else b""  # an escape whose second half is not here yet
     marks = _ESCAPED.sub(b"", text[: len(text) - len(held)]).translate(None, _KEPT)

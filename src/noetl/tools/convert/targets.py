@@ -11,9 +11,8 @@ import msgspec
 
 from noetl.base.errors import ToolError
 from noetl.templates.sql.statements import quoted
-from noetl.tools.convert.expansion import compressed, from_utf8
-from noetl.tools.convert.request import DATA, ConvertRequest, TableFile
-from noetl.tools.convert.tables import Table, TableColumn, misfit
+from noetl.tools.convert.sources import compressed, from_utf8
+from noetl.tools.convert.tables import DATA, ConvertRequest, Table, TableColumn, TableFile, misfit
 from noetl.tools.sql.answers import Allowance, plain
 
 _BATCH_ROWS = 1_000
@@ -39,6 +38,7 @@ def write_target(connection: Any, table: Table, target: TableFile, request: Conv
     final = Path(target.path)
     if target.compression == "none" and (target.encoding == "utf-8" or target.format in ("parquet", "excel", "xml")):
         return _written(connection, table, target, final, request)
+    # DuckDB writes UTF-8 without compression; what else is wanted is made of that, in the folder of the task.
     plain_file, coded = Path(request.folder) / "written", Path(request.folder) / "written-coded"
     rows = _written(connection, table, target, plain_file, request)
     if target.encoding != "utf-8" and target.format != "xml":

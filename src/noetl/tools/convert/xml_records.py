@@ -17,7 +17,7 @@ from xml.sax.saxutils import escape, quoteattr
 import msgspec
 
 from noetl.base.errors import ToolError
-from noetl.tools.convert.request import DATA, TableFile
+from noetl.tools.convert.tables import DATA, TableFile
 from noetl.tools.sql.answers import plain
 
 MAX_DEPTH = 100
@@ -140,6 +140,7 @@ def stage_xml(path: Path, file: TableFile, folder: Path) -> Path:
     with raw.open("wb") as out:
         for record in _records(path, file, shape):
             out.write(msgspec.json.encode(record) + b"\n")
+    # A second pass: only after the last record is it known which children repeat.
     with raw.open("rb") as lines, made.open("wb") as out:
         for line in lines:
             out.write(msgspec.json.encode(shape.fitted(msgspec.json.decode(line))) + b"\n")
@@ -153,6 +154,7 @@ def _records(path: Path, file: TableFile, shape: Shape) -> Iterator[Any]:
     parser.buffer_text = True
     parser.StartElementHandler, parser.EndElementHandler = records.begin, records.end
     parser.CharacterDataHandler = records.text
+    # Entities can only be declared in a document type: without one there is nothing that could expand or be fetched.
     parser.StartDoctypeDeclHandler = _refuse_doctype
     parser.EntityDeclHandler = _refuse_doctype
     with path.open("rb") as source:
@@ -228,8 +230,8 @@ def _write(out: TextIO, name: str, value: Any, file: TableFile, row: int) -> Non
     attributes = {key[1:]: item for key, item in value.items() if key.startswith("@") and item is not None}
     for key in value:
         _check_name(key.removeprefix("@") if key != "#text" else "text", file)
-    told = "".join(f" {key}={quoteattr(_text(item, key, file, row))}" for key, item in attributes.items())
-    out.write(f"<{name}{told}>")
+    attribute_text = "".join(f" {key}={quoteattr(_text(item, key, file, row))}" for key, item in attributes.items())
+    out.write(f"<{name}{attribute_text}>")
     for key, item in value.items():
         if key == "#text":
             out.write(escape("" if item is None else _text(item, key, file, row)))

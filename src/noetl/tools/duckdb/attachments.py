@@ -1,4 +1,4 @@
-"""Attachments: databases and lakes that the child attaches before it runs SQL, as the worker tells it."""
+"""Attachments: databases and lakes that the child attaches before it runs SQL, as requested by the worker."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The child process of the `duckdb` tool: reads calls, runs their SQL, writes answers, as JSON over pipes.
+"""The child process of the `duckdb` tool: runs the SQL of calls and answers them as JSON over pipes.
 
-Every call has a connection of its own, locked down before its SQL is seen (reliability.md §2.5): no file but those in
-the folders the call names, no extension, no setting that could be changed back.
+Every call has its own connection, which is locked down before its SQL runs (reliability.md §2.5): only files in the
+folders of the call, no extensions, and no way to change these settings back.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ import msgspec
 
 from noetl.base.errors import ToolError
 from noetl.templates.sql.statements import quoted_name
-from noetl.tools.child_pipes import forked, refusal, serve_calls
-from noetl.tools.duckdb.sandboxed_connection import LOCKED, connected
+from noetl.tools.child_pipes import answer_in_fork, refusal, serve_calls
+from noetl.tools.duckdb.attachments import Attachment
+from noetl.tools.duckdb.sandboxed_connection import LOCKED, CheckedExtensions, locked_connection
 from noetl.tools.sql.answers import Allowance, SqlAnswer, plain
-from noetl.tools.tables.table_sql import copy_to, scan
+from noetl.tools.table_sql import copy_to, scan
 
 BATCH_ROWS = 500
-# In DuckDB's own words: what it says of a server that has gone. It tries to connect again, which its process may not.
+_SUCCESS = b'{"answers":'  # how the answer of a call that succeeded begins
+# DuckDB tries to reconnect to a lost server, which its confined process may not do.
 _GONE = "the connection to PostgreSQL was lost"
-# A rollback fails for no other reason than that, and then sometimes without a word of why.
+# DuckDB's messages for a lost server. A rollback fails for no other reason, sometimes without naming it.
 _LOST = ("Unable to connect to Postgres", "server closed the connection", "no connection to the", 'query "ROLLBACK"')
 
 
@@ -31,44 +33,55 @@ def serve() -> None:
     serve_calls(_answer_to)
 
 
+_checked = CheckedExtensions()
+
+
 def _answer_to(call: dict[str, Any]) -> bytes:
-    # What loads extensions confines its process for good: such a call has a process of its own.
-    return forked(lambda: _answered(call), "duckdb.error") if call["attach"] else _answered(call)
+    if not call["attach"]:
+        return _encoded_answer(call)
+    states = _checked.states(msgspec.convert(call["attach"], Attachment))
+    call["has_checked_extensions"] = _checked.holds(states)
+    # A call that loads extensions confines its process for good, so it runs in a forked one.
+    body = answer_in_fork(lambda: _encoded_answer(call), "duckdb.error")
+    if body.startswith(_SUCCESS):
+        _checked.add(states)
+    return body
 
 
-def _answered(call: dict[str, Any]) -> bytes:
+def _encoded_answer(call: dict[str, Any]) -> bytes:
     try:
-        return msgspec.json.encode({"answers": _run(call)})
+        return _SUCCESS + msgspec.json.encode(_run(call)) + b"}"
     except ToolError as problem:
         return refusal(problem.kind, problem.message, retryable=problem.retryable, **problem.details)
     except duckdb.Error as problem:
-        said = str(problem).split("\n\n")[0]
-        if any(sign in said for sign in _LOST):
+        message = str(problem).split("\n\n")[0]
+        if any(sign in message for sign in _LOST):
             return refusal("duckdb.error", _GONE, retryable=True, code=type(problem).__name__)
-        return refusal("duckdb.error", said, retryable=is_passing(said), code=type(problem).__name__)
-    # Broad: the parent must get an answer, or it takes the child for dead.
+        return refusal("duckdb.error", message, retryable=is_temporary(message), code=type(problem).__name__)
+    # Broad: without an answer the parent would take the child for dead.
     except Exception as problem:
         return refusal("duckdb.error", f"{type(problem).__name__}: {problem}")
 
 
-def is_passing(said: str) -> bool:
-    """Whether the same may go well later: somebody else has the file open, or has written at the same time."""
-    return any(sign in said for sign in (LOCKED, "database is locked", "Transaction conflict"))
+def is_temporary(message: str) -> bool:
+    """Whether a retry may succeed: another process has the file open, or wrote at the same time."""
+    return any(sign in message for sign in (LOCKED, "database is locked", "Transaction conflict"))
 
 
-class _Kept:
-    """The connection of the last call whose SQL is all ours (`is_ours`): it leaves nothing there, and no playbook sees
-    what it leaves. To open one takes 12 ms of processor time, and a transfer makes nine such calls for each chunk."""
+class _ReusedConnection:
+    """The reused connection for calls whose SQL is all ours (`is_ours`). Such SQL leaves nothing behind, and no
+    playbook uses the connection. Opening one takes 12 ms of CPU time, and a transfer makes nine such calls for each
+    chunk."""
 
     def __init__(self) -> None:
         self._connection: Any = None
-        self._made_for: list[Any] = []
+        self._options: list[Any] = []
 
     def connection(self, call: dict[str, Any]) -> Any:
-        made_for = [call[name] for name in ("folders", "spill", "memory_bytes", "threads")]
-        if self._connection is None or self._made_for != made_for:
+        options = [call[name] for name in ("folders", "spill", "memory_bytes", "threads")]
+        if self._connection is None or self._options != options:
             self.drop()
-            self._connection, self._made_for = connected(call), made_for
+            self._connection, self._options = locked_connection(call), options
         return self._connection
 
     def drop(self) -> None:
@@ -77,17 +90,17 @@ class _Kept:
         self._connection = None
 
 
-_kept = _Kept()
+_reused = _ReusedConnection()
 
 
 def _run(call: dict[str, Any]) -> list[SqlAnswer]:
     if call.get("is_ours"):
         try:
-            return _answers(_kept.connection(call), call)
+            return _answers(_reused.connection(call), call)
         except BaseException:
-            _kept.drop()  # some errors of DuckDB spoil the connection for whatever comes after
+            _reused.drop()  # some errors of DuckDB leave the connection unusable
             raise
-    connection = connected(call)
+    connection = locked_connection(call)
     try:
         return _answers(connection, call)
     finally:
@@ -118,7 +131,7 @@ def _answers(connection: Any, call: dict[str, Any]) -> list[SqlAnswer]:
 
 
 def _into_table(connection: Any, text: str, file: str) -> str:
-    """The last statement, its rows going to a file as they are found: they are in no memory as a whole."""
+    """The last statement as a COPY to a file, so that its rows are never all in memory."""
     (statement,) = connection.extract_statements(text)
     if statement.type != duckdb.StatementType.SELECT:
         raise ToolError("sql.input", "spec.rows: parquet keeps the rows of the last statement, which must be a query")
@@ -138,9 +151,9 @@ def _answer(connection: Any, text: str, params: list[Any], allowance: Allowance)
         return SqlAnswer([], [], 0)
     rows: list[dict[str, Any]] = []
     while batch := cursor.fetchmany(BATCH_ROWS):
-        made = [_row(columns, kinds, values) for values in batch]
-        rows += made
-        allowance.take(made, len(rows))
+        converted = [_row(columns, kinds, values) for values in batch]
+        rows += converted
+        allowance.take(converted, len(rows))
     return SqlAnswer(rows, columns, len(rows))
 
 

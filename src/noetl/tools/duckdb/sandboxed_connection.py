@@ -1,26 +1,186 @@
-"""Connecting, in the child: a DuckDB that can reach nothing but what its call allows."""
+"""DuckDB connections in the child process that can reach only what their call allows.
+
+Extensions come from the wheels that extras install; DuckDB downloads none. Some open files and connections without
+DuckDB's checks, so the kernel confines a process that has loaded one (`tools.confinement`) before it runs the SQL of a
+playbook.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta, tzinfo
+from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
 import duckdb
 import msgspec
 
+from noetl.base.errors import ToolError
 from noetl.templates.sql.statements import quoted
 from noetl.tools.confinement import confine_files, forbid_sockets
 from noetl.tools.duckdb.attachments import Attachment
-from noetl.tools.duckdb.extensions import attach
 
-LOCKED = "Could not set lock on file"  # in DuckDB's own words
+POSTGRES, LAKE, CATALOGUE = "pg", "lake", "catalogue"  # the names of attached databases in SQL
+_METADATA = f"__ducklake_metadata_{LAKE}"  # the name that DuckLake gives the database of its catalogue
+_EXTRAS = {"postgres_scanner": "duckdb-extensions", "iceberg": "iceberg", "avro": "iceberg", "delta": "delta"}
+_FileState = tuple[str, int, int, int, int]  # path, device, inode, size, time of the last change
+_SPARE = 2  # connections besides one per thread: for the transaction, and for catalogue lookups
+
+
+def load(connection: Any, name: str) -> None:
+    """Load an extension directly from its wheel: this process has no home to install it into. Without the wheel, load
+    an installed extension of that name."""
+    try:
+        connection.execute(f"LOAD {quoted(str(_extension_file(name) or name))}")
+    except Exception:  # whatever is missing, this is the way out
+        extra, known = _EXTRAS.get(name, "ducklake"), name.removesuffix("_scanner")
+        message = f"this DuckDB cannot load the {known} extension here: install noetl-engine[{extra}]"
+        raise ToolError("duckdb.error", message) from None
+
+
+def _extension_file(name: str) -> Path | None:
+    """The file of an extension in its wheel."""
+    spec = find_spec(f"duckdb_extension_{name}")
+    folders = spec.submodule_search_locations or () if spec is not None else ()
+    files = [Path(folder) / "extensions" / f"v{duckdb.__version__}" / f"{name}.duckdb_extension" for folder in folders]
+    return next((file for file in files if file.is_file()), None)
+
+
+class CheckedExtensions:
+    """Extension files whose signature DuckDB has checked in this process.
+
+    The check hashes the whole file: 0.2 s of processor time for each extension and task. A file that has not changed
+    since is loaded without it.
+    """
+
+    def __init__(self) -> None:
+        self._known: set[_FileState] = set()
+
+    def states(self, attachment: Attachment) -> frozenset[_FileState]:
+        """What identifies the files that this attachment loads; empty if one of them has no wheel, so that DuckDB
+        chooses the file."""
+        files = [_extension_file(name) for name in _needed(attachment)]
+        found = [file for file in files if file is not None]
+        return frozenset(_file_state(file) for file in found) if len(found) == len(files) else frozenset()
+
+    def holds(self, states: frozenset[_FileState]) -> bool:
+        return bool(states) and states <= self._known
+
+    def add(self, states: frozenset[_FileState]) -> None:
+        """Call it after DuckDB has loaded them with the check. The states must be from before: a file that was
+        replaced in between is then unknown."""
+        self._known |= states
+
+
+def _file_state(file: Path) -> _FileState:
+    found = file.stat()
+    return str(file), found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def attach(connection: Any, attachment: Attachment, threads: int) -> None:
+    """Attach a database as `pg`, or a lake as `lake`."""
+    for name in _needed(attachment):
+        load(connection, name)
+    if attachment.kind in ("iceberg", "delta"):
+        return
+    if attachment.connects:
+        _keep_connections(connection, threads + _SPARE)
+    with _password(attachment.password):
+        try:
+            connection.execute(_attach_statement(attachment))
+            if attachment.connects:
+                _open_connections(
+                    connection, _METADATA if attachment.kind == "ducklake" else POSTGRES, threads + _SPARE
+                )
+        except duckdb.Error as problem:
+            if not attachment.connects:
+                raise
+            raise _attach_error(attachment, problem) from None
+    if attachment.kind == "ducklake":
+        connection.execute(f"USE {LAKE}")
+
+
+def _needed(attachment: Attachment) -> tuple[str, ...]:
+    """The extensions of an attachment."""
+    stores = {"": (), "sqlite": ("sqlite_scanner",), "postgres": ("postgres_scanner",)}
+    match attachment.kind:
+        case "iceberg":
+            return ("avro", "iceberg")
+        case "delta":
+            return ("delta",)
+        case "ducklake":
+            return ("ducklake", *stores[attachment.store])
+        case kind:
+            return stores[kind]
+
+
+def _attach_statement(attachment: Attachment) -> str:
+    if attachment.kind == "sqlite":
+        return f"ATTACH {quoted(attachment.address)} AS {CATALOGUE} (TYPE sqlite, READ_ONLY)"
+    if attachment.kind == "postgres":
+        return f"ATTACH {quoted(attachment.address)} AS {POSTGRES} (TYPE postgres)"
+    address = quoted(f"ducklake:{attachment.store}{':' if attachment.store else ''}{attachment.address}")
+    options = ", ".join(f"{name} {_option(value)}" for name, value in attachment.options.items())
+    return f"ATTACH {address} AS {LAKE} ({options})" if options else f"ATTACH {address} AS {LAKE}"
+
+
+def _option(value: str | int | bool) -> str:
+    return quoted(value) if isinstance(value, str) else str(value).lower()
+
+
+@contextmanager
+def _password(password: str) -> Iterator[None]:
+    """The password in the environment, where libpq looks for it. SQL that lists databases would show it in an
+    address."""
+    os.environ["PGPASSWORD"] = password
+    try:
+        yield
+    finally:
+        del os.environ["PGPASSWORD"]
+
+
+def _keep_connections(connection: Any, count: int) -> None:
+    """Keep all connections open: once sockets are forbidden, no new one can be made. A scan waits for a free one."""
+    for name, value in {
+        "max_connections": str(count),
+        "acquire_mode": "'wait'",
+        "enable_reaper_thread": "false",
+        "idle_timeout_millis": "0",
+    }.items():
+        connection.execute(f"SET pg_pool_{name} = {value}")
+
+
+def _open_connections(connection: Any, database: str, count: int) -> None:
+    """Fill the pool with open transactions: each needs its own connection at the same time."""
+    cursors = [connection.cursor() for _ in range(count)]
+    try:
+        for cursor in cursors:
+            cursor.execute("BEGIN TRANSACTION")
+            cursor.execute(f"FROM postgres_query({quoted(database)}, 'SELECT 1')").fetchall()
+    finally:
+        for cursor in cursors:
+            cursor.close()
+
+
+def _attach_error(attachment: Attachment, problem: duckdb.Error) -> ToolError:
+    """The error of a failed attachment, with libpq's message but without the address at its beginning."""
+    # DuckDB quotes the whole address before the message of libpq.
+    message = str(problem).replace(attachment.address, "…").split("\n\n")[0].rpartition('": ')[2].strip()
+    what = "the PostgreSQL database of auth" if attachment.kind == "postgres" else "the catalogue of the lake"
+    why = f": {message}" if message else ""
+    return ToolError("duckdb.error", f"{what} cannot be attached{why}", retryable=True, code=type(problem).__name__)
+
+
+LOCKED = "Could not set lock on file"  # a part of DuckDB's message
 # Another process may have the file open for a moment; DuckDB itself does not wait.
-PATIENCE_S = 5.0
-Opened = TypeVar("Opened")
+LOCK_WAIT_S = 5.0
+T = TypeVar("T")
 
 _CONFIG = {
     "allow_community_extensions": "false",
@@ -28,36 +188,41 @@ _CONFIG = {
     "allow_unsigned_extensions": "false",
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
-    "python_enable_replacements": "false",  # or SQL could read the variables of this program
+    "python_enable_replacements": "false",  # otherwise SQL could read the variables of this program
 }
 
-# The postgres extension asks for the storage of persistent secrets and fails where that is off: so it is on, in a place
-# where nothing can be stored.
+# The postgres extension fails if persistent secrets are off. So they are on, in a place where nothing can be stored.
 _FOR_ATTACHING = {"allow_persistent_secrets": "true", "secret_directory": "/dev/null/secrets"}
 # What a confined process still reads: the size of its machine, without which DuckDB fails, and system libraries.
 _SYSTEM = ("/proc/self/cgroup", "/sys/fs/cgroup", "/etc/ld.so.cache", "/lib", "/lib64", "/usr/lib", "/usr/lib64")
 
 
-def connected(call: dict[str, Any]) -> Any:
-    """A connection for one call, its configuration locked."""
+def locked_connection(call: dict[str, Any]) -> Any:
+    """A connection for one call, with its configuration locked."""
     _provide_pytz()
     limits = {"memory_limit": f"{call['memory_bytes']}B", "threads": str(call["threads"])}
     config: dict[str, Any] = {**_CONFIG, **limits}
     attached = msgspec.convert(call["attach"], Attachment) if call["attach"] else None
     if call.get("is_ours"):
-        # This connection lives for several calls. DuckDB knows a file again by its name and a time in seconds, and we
-        # write files anew under the same name.
+        # This connection serves several calls. DuckDB's cache identifies a file by its name and a time in seconds, and
+        # we write new files under the same name.
         config["enable_external_file_cache"] = "false"
     if attached is not None:
         config |= _FOR_ATTACHING
+        if call.get("has_checked_extensions"):
+            config["allow_unsigned_extensions"] = "true"
     if attached is not None and attached.opens_files:
+        # Before DuckDB starts: threads that run already would not be confined.
         confine_files((sys.prefix, sys.base_prefix, *sys.path, *_SYSTEM), (*call["folders"], "/dev/null"))
-    connection = patiently(lambda: duckdb.connect(call["database"] or ":memory:", config=config))
+    connection = retry_while_locked(lambda: duckdb.connect(call["database"] or ":memory:", config=config))
     try:
         connection.execute("SET TimeZone = 'UTC'")
         connection.execute(f"SET temp_directory = {quoted(call.get('spill', ''))}")
         if attached is not None:
-            patiently(lambda: attach(connection, attached, call["threads"]))
+            retry_while_locked(lambda: attach(connection, attached, call["threads"]))
+            # DuckDB lets a running database only become stricter here. No SQL of the task has run before.
+            connection.execute("SET allow_unsigned_extensions = false")
+            # Only now: the connections of the attached database are open, and no further one can be made.
             if attached.is_offline:
                 forbid_sockets()
         folders = ", ".join(quoted(folder.rstrip("/") + "/") for folder in call["folders"])
@@ -73,9 +238,9 @@ def connected(call: dict[str, Any]) -> Any:
     return connection
 
 
-def patiently(opened: Callable[[], Opened]) -> Opened:
-    """Another worker may have a file open: that is waited for, a little. Our own take turns before they come here."""
-    until = time.monotonic() + PATIENCE_S
+def retry_while_locked(opened: Callable[[], T]) -> T:
+    """Retry for a few seconds while another worker has the file open. Tasks of this worker take turns before that."""
+    until = time.monotonic() + LOCK_WAIT_S
     while True:
         try:
             return opened()
@@ -105,7 +270,7 @@ class _Utc(tzinfo):
 
 
 def _provide_pytz() -> None:
-    """DuckDB asks a package we do not need for the zone of its times; ours is always UTC."""
+    """Provide a minimal `pytz`, which DuckDB imports for time zones; ours is always UTC."""
     if "pytz" not in sys.modules:
         module: Any = ModuleType("pytz")
         module.utc = _Utc()

@@ -3,13 +3,17 @@
 It runs in a child process that can open nothing but the data folders of the worker. A database in memory lives as long
 as its task: what must outlive it belongs in a file, since the next task may run elsewhere after a crash. One process at
 a time may have a file open, so the tasks of a worker that use the same one take turns, as long as their timeout lasts.
+
+DuckDB gives a parameter the type of its value. A number with a point is a DECIMAL there, not a DOUBLE; and text in an
+`IN (…)` takes the type it is compared with, while a list of texts does not.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -18,18 +22,100 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from noetl.base.errors import ToolError
-from noetl.templates.sql.statements import Bound
+from noetl.templates.sql.positions import ALL_OF, ANY_OF
+from noetl.templates.sql.statements import Bound, Parameter, Part, Statement, numbering, quoted_name
 from noetl.tools.child_process import ChildPool, Program
-from noetl.tools.contract import ToolContext, ToolResult
+from noetl.tools.contract import OwningTool, ToolContext, ToolResult
 from noetl.tools.duckdb.attachments import Attachment
-from noetl.tools.duckdb.parameters import insertion_statements, written
 from noetl.tools.files import allowed_path
+from noetl.tools.input_shapes import whole_number
 from noetl.tools.postgres.targets import libpq_address, target_of
-from noetl.tools.python.limits import size_bytes
+from noetl.tools.sandbox import size_bytes
 from noetl.tools.sql.answers import SqlAnswer, check_rows, result_of
-from noetl.tools.sql.requests import Insertion, keeps_transactions, reference_to, request, with_script
-from noetl.tools.tables.files import DUCKDB, TableFiles
-from noetl.tools.tables.stored import fetched_tables, store_table, table_folder, wants_table
+from noetl.tools.sql.requests import Insertion, conflict_clause, keeps_transactions, reference_to, request, with_script
+from noetl.tools.table_files import DUCKDB, TableFiles, fetched_tables, store_table, table_folder, wants_table
+
+MAX_DIGITS = 38  # of a DECIMAL
+MAX_ITEMS = 10_000  # of an IN that is written out
+_IN = {ANY_OF: "IN (", ALL_OF: "NOT IN ("}
+
+
+def written(statement: Statement) -> tuple[str, list[Any]]:
+    """The text of a statement as DuckDB is to see it, and the values of its parameters."""
+    parts = tuple(_compared(statement.parts))
+    numbers, parameters = numbering(parts)
+    casts = [_cast(parameter) for parameter in parameters]
+    following = iter(numbers)
+    text = "".join(part if isinstance(part, str) else _placeholder(next(following), casts) for part in parts)
+    return text, [str(each.value) if cast else _plain(each.value) for each, cast in zip(parameters, casts, strict=True)]
+
+
+def _compared(parts: tuple[Part, ...]) -> Iterator[Part]:
+    """Lists of texts in `IN (…)` as their items."""
+    before: Part = ""
+    for part, following in zip(parts, (*parts[1:], ""), strict=True):
+        if isinstance(part, str) and part in _IN and _has_texts(following):
+            yield _IN[part]
+        elif isinstance(part, Parameter) and isinstance(before, str) and before in _IN and _has_texts(part):
+            for index, item in enumerate(part.value):
+                yield ", " if index else ""
+                yield Parameter(item, typed=True)
+        else:
+            yield part
+        before = part
+
+
+def _has_texts(part: Part) -> bool:
+    if isinstance(part, str) or not isinstance(part.value, list) or len(part.value) > MAX_ITEMS:
+        return False
+    return any(isinstance(item, str) for item in part.value)
+
+
+def _placeholder(number: int, casts: list[str]) -> str:
+    return f"CAST(${number} AS {casts[number - 1]})" if casts[number - 1] else f"${number}"
+
+
+def _cast(parameter: Parameter) -> str:
+    """The type of the same constant in DuckDB, where its parameter would have another."""
+    if not parameter.typed or not isinstance(parameter.value, float):
+        return ""
+    number = Decimal(repr(parameter.value)) if "e" not in repr(parameter.value) else None
+    if number is None or not number.is_finite():
+        return ""
+    scale = -int(number.as_tuple().exponent)
+    digits = max(len(number.as_tuple().digits), scale)
+    return f"DECIMAL({digits}, {scale})" if digits <= MAX_DIGITS else ""
+
+
+def _plain(value: Any) -> Any:
+    """Mappings go as JSON text, which every JSON column takes; lists as lists."""
+    nested = isinstance(value, dict) or (isinstance(value, list) and any(isinstance(item, dict) for item in value))
+    return msgspec.json.encode(value).decode() if nested else value
+
+
+# Insertion: rows into a table of DuckDB, as statements with parameters.
+ROWS_AT_ONCE = 200
+
+
+def insertion_statements(insertion: Insertion) -> Bound:
+    return Bound(tuple(_statements(insertion)))
+
+
+def _statements(insertion: Insertion) -> Iterator[Statement]:
+    for group in insertion.groups:
+        columns = sorted(group[0])
+        names = ", ".join(map(quoted_name, columns))
+        for start in range(0, len(group), ROWS_AT_ONCE):
+            parts: list[Part] = [f"INSERT INTO {insertion.table} ({names}) VALUES "]  # noqa: S608  names are quoted
+            for index, row in enumerate(group[start : start + ROWS_AT_ONCE]):
+                parts.append(", (" if index else "(")
+                for number, name in enumerate(columns):
+                    parts += [", "] if number else []
+                    parts.append(Parameter(row[name]))
+                parts.append(")")
+            parts.append(conflict_clause(insertion, columns))
+            yield Statement(tuple(parts), "INSERT")
+
 
 if find_spec("duckdb") is None:  # the child imports it; say so before there is one
     raise ImportError("duckdb is not installed")
@@ -40,12 +126,13 @@ THREADS = 2
 MAX_THREADS = 64
 
 
-class DuckdbTool:
+class DuckdbTool(OwningTool):
     store = STORE  # what a reference to inserted rows says
 
     def __init__(self, program: Program = DUCKDB) -> None:
         self._children, self._tables = ChildPool(program), TableFiles()
         self._turns: WeakValueDictionary[str | None, asyncio.Lock] = WeakValueDictionary()  # by database file
+        super().__init__(self._children, self._tables)
 
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
         work = request(await with_script(inputs, context.data_folders), question_marks=True)
@@ -99,18 +186,6 @@ class DuckdbTool:
         async with turn, self._children.child(execution_id) as child:
             return await child.call(call)
 
-    def release(self, execution_id: str) -> None:
-        """This execution is over: nothing is kept for it."""
-        self._children.release(execution_id)
-        self._tables.release(execution_id)
-
-    async def close(self) -> None:
-        await self._children.close()
-        await self._tables.close()
-
-    def helpers(self) -> dict[str, dict[str, Any]]:
-        return {}
-
 
 def _call(work: Bound | Insertion, inputs: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
     spec = context.spec
@@ -124,7 +199,7 @@ def _call(work: Bound | Insertion, inputs: Mapping[str, Any], context: ToolConte
         "database": _database(inputs.get("database"), folders),
         "folders": folders,
         "memory_bytes": _memory(spec),
-        "threads": _threads(spec.get("threads")),
+        "threads": whole_number(spec.get("threads"), "spec.threads", THREADS, error="sql.input", most=MAX_THREADS),
         "max_rows": spec.get("max_rows"),
     }
 
@@ -141,11 +216,3 @@ def _memory(spec: Mapping[str, Any]) -> int:
         return size_bytes(memory) if memory is not None else MEMORY_BYTES
     except ToolError as problem:
         raise ToolError("sql.input", f"spec.resources.memory: {problem.message}") from None
-
-
-def _threads(written: Any) -> int:
-    if written is None:
-        return THREADS
-    if isinstance(written, bool) or not isinstance(written, int) or not 1 <= written <= MAX_THREADS:
-        raise ToolError("sql.input", f'spec.threads "{written}" is not a number from 1 to {MAX_THREADS}')
-    return written

@@ -1,4 +1,4 @@
-"""The parts of an HTTP message: headers both ways, and the bytes of a body as data."""
+"""Parts of an HTTP message: headers of requests and responses, and bodies of responses as data."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ import msgspec
 
 from noetl.base.errors import ToolError
 from noetl.templates.values import Headers
-from noetl.tools.http.request_options import Wrong
+from noetl.tools.http.request_options import InvalidRequest
 
 # A token of RFC 9110.
 _NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+\Z")
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-_OURS = frozenset(  # what the connection says itself; a copied one would only contradict it
+# Headers that the connection sets itself; a copied one would contradict it.
+_CONNECTION_HEADERS = frozenset(
     {"content-length", "transfer-encoding", "connection", "keep-alive", "proxy-connection", "te", "trailer", "upgrade"}
 )
 Line = tuple[bytes, bytes]
-# Small JSON values take some fifty times their text in memory.
+# A small JSON value takes some fifty times its text in memory.
 MAX_VALUES = 5_000_000
 MAX_DEPTH = 100
 _BOM = b"\xef\xbb\xbf"
@@ -36,84 +37,85 @@ _BINARY = frozenset(
 )
 
 
-# Headers, both ways: what an author may send, and how those of a response are read.
-#
-# Control characters in a name or a value would let data write further headers, so they are refused (reliability.md
-# §2.5).
+# Headers. Control characters in a name or a value are refused: data could add further headers with them
+# (reliability.md §2.5).
 
 
-def lines_of(written: Any) -> list[Line]:
-    """The header lines of a mapping. Null leaves one out, a list sends one several times."""
+def header_lines(written: Any) -> list[Line]:
+    """The header lines of a mapping. Null leaves a header out, a list repeats it."""
     if written is None:
         return []
     if not isinstance(written, Mapping):
-        raise Wrong(f"headers must be a mapping of names to values, not {type(written).__name__}")
+        raise InvalidRequest(f"headers must be a mapping of names to values, not {type(written).__name__}")
     return [line for name, value in written.items() for line in _lines(str(name), value)]
 
 
 def _lines(name: str, value: Any) -> Iterator[Line]:
     if not _NAME.match(name):
-        raise Wrong(f"{name!r} is not a header name")
-    if name.lower() in _OURS:
+        raise InvalidRequest(f"{name!r} is not a header name")
+    if name.lower() in _CONNECTION_HEADERS:
         return
-    for one in value if isinstance(value, list) else [value]:
-        if one is not None:
-            yield name.encode(), _value(name, one)
+    for item in value if isinstance(value, list) else [value]:
+        if item is not None:
+            yield name.encode(), _value(name, item)
 
 
 def _value(name: str, value: Any) -> bytes:
     if isinstance(value, Mapping | list):
-        raise Wrong(f'header "{name}" must be text, not a {"mapping" if isinstance(value, Mapping) else "list"}')
+        raise InvalidRequest(
+            f'header "{name}" must be text, not a {"mapping" if isinstance(value, Mapping) else "list"}'
+        )
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    if _CONTROL.search(text):  # the value itself may be a secret, and is not shown
-        raise Wrong(f'header "{name}" has a line break or another control character in its value')
+    if _CONTROL.search(text):  # the message does not show the value: it may be a secret
+        raise InvalidRequest(f'header "{name}" has a line break or another control character in its value')
     text = text.strip(" \t")
+    # Latin-1 is what HTTP defines; UTF-8 is what servers understand beyond it.
     try:
         return text.encode("latin-1")
     except UnicodeEncodeError:
         return text.encode("utf-8", "surrogatepass")
 
 
-def has(lines: Iterable[Line], name: str) -> bool:
-    wanted = name.lower().encode()
-    return any(one.lower() == wanted for one, _ in lines)
+def has_header(lines: Iterable[Line], name: str) -> bool:
+    lower = name.lower().encode()
+    return any(line_name.lower() == lower for line_name, _ in lines)
 
 
-def value_of(lines: Iterable[Line], name: str) -> str:
-    """The value of a header; empty when it is not there."""
-    wanted = name.lower().encode()
-    return next((value.decode("latin-1") for one, value in lines if one.lower() == wanted), "")
+def header_value(lines: Iterable[Line], name: str) -> str:
+    """The value of a header; empty if it is missing."""
+    lower = name.lower().encode()
+    return next((value.decode("latin-1") for line_name, value in lines if line_name.lower() == lower), "")
 
 
-def read(lines: Iterable[Line]) -> Headers:
-    """The headers of a response; one that came several times is joined with commas."""
-    found = Headers()
+def response_headers(lines: Iterable[Line]) -> Headers:
+    """The headers of a response; repeated ones are joined with commas."""
+    headers = Headers()
     for raw_name, raw_value in lines:
         name, text = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
-        found[name] = f"{found[name]}, {text}" if name in found else text
-    return found
+        headers[name] = f"{headers[name]}, {text}" if name in headers else text
+    return headers
 
 
-# Contents: the bytes of a body as data: JSON parsed, text decoded, anything else as base64 (TOOL-02).
+# Bodies of responses as data: JSON parsed, text decoded, anything else as base64 (TOOL-02).
 #
-# What an author reads must not depend on chance: a media type known to be binary is base64 always, also when its bytes
-# happen to be text.
+# The form must not depend on chance: a media type known to be binary is always base64, even if its bytes happen to be
+# text.
 
 
 class Content(msgspec.Struct, frozen=True):
-    """A body as data; `media_type` is noted where the data is base64."""
+    """A body as data; `media_type` is set if the data is base64."""
 
     data: Any = None
     media_type: str | None = None
 
 
 def content_of(body: bytes, content_type: str, what: str) -> Content:
-    """The data of a body. ToolError when it is JSON too large or too deep to be handled."""
-    media_type, charset = _described(content_type)
+    """The data of a body. Raises ToolError for JSON with too many values or levels."""
+    media_type, charset = _type_and_charset(content_type)
     if not body:
         return Content()
     if is_json(media_type) or (body.lstrip(b" \t\r\n" + _BOM)[:1] in (b"{", b"[") and not is_binary(media_type)):
-        data = parsed(body, charset, what)
+        data = parsed_json(body, charset, what)
         if data is not _UNREADABLE:
             return Content(data)
     if not is_binary(media_type) and (text := _text(body, media_type, charset)) is not None:
@@ -131,8 +133,9 @@ def is_binary(media_type: str) -> bool:
     return media_type.startswith(_BINARY_TYPES) or media_type in _BINARY
 
 
-def parsed(body: bytes, charset: str, what: str) -> Any:
-    """A JSON document, or _UNREADABLE. Bounded before it is parsed, since small text can make many values."""
+def parsed_json(body: bytes, charset: str, what: str) -> Any:
+    """The value of a JSON document, or _UNREADABLE. The values are counted before parsing: a small text can hold
+    many."""
     if charset.lower() not in ("", "utf-8", "utf8", "ascii", "us-ascii"):
         text = _decoded(body, charset)
         body = text.encode("utf-8", "replace") if text is not None else body
@@ -146,30 +149,31 @@ def parsed(body: bytes, charset: str, what: str) -> Any:
         raise _too_large(what, f"more than {MAX_DEPTH} levels") from None
     except ValueError:
         return _UNREADABLE
+    # A document with fewer brackets cannot be that deep, so most are not walked.
     if values > MAX_DEPTH and _depth(data) > MAX_DEPTH:
         raise _too_large(what, f"more than {MAX_DEPTH} levels")
     return data
 
 
 def _depth(data: Any) -> int:
-    """How deep lists and mappings are nested; stops counting past the limit."""
+    """The nesting depth of lists and mappings; stops counting past the limit."""
     depth, level = 0, [data] if isinstance(data, dict | list) else []
     while level and depth <= MAX_DEPTH:
         depth += 1
         level = [
             child
-            for one in level
-            for child in (one.values() if type(one) is dict else one)
+            for value in level
+            for child in (value.values() if type(value) is dict else value)
             if type(child) is dict or type(child) is list
         ]
     return depth
 
 
 def _text(body: bytes, media_type: str, charset: str) -> str | None:
-    """The body as text, or None when it is none."""
+    """The body as text; None if it is binary."""
     text = _decoded(body.removeprefix(_BOM), charset or "utf-8")
     if text is None and media_type.startswith("text/"):
-        text = body.decode("latin-1")  # what HTTP took for granted before UTF-8
+        text = body.decode("latin-1")  # the default of HTTP before UTF-8
     return None if text is not None and "\x00" in text else text
 
 
@@ -180,7 +184,7 @@ def _decoded(body: bytes, charset: str) -> str | None:
         return None
 
 
-def _described(content_type: str) -> tuple[str, str]:
+def _type_and_charset(content_type: str) -> tuple[str, str]:
     """Media type and charset of a Content-Type header."""
     media_type, *parameters = content_type.split(";")
     for parameter in parameters:

@@ -1,6 +1,4 @@
-"""What a task says about its request, with the defaults (SPEC-05, TOOL-04): the options of its effective spec, and
-`auth`. Also the refusal of a request that cannot be sent as it is written.
-"""
+"""Options of a request from the effective spec, with defaults (SPEC-05, TOOL-04), and the credential of `auth`."""
 
 from __future__ import annotations
 
@@ -16,24 +14,26 @@ from noetl.net.secret_reads import credential_name
 
 TIMEOUT_S = 30.0  # O-33
 CONNECT_S = 10.0
-TOTAL_S = 300.0  # of a timeout that is told by parts, so that a dribble ends too
+TOTAL_S = 300.0  # total of a timeout that sets only parts, so that a response in tiny pieces ends too
 MAX_BYTES = 64 * 1024 * 1024
 _FALSE = frozenset({"false", "no", "off", "0"})
 
 
 class RequestTimeout(msgspec.Struct, frozen=True):
-    """How long a request may take."""
+    """The time limits of a request."""
 
     connect_s: float = CONNECT_S
     read_s: float = TIMEOUT_S  # between two pieces of the answer
     total_s: float = TIMEOUT_S  # the whole run, redirects included
 
     def extension(self) -> dict[str, float | None]:
-        """As the pool takes it; the wait for a free connection is bounded by the total alone."""
+        """The limits for the connection pool. Only the total limits the wait for a free connection."""
         return {"connect": self.connect_s, "read": self.read_s, "write": self.read_s, "pool": None}
 
 
-class Knobs(msgspec.Struct, frozen=True, kw_only=True):
+class RequestOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of a task's `spec`."""
+
     timeout: RequestTimeout = RequestTimeout()
     ok_statuses: frozenset[int] = frozenset()
     follow_redirects: bool = True
@@ -42,9 +42,10 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     auth_mode: str | None = None
 
 
-def knobs_of(spec: Mapping[str, Any]) -> Knobs:
+def options_from_spec(spec: Mapping[str, Any]) -> RequestOptions:
+    """The options of a spec. Raises InvalidRequest for a value of the wrong type."""
     try:
-        return Knobs(
+        return RequestOptions(
             timeout=_timeout(spec.get("timeout")),
             ok_statuses=frozenset(int(status) for status in spec.get("ok_statuses") or ()),
             follow_redirects=_flag(spec.get("follow_redirects")),
@@ -53,7 +54,7 @@ def knobs_of(spec: Mapping[str, Any]) -> Knobs:
             auth_mode=spec.get("auth_mode"),
         )
     except (TypeError, ValueError) as problem:
-        raise Wrong(f"its spec cannot be read: {problem}") from None
+        raise InvalidRequest(f"its spec cannot be read: {problem}") from None
 
 
 def _timeout(written: Any) -> RequestTimeout:
@@ -70,20 +71,16 @@ def _timeout(written: Any) -> RequestTimeout:
 
 
 def _flag(written: Any) -> bool:
-    """True unless it says otherwise; a template may give it as text."""
+    """True unless set to false; a template may render it as text."""
     return written.strip().lower() not in _FALSE if isinstance(written, str) else written is None or bool(written)
 
 
-# The refusal of a request that cannot be sent as it is written; the tool adds which request it was.
+class InvalidRequest(Exception):  # noqa: N818  the tool turns it into an error outcome
+    """The request cannot be sent. The text is the reason and never shows a secret; the tool adds which request."""
 
 
-class Wrong(Exception):  # noqa: N818  it is the playbook's mistake, and becomes an ordinary error outcome
-    """The request cannot be made; the text says why, and never shows a secret."""
-
-
-# Credentials: how `auth` is attached to a request: bearer, basic, a header of its own, or a query parameter.
-#
-# An author's own header wins.
+# Credentials: `auth` is attached as bearer token, basic login, header or query parameter. A header that the author
+# sets wins over it.
 
 Resolve = Callable[[str], Mapping[str, Any]]
 
@@ -102,10 +99,10 @@ _MODES = {
 }
 _SECRET = ("value", "token", "access_token", "api_key", "key", "secret", "password")
 _API_KEY_HEADER = "X-API-Key"
-SHAPES = "the name of a credential, {credential: NAME}, or its fields such as {type: bearer, token: …}"
+AUTH_FORMS = "the name of a credential, {credential: NAME}, or its fields such as {type: bearer, token: …}"
 
 
-class Attached(msgspec.Struct, frozen=True):
+class AttachedCredential(msgspec.Struct, frozen=True):
     """What a credential adds to a request."""
 
     headers: dict[str, str] = {}
@@ -116,34 +113,34 @@ def fields_of(auth: Any, resolve: Resolve | None) -> Mapping[str, Any]:
     """The fields of a task's `auth`: the name of a credential, its fields, or both ({credential: name, type: …})."""
     if auth is None:
         return {}
-    said: Mapping[str, Any] = {"credential": auth} if isinstance(auth, str) else auth
-    if not isinstance(said, Mapping) or not said or auth == "":
-        raise Wrong(f"auth is {SHAPES}, not {'empty' if not auth else type(auth).__name__}")
-    if name := said.get("credential"):
+    fields: Mapping[str, Any] = {"credential": auth} if isinstance(auth, str) else auth
+    if not isinstance(fields, Mapping) or not fields or auth == "":
+        raise InvalidRequest(f"auth is {AUTH_FORMS}, not {'empty' if not auth else type(auth).__name__}")
+    if name := fields.get("credential"):
         if credential_name(name) is None:  # not shown: it may be an address with a password
-            raise Wrong(f"auth names no credential: it is {SHAPES}")
+            raise InvalidRequest(f"auth names no credential: it is {AUTH_FORMS}")
         if resolve is None:
             raise ToolError("keychain.unresolved", f'the credential "{name}" is not known here')
-        said = {**resolve(str(name)), **{key: value for key, value in said.items() if key != "credential"}}
-    data = said.get("data")  # a stored credential: {type, data: {…}}
-    return {**said, **data} if isinstance(data, Mapping) else said
+        fields = {**resolve(str(name)), **{key: value for key, value in fields.items() if key != "credential"}}
+    data = fields.get("data")  # a stored credential: {type, data: {…}}
+    return {**fields, **data} if isinstance(data, Mapping) else fields
 
 
-def attached(auth: Mapping[str, Any], mode: str | None = None) -> Attached:
-    """What a credential adds; `mode` is `spec.auth_mode`, which decides before its own type (TOOL-12)."""
+def attached_credential(auth: Mapping[str, Any], mode: str | None = None) -> AttachedCredential:
+    """The headers or parameters of a credential; `mode` is `spec.auth_mode`, which wins over its type (TOOL-12)."""
     if not auth:
-        return Attached()
+        return AttachedCredential()
     match _mode(auth, mode):
         case "basic":
-            return Attached(headers={"Authorization": basic(*_user_and_password(auth))})
+            return AttachedCredential(headers={"Authorization": basic(*_user_and_password(auth))})
         case "header":
-            return Attached(headers={_place(auth, _API_KEY_HEADER): _secret(auth)})
+            return AttachedCredential(headers={_field_name(auth, _API_KEY_HEADER): _secret(auth)})
         case "query":
-            return Attached(params={_place(auth, "api_key"): _secret(auth)})
+            return AttachedCredential(params={_field_name(auth, "api_key"): _secret(auth)})
         case "headers":
-            return Attached(headers={str(name): str(value) for name, value in auth["headers"].items()})
+            return AttachedCredential(headers={str(name): str(value) for name, value in auth["headers"].items()})
         case _:
-            return Attached(headers={"Authorization": f"Bearer {_secret(auth)}"})
+            return AttachedCredential(headers={"Authorization": f"Bearer {_secret(auth)}"})
 
 
 def basic(user: str, password: str) -> str:
@@ -151,17 +148,17 @@ def basic(user: str, password: str) -> str:
 
 
 def _mode(auth: Mapping[str, Any], mode: str | None) -> str:
-    said = mode or auth.get("type") or auth.get("scheme")
-    found = _MODES.get(str(said).lower().replace("-", "_")) if said else None
-    if mode and found is None:
-        raise Wrong(f'spec.auth_mode "{mode}" is not known: write bearer, basic, header or query')
-    if found == "header" and str(auth.get("in", "header")).lower() == "query":
+    name = mode or auth.get("type") or auth.get("scheme")
+    known = _MODES.get(str(name).lower().replace("-", "_")) if name else None
+    if mode and known is None:
+        raise InvalidRequest(f'spec.auth_mode "{mode}" is not known: write bearer, basic, header or query')
+    if known == "header" and str(auth.get("in", "header")).lower() == "query":
         return "query"
-    return found or _by_shape(auth)
+    return known or _mode_by_fields(auth)
 
 
-def _by_shape(auth: Mapping[str, Any]) -> str:
-    """How a credential that does not say is meant."""
+def _mode_by_fields(auth: Mapping[str, Any]) -> str:
+    """The mode of a credential without a type, by its fields."""
     if isinstance(auth.get("headers"), Mapping):
         return "headers"
     if "password" in auth or "username" in auth:
@@ -174,17 +171,17 @@ def _by_shape(auth: Mapping[str, Any]) -> str:
 def _user_and_password(auth: Mapping[str, Any]) -> tuple[str, str]:
     user = auth.get("username", auth.get("user"))
     if user is None:
-        raise Wrong("its credential has no username, which basic needs")
+        raise InvalidRequest("its credential has no username, which basic needs")
     return str(user), str(auth.get("password", ""))
 
 
-def _place(auth: Mapping[str, Any], otherwise: str) -> str:
+def _field_name(auth: Mapping[str, Any], default: str) -> str:
     """The name of the header or parameter that carries the secret."""
-    return str(auth.get("header") or auth.get("param") or auth.get("name") or otherwise)
+    return str(auth.get("header") or auth.get("param") or auth.get("name") or default)
 
 
 def _secret(auth: Mapping[str, Any]) -> str:
     for word in _SECRET:
         if auth.get(word) is not None:
             return str(auth[word])
-    raise Wrong(f"its credential has no secret: one of {', '.join(_SECRET[:5])} is needed")
+    raise InvalidRequest(f"its credential has no secret: one of {', '.join(_SECRET[:5])} is needed")

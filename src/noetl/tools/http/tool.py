@@ -1,40 +1,134 @@
 """`http`: calls a URL (TOOL-02 to TOOL-04, O-12).
 
-One instance serves a worker: it keeps connections open between requests, and nothing else. A status of 400 or more is
-an error outcome; so is a request that got no answer, with a status of null.
+One instance serves a worker. It keeps connections open between requests, and nothing else. A status of 400 or more is
+an error outcome; so is a request without an answer, with the status null.
+
+The tool uses connection pools without httpx2's client on purpose: a client keeps cookies, and the executions of a
+worker must not share them. There is one pool for plain HTTP and one for each way of checking TLS, for every proxy.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import ssl
+from collections.abc import AsyncIterable, AsyncIterator, Mapping
 from contextlib import aclosing
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 
 import httpcore2
 import httpx2
 import msgspec
 
-from noetl.base.addresses.connections import GuardedBackend
-from noetl.base.addresses.guard import AddressGuard, BlockedError, UnresolvedError
-from noetl.base.addresses.policy import OPEN, AddressPolicy
+from noetl.base.addresses.connections import GuardedBackend, connection_pool
+from noetl.base.addresses.policy import OPEN, AddressGuard, AddressPolicy, BlockedError, UnresolvedError
+from noetl.base.addresses.proxies import DIRECT, OutboundProxies, Proxy
 from noetl.base.errors import ToolError
 from noetl.base.redaction import MASK
-from noetl.tools.contract import ToolContext, ToolResult
-from noetl.tools.http.calls import HttpRequest, call_of, checked
-from noetl.tools.http.message import content_of, read
-from noetl.tools.http.pools import HttpPools
-from noetl.tools.http.problems import clipped, error_outcome, is_retryable, named
-from noetl.tools.http.request_options import Knobs, Wrong, attached, fields_of, knobs_of
+from noetl.tools.contract import Tool, ToolContext, ToolResult
+from noetl.tools.http.calls import (
+    HttpRequest,
+    checked_url,
+    clipped,
+    error_outcome,
+    is_retryable,
+    request_label,
+    request_of_task,
+)
+from noetl.tools.http.message import content_of, response_headers
+from noetl.tools.http.request_options import (
+    InvalidRequest,
+    RequestOptions,
+    attached_credential,
+    fields_of,
+    options_from_spec,
+)
 
-# A response's body, in pieces and within bounds (reliability.md §2.5, response bombs).
-#
-# What counts is the size after decompression; a body that grows a hundredfold on the way is refused before it is
-# large.
+MAX_CONNECTIONS = 256
+MAX_IDLE = 32
+# Shorter than servers and load balancers keep idle connections, so that few requests meet one that was just closed.
+IDLE_S = 15.0
 
-# Text compresses by five to twenty. A body that grows a hundredfold was made to fill memory; below a megabyte it
-# cannot.
+
+class HttpPools:
+    """The connection pools of a worker, by TLS mode and proxy."""
+
+    def __init__(self, backend: GuardedBackend, proxies: OutboundProxies = DIRECT) -> None:
+        self._backend, self._proxies = backend, proxies
+        self._pools: dict[tuple[bool, bool, Proxy | None], httpcore2.AsyncConnectionPool] = {}
+
+    async def send(self, request: httpx2.Request, *, verify_ssl: bool) -> httpx2.Response:
+        """The response, with its body not yet read. The caller closes it."""
+        url = request.url
+        proxy = self._proxies.proxy_for(url.scheme, url.host, url.port)
+        if proxy is not None:
+            # The proxy resolves the name, so the guard has to judge the host before the request leaves.
+            await self._backend.guard.allow_by_proxy(url.host, url.port or (443 if url.scheme == "https" else 80))
+        answer = await self._pool(url.scheme == "https", verify_ssl, proxy).handle_async_request(
+            httpcore2.Request(
+                method=request.method,
+                url=httpcore2.URL(
+                    scheme=url.raw_scheme,
+                    host=url.raw_host,
+                    port=url.port,
+                    target=url.raw_path,
+                ),
+                headers=request.headers.raw,
+                content=cast("httpx2.AsyncByteStream", request.stream),
+                extensions=request.extensions,
+            )
+        )
+        return httpx2.Response(
+            status_code=answer.status,
+            headers=answer.headers,
+            stream=_Stream(cast("AsyncIterable[bytes]", answer.stream)),
+            extensions=answer.extensions,
+            request=request,
+        )
+
+    def _pool(self, tls: bool, verify_ssl: bool, proxy: Proxy | None) -> httpcore2.AsyncConnectionPool:
+        # A connection whose certificate was not checked must never serve a request that wants it checked.
+        key = (tls, verify_ssl or not tls, proxy)
+        pool = self._pools.get(key)
+        if pool is None:
+            pool = self._pools[key] = connection_pool(
+                self._backend,
+                proxy,
+                tls=_tls(verify_ssl) if tls else None,
+                max_connections=MAX_CONNECTIONS,
+                max_keepalive_connections=MAX_IDLE,
+                keepalive_expiry=IDLE_S,
+            )
+        return pool
+
+    async def close(self) -> None:
+        pools, self._pools = list(self._pools.values()), {}
+        for pool in pools:
+            await pool.aclose()
+
+
+def _tls(verify_ssl: bool) -> ssl.SSLContext:
+    return httpx2.create_ssl_context(verify=verify_ssl)
+
+
+class _Stream(httpx2.AsyncByteStream):
+    """Adapts the body stream of the pool to httpx2."""
+
+    def __init__(self, inner: AsyncIterable[bytes]) -> None:
+        self._inner = inner
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for part in self._inner:
+            yield part
+
+    async def aclose(self) -> None:
+        if (close := getattr(self._inner, "aclose", None)) is not None:
+            await close()
+
+
+# Bodies of responses are read in pieces and bounded (reliability.md §2.5, response bombs). The size after decompression
+# counts. Text compresses by a factor of five to twenty; a body that grows a hundredfold was made to fill memory, and is
+# refused before it is large. Below a megabyte it does no harm.
 MAX_RATIO = 100
 RATIO_FROM_BYTES = 1024 * 1024
 # The body of a redirect is read so that the connection can be used again; a long one costs more than a new connection.
@@ -42,7 +136,7 @@ _MAX_SKIPPED_BYTES = 64 * 1024
 
 
 async def read_body(response: httpx2.Response, max_bytes: int, what: str) -> bytes:
-    """All of a body. ToolError `result.too_large` as soon as it is known to be too long."""
+    """The whole body. Raises ToolError `result.too_large` as soon as it is known to be too long."""
     declared = response.headers.get("content-length", "")
     encoded = "content-encoding" in response.headers
     is_head = response.request.method == "HEAD"
@@ -62,7 +156,7 @@ async def read_body(response: httpx2.Response, max_bytes: int, what: str) -> byt
 
 
 async def skip_body(response: httpx2.Response) -> None:
-    """Read a body nobody wants, so that its connection can be used again; a long one is cut off instead."""
+    """Read and drop a body, so that its connection can be used again; a long one is cut off instead."""
     size = 0
     async with aclosing(response.aiter_raw()) as arriving:
         async for piece in arriving:
@@ -81,7 +175,7 @@ def _bomb(what: str) -> ToolError:
     return ToolError("result.too_large", message)
 
 
-_FROM_BELOW = (
+_LIBRARY_ERRORS = (
     httpcore2.TimeoutException,
     httpcore2.NetworkError,
     httpcore2.ProtocolError,
@@ -90,48 +184,51 @@ _FROM_BELOW = (
     httpx2.DecodingError,
     BlockedError,
     UnresolvedError,
-    Wrong,
+    InvalidRequest,
 )
 
 
-class HttpTool:
-    """`policy` says which addresses may be reached; a server gives a closed one (design.md §7)."""
+class HttpTool(Tool):
+    """The tool of the kind `http`. `policy` says which addresses may be reached (design.md §7)."""
 
     def __init__(self, policy: AddressPolicy = OPEN, *, backend: GuardedBackend | None = None) -> None:
         self._pools = HttpPools(backend or GuardedBackend(AddressGuard(policy)), policy.ways_out())
 
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        what, knobs = named(inputs.get("method"), inputs.get("url"), context.masked), Knobs()
+        what, options = request_label(inputs.get("method"), inputs.get("url"), context.mask), RequestOptions()
         try:
-            knobs = knobs_of(context.spec)
-            credential = attached(fields_of(inputs.get("auth"), context.resolve), knobs.auth_mode)
-            call = call_of(inputs, credential, context.idempotency_key, context.traceparent)
-            if MASK not in what:  # a URL with a secret is told as it was written: normalised it could not be masked
+            options = options_from_spec(context.spec)
+            credential = attached_credential(fields_of(inputs.get("auth"), context.resolve), options.auth_mode)
+            call = request_of_task(inputs, credential, context.idempotency_key, context.traceparent)
+            # A URL with a secret is shown as written: after normalisation the secret could not be recognised.
+            if MASK not in what:
                 what = str(call)
-            async with asyncio.timeout(knobs.timeout.total_s):
-                last, response = await self._final_response(call, knobs)
-                return await _result(last, response, knobs)
+            async with asyncio.timeout(options.timeout.total_s):
+                last, response = await self._final_response(call, options)
+                return await _result(last, response, options)
         except TimeoutError:
-            raise ToolError("timeout", f"{what} took longer than {knobs.timeout.total_s:g} s", retryable=True) from None
-        except _FROM_BELOW as problem:
-            raise error_outcome(what, problem, knobs.timeout) from None
+            raise ToolError(
+                "timeout", f"{what} took longer than {options.timeout.total_s:g} s", retryable=True
+            ) from None
+        except _LIBRARY_ERRORS as problem:
+            raise error_outcome(what, problem, options.timeout) from None
 
     async def check(self, inputs: Mapping[str, Any], context: ToolContext) -> str:
-        """Whether the address takes the credential: asks for it by GET. ToolError says what it answered."""
+        """Test the credential by a GET request. Raises ToolError with the answer if it is refused."""
         if not inputs.get("url"):
             raise ToolError("tool.exception", "name an address that asks for this credential: --url https://…")
-        found = await self.run({**inputs, "method": "GET"}, context)
-        return f"GET {found.result['url']} answered {found.result['status']}{_phrase(found.result['status'])}"
+        outcome = await self.run({**inputs, "method": "GET"}, context)
+        return f"GET {outcome.result['url']} answered {outcome.result['status']}{_phrase(outcome.result['status'])}"
 
-    async def _final_response(self, call: HttpRequest, knobs: Knobs) -> tuple[HttpRequest, httpx2.Response]:
-        """The last response of a chain of redirects, and the call that got it."""
-        cookies: httpx2.Cookies | None = None  # of this chain alone
+    async def _final_response(self, call: HttpRequest, options: RequestOptions) -> tuple[HttpRequest, httpx2.Response]:
+        """The last response of a chain of redirects, and the request that got it."""
+        cookies: httpx2.Cookies | None = None  # of this chain only
         for _ in range(MAX_REDIRECTS + 1):
-            request = _request(call, knobs, cookies)
-            response = await self._pools.send(request, verify_ssl=knobs.verify_ssl)
+            request = _request(call, options, cookies)
+            response = await self._pools.send(request, verify_ssl=options.verify_ssl)
             try:
-                location = response.headers.get("location") if knobs.follow_redirects else None
-                following = next_call(call, response.status_code, location)
+                location = response.headers.get("location") if options.follow_redirects else None
+                following = next_request(call, response.status_code, location)
                 if following is None:
                     return call, response
                 cookies = cookies or httpx2.Cookies()
@@ -150,26 +247,26 @@ class HttpTool:
         return {"http": {"status": None, "headers": None}}
 
 
-def _request(call: HttpRequest, knobs: Knobs, cookies: httpx2.Cookies | None) -> httpx2.Request:
+def _request(call: HttpRequest, options: RequestOptions, cookies: httpx2.Cookies | None) -> httpx2.Request:
     return httpx2.Request(
         call.method,
         call.url,
         headers=list(call.lines),
         content=call.content,
         cookies=cookies,
-        extensions={"timeout": knobs.timeout.extension()},
+        extensions={"timeout": options.timeout.extension()},
     )
 
 
-async def _result(call: HttpRequest, response: httpx2.Response, knobs: Knobs) -> ToolResult:
-    """The outcome of a response, its connection given back or closed."""
+async def _result(call: HttpRequest, response: httpx2.Response, options: RequestOptions) -> ToolResult:
+    """The outcome of a response. Its connection returns to the pool or is closed."""
     try:
-        body = await read_body(response, knobs.max_bytes, str(call))
+        body = await read_body(response, options.max_bytes, str(call))
     finally:
         await response.aclose()
-    status, headers = response.status_code, read(response.headers.raw)
+    status, headers = response.status_code, response_headers(response.headers.raw)
     content = content_of(body, headers.get("content-type", ""), str(call))
-    if status >= 400 and status not in knobs.ok_statuses:
+    if status >= 400 and status not in options.ok_statuses:
         raise ToolError(
             "http.status",
             f"{call} answered {status}{_phrase(status)}",
@@ -197,13 +294,12 @@ def _phrase(status: int) -> str:
         return ""
 
 
-# Redirects: what is asked next when a response points elsewhere (O-12).
-# Each hop is a new call through the same guard. At another origin nothing that may be a credential is sent along:
-# only headers known to be harmless are (reliability.md §2.5).
+# Redirects (O-12). Each hop is a new request through the same guard. Another origin receives only headers known to be
+# harmless, so that no credential reaches it (reliability.md §2.5).
 MAX_REDIRECTS = 5
-_STATUSES = frozenset({301, 302, 303, 307, 308})
-_OF_A_BODY = (b"content-type", b"content-encoding", b"content-language", b"idempotency-key")
-_HARMLESS = frozenset(
+_REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
+_BODY_HEADERS = (b"content-type", b"content-encoding", b"content-language", b"idempotency-key")
+_HARMLESS_HEADERS = frozenset(
     {
         *(b"accept", b"accept-charset", b"accept-encoding", b"accept-language", b"user-agent", b"range"),
         *(b"cache-control", b"idempotency-key", b"prefer", b"traceparent", b"tracestate"),
@@ -212,18 +308,19 @@ _HARMLESS = frozenset(
 )
 
 
-def next_call(call: HttpRequest, status: int, location: str | None) -> HttpRequest | None:
-    """The call that a response asks for; None when it asks for none."""
-    if status not in _STATUSES or not location:
+def next_request(call: HttpRequest, status: int, location: str | None) -> HttpRequest | None:
+    """The request that a redirect asks for; None if the response is no redirect."""
+    if status not in _REDIRECT_STATUSES or not location:
         return None
     url = _target(call.url, location)
     lines = call.lines
-    if not _same_party(call.url, url):
-        lines = tuple(line for line in lines if line[0].lower() in _HARMLESS)
+    if not _is_same_site(call.url, url):
+        lines = tuple(line for line in lines if line[0].lower() in _HARMLESS_HEADERS)
     method, content = call.method, call.content
+    # As browsers do, and RFC 9110 allows: 303 always becomes a GET, 301 and 302 only for a POST.
     if (status == 303 and method != "HEAD") or (status in (301, 302) and method == "POST"):
         method, content = "GET", None
-        lines = tuple(line for line in lines if line[0].lower() not in _OF_A_BODY)
+        lines = tuple(line for line in lines if line[0].lower() not in _BODY_HEADERS)
     return msgspec.structs.replace(call, method=method, url=url, lines=lines, content=content)
 
 
@@ -231,14 +328,14 @@ def _target(base: httpx2.URL, location: str) -> httpx2.URL:
     try:
         url = base.join(location)
     except (httpx2.InvalidURL, UnicodeError):
-        raise Wrong(f'it was redirected to "{clipped(location)}", which is not a URL') from None
+        raise InvalidRequest(f'it was redirected to "{clipped(location)}", which is not a URL') from None
     if url.userinfo:
         url = url.copy_with(username="", password="")
-    return checked(url.copy_with(fragment=None) if url.fragment else url)
+    return checked_url(url.copy_with(fragment=None) if url.fragment else url)
 
 
-def _same_party(a: httpx2.URL, b: httpx2.URL) -> bool:
-    """The same origin, or the same host on its way from http to https."""
+def _is_same_site(a: httpx2.URL, b: httpx2.URL) -> bool:
+    """The same origin, or an upgrade of the same host from http to https."""
     if a.origin == b.origin:
         return True
     return a.host == b.host and (a.scheme, b.scheme) == ("http", "https") and (_port(a), _port(b)) == (80, 443)

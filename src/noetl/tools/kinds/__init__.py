@@ -1,30 +1,76 @@
-"""The table of tool kinds: what each accepts, as data, for the checker, the editor's schema and the docs.
+"""The table of tool kinds: the inputs of each kind as data, for the checker, the editor's schema and the docs.
 
-Nothing here imports a driver or knows how a kind runs; `tools/registry.py` does. Kinds of plug-ins are asked for
-only when a name is not built in, since looking for installed packages costs more than checking a small file.
+No module here imports a driver or knows how a kind runs; `tools/registry.py` does. Plug-ins are looked up only for a
+name that is not built in, since the search for installed packages costs more than the check of a small file. They are
+entry points of the group `noetl.tools`, each named for its kind (VAL-04). The object of an entry point may have the
+attribute `kind: ToolKind`, which makes its inputs checkable; without it, any key is passed on. A plug-in that cannot be
+imported does not fail a check: its kind carries the reason.
 
-Read first: a small family such as `calls.py`, then `_ORDER` below, in which docs and completion list the kinds.
+Read first: a small family such as `data_frameworks.py`, then `_ORDER` below, the order of docs and completion.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+
 from noetl.net.kinds import COMMON_SPEC, ToolKind
-from noetl.tools.kinds import brokers, calls, code, data_frameworks, files, people_and_machines, sql, storage, web
-from noetl.tools.kinds.plugins import OpenKinds
+from noetl.tools.kinds import brokers, code, data_frameworks, files, people_and_machines, sql, storage, web
 
-__all__ = ["COMMON_SPEC", "KINDS", "load_kinds"]
+__all__ = ["COMMON_SPEC", "GROUP", "KINDS", "load_kinds"]
 
+# The order of the docs and of completion: common kinds first, relatives side by side.
 _ORDER = (
     "http python postgres duckdb ducklake iceberg delta sql snowflake noop log playbook workbook secrets quantum "
     "artifact storage gcs convert archive pgp nats redis mqtt amqp kafka transfer email slack teams llm mcp ssh sftp "
     "shell script container dbt dlt dask ray"
 )
-_FAMILIES = (web, sql, code, calls, storage, files, brokers, people_and_machines, data_frameworks)
+_FAMILIES = (web, sql, code, storage, files, brokers, people_and_machines, data_frameworks)
 _BY_NAME = {kind.name: kind for family in _FAMILIES for kind in family.KINDS}
 
+# A name without a declaration is a KeyError at the first import.
 KINDS: dict[str, ToolKind] = {name: _BY_NAME[name] for name in _ORDER.split()}
+
+GROUP = "noetl.tools"
 
 
 def load_kinds() -> OpenKinds:
-    """The built-in kinds, with those of installed plug-ins beside them."""
+    """The built-in kinds and those of installed plug-ins."""
     return OpenKinds(KINDS)
+
+
+class OpenKinds(Mapping[str, ToolKind]):
+    """Built-in kinds, then those of plug-ins, which are looked up at the first name that is not built in."""
+
+    def __init__(self, built_in: Mapping[str, ToolKind]) -> None:
+        self._built_in = built_in
+
+    @cached_property
+    def _all(self) -> dict[str, ToolKind]:
+        # Built-in kinds come last: a plug-in cannot replace one.
+        return {**plugin_kinds(), **self._built_in}
+
+    def __getitem__(self, name: str) -> ToolKind:
+        return self._built_in[name] if name in self._built_in else self._all[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all)
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+
+def plugin_kinds() -> dict[str, ToolKind]:
+    """Every plug-in's kind by name."""
+    from importlib.metadata import entry_points
+
+    kinds = {}
+    for entry in entry_points(group=GROUP):
+        try:
+            kind = getattr(entry.load(), "kind", None)
+        except Exception as error:  # the module is not ours: importing it may raise anything
+            broken = f"{entry.value} in working order (importing it fails here: {error})"
+            kinds[entry.name] = ToolKind(name=entry.name, plugin=broken, open_inputs=True)
+            continue
+        kinds[entry.name] = kind if isinstance(kind, ToolKind) else ToolKind(name=entry.name, open_inputs=True)
+    return kinds

@@ -1,4 +1,4 @@
-"""Kinds that hand work to a framework of data people: dbt, dlt, ray, dask."""
+"""Kinds that hand work to a data framework: dbt, dlt, ray, dask."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kinds that write to people and work on other machines: email, slack, teams, ssh, sftp."""
+"""Kinds that send messages to people or work on other machines: email, slack, teams, ssh, sftp."""
 
 from __future__ import annotations
 
@@ -50,6 +50,7 @@ _BLOCKS = {"type": "array", "items": OBJECT}
 
 SLACK = ToolKind(
     name="slack",
+    credential_types=("slack",),
     error_kinds=_CHAT_ERRORS,
     doc="Posts a message to a Slack channel by an incoming webhook. The credential holds the webhook's URL.",
     inputs=(
@@ -64,6 +65,7 @@ SLACK = ToolKind(
 
 TEAMS = ToolKind(
     name="teams",
+    credential_types=("teams",),
     error_kinds=_CHAT_ERRORS,
     doc="Posts a message to a Microsoft Teams channel by a workflow webhook. The credential holds the webhook's URL.",
     inputs=(

@@ -1,7 +1,6 @@
-"""The few JSON Schema shapes that inputs of tool kinds share, named once.
+"""JSON Schema fragments that inputs of several tool kinds share.
 
-These describe values before templates are allowed for; `noetl.language.grammar` adds "or a template" to each of
-them.
+They describe rendered values; `noetl.language.grammar` adds "or a template" to each of them.
 """
 
 from __future__ import annotations
@@ -25,21 +24,21 @@ DURATION: Schema = {"anyOf": [{"type": "number", "minimum": 0}, TEXT]}
 
 
 def one_of(*words: str) -> Schema:
-    """One of a few words."""
+    """The schema of a text that must be one of `words`."""
     return {"type": "string", "enum": list(words)}
 
 
 def script_source(*places: str) -> Schema:
-    """Code kept elsewhere: `{uri, source: {type: file}}`, where the tool reads it from such places."""
+    """The schema of code in another place: `{uri, source: {type: file}}`; the tool can read it from `places`."""
     source = {"anyOf": [one_of(*places), {"type": "object", "properties": {"type": one_of(*places)}}]}
-    written = {"type": "object", "properties": {"uri": TEXT, "source": source}, "required": ["uri"]}
-    return {"anyOf": [TEXT, written]}
+    reference = {"type": "object", "properties": {"uri": TEXT, "source": source}, "required": ["uri"]}
+    return {"anyOf": [TEXT, reference]}
 
 
-_SHAPES_OF_AUTH = "the name of a credential, {credential: NAME}, or its fields"
+_AUTH_FORMS = "the name of a credential, {credential: NAME}, or its fields"
 AUTH = Input(
     name="auth",
-    schema={"anyOf": [TEXT, {**OBJECT, "minProperties": 1}], "description": _SHAPES_OF_AUTH},
+    schema={"anyOf": [TEXT, {**OBJECT, "minProperties": 1}], "description": _AUTH_FORMS},
     read_strictly=True,
     doc="Name of a keychain entry or stored credential.",
     aliases=("credential", "credentials", "connection"),

@@ -1,4 +1,4 @@
-"""Kinds that run SQL: postgres, duckdb and their relatives, all of one shape."""
+"""Kinds that run SQL: postgres, duckdb and similar ones, with the same inputs."""
 
 from __future__ import annotations
 
@@ -84,6 +84,7 @@ _KEY = Input(
 )
 _NEEDED = (("command", "query", "script", "table"),)
 _MAX_ROWS = Input(name="max_rows", schema=COUNT, doc="Most rows a statement may return; more is result.too_large.")
+# `kinds.code` uses these two for python tasks, which read and write the same tables.
 TABLES = Input(
     name="tables",
     schema=OBJECT,

@@ -183,7 +183,7 @@ LLM = ToolKind(
             schema={"type": "array", "items": OBJECT},
             doc="In place of prompt: the conversation, as {role, content}.",
         ),
-        Input(name="system", schema=TEXT, doc="What the model is told before."),
+        Input(name="system", schema=TEXT, doc="The system prompt."),
         Input(name="schema", schema=OBJECT, doc="JSON Schema of the answer, which is then `value`; it is checked."),
         Input(
             name="tools",

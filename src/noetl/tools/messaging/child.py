@@ -1,4 +1,4 @@
-"""The child process of the broker tools: reads requests, does them, writes answers, as JSON over pipes."""
+"""The child process of the broker tools: performs requests and answers them as JSON over pipes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ import msgspec
 
 from noetl.base.addresses.policy import AddressPolicy
 from noetl.base.errors import ToolError
-from noetl.tools.child_pipes import serve_calls
+from noetl.tools.child_pipes import error_answer, serve_calls
 from noetl.tools.guarded_sockets import GuardedSockets
-from noetl.tools.messaging.request import MessagingRequest
+from noetl.tools.messaging.tool import MessagingRequest
 
 _sockets = GuardedSockets(AddressPolicy())
+# Imported on first use: a child needs the client library of its own kind only.
 _MODULES = {
     "redis": "noetl.tools.messaging.redis_keys",
     "mqtt": "noetl.tools.messaging.mqtt_messages",
@@ -36,18 +37,17 @@ def _answer_to(call: dict[str, Any]) -> bytes:
     try:
         return msgspec.json.encode({"result": asyncio.run(module.perform(request))})
     except ToolError as problem:
-        told = {"kind": problem.kind, "message": problem.message, "retryable": problem.retryable, **problem.details}
+        return error_answer(problem)
     # Broad: three libraries with errors of their own, and the parent must get an answer for each.
     except Exception as problem:
-        told = _failure(module, problem, request)
-    return msgspec.json.encode({"error": told})
+        return msgspec.json.encode({"error": _failure(module, problem, request)})
 
 
 def _failure(module: Any, problem: Exception, request: MessagingRequest) -> dict[str, Any]:
-    """The kind's own reading of an error of its client. What the policy refused is told as such."""
+    """The error answer, as the module of the kind reads errors of its client. A refusal by the policy comes first."""
     if _sockets.refusal is not None:
         return {"kind": "tool.not_allowed", "message": _sockets.refusal, "code": "blocked", "retryable": False}
     what, code, retryable = module.read_error(problem)
-    said = "".join(sign if sign.isprintable() else " " for sign in str(problem))[:300] or type(problem).__name__
+    text = "".join(char if char.isprintable() else " " for char in str(problem))[:300] or type(problem).__name__
     where = f"{request.op} on {request.kind} at {request.broker}"
-    return {"kind": f"{request.kind}.{what}", "message": f"{where}: {said}", "code": code, "retryable": retryable}
+    return {"kind": f"{request.kind}.{what}", "message": f"{where}: {text}", "code": code, "retryable": retryable}

@@ -1,6 +1,7 @@
 """Kafka, in the child: producing records, consuming some of a topic, and committing how far a group has come.
 
-Nothing is committed by reading. Where to read on is told by the caller, who keeps it with what was made of the records.
+Reading commits nothing. The caller passes the offsets to continue from, and stores them with what it made of the
+records.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from aiokafka.errors import KafkaError
 
 from noetl.base.errors import ToolError
 from noetl.base.tls_trust import tls_context
-from noetl.tools.contents import MAX_BYTES, decoded, encoded
-from noetl.tools.messaging.request import MessagingRequest
+from noetl.tools.contents import MAX_BYTES, decode, encode
+from noetl.tools.messaging.tool import MessagingRequest
 
 _DENIED = {29, 30, 31, 53, 58}  # topic, group, cluster, transactional id; a wrong login
 _MISSING = {3, 69}  # a topic or partition, a group
@@ -97,7 +98,9 @@ async def _consumer(request: MessagingRequest) -> AsyncIterator[Any]:
         **_connection(request),
         group_id=str(request.inputs.get("group") or "") or None,
         enable_auto_commit=False,
+        # Records of a transaction that was rolled back must start nothing.
         isolation_level="read_committed",
+        # The driver fetches ahead of what is asked for: these bound what it may hold.
         fetch_max_bytes=16 << 20,
         max_partition_fetch_bytes=4 << 20,
     )
@@ -109,7 +112,7 @@ async def _consumer(request: MessagingRequest) -> AsyncIterator[Any]:
 
 
 async def _stopped(client: Any) -> None:
-    """A client that never got far ends with the cancellation of its own tasks, which is nobody's wish here."""
+    """Stop a client. One that did not connect cancels its own tasks and raises that: it is no cancellation of ours."""
     with suppress(asyncio.CancelledError):
         await client.stop()
 
@@ -122,6 +125,7 @@ async def _produce(request: MessagingRequest) -> dict[str, Any]:
     )
     try:
         await producer.start()
+        # All are handed over before the first answer is awaited, so that the driver can send them as one batch.
         sent = [await producer.send(topic, **record) for record in records]
         stored = [await one for one in sent]
     finally:
@@ -138,7 +142,7 @@ def _records(request: MessagingRequest) -> list[dict[str, Any]]:
     if not isinstance(given, list) or not all(isinstance(one, Mapping) for one in given):
         raise ToolError("kafka.input", "records must be a list of mappings, each with data")
     form = request.inputs.get("format")
-    return [_record(request, one, encoded(one.get("data"), form, kind="kafka")) for one in given]
+    return [_record(request, one, encode(one.get("data"), form, kind="kafka")) for one in given]
 
 
 def _record(request: MessagingRequest, given: Mapping[str, Any], body: bytes) -> dict[str, Any]:
@@ -149,9 +153,9 @@ def _record(request: MessagingRequest, given: Mapping[str, Any], body: bytes) ->
         raise ToolError("kafka.input", f"headers must be a mapping, not {type(headers).__name__}")
     return {
         "value": body,
-        "key": encoded(key, kind="kafka") if key is not None else None,
+        "key": encode(key, kind="kafka") if key is not None else None,
         "partition": partition,
-        "headers": [(str(name), encoded(value, kind="kafka")) for name, value in headers.items()],
+        "headers": [(str(name), encode(value, kind="kafka")) for name, value in headers.items()],
     }
 
 
@@ -162,6 +166,7 @@ async def _consume(request: MessagingRequest) -> dict[str, Any]:
         found: list[ConsumerRecord] = []
         size, wait_s = 0, max(request.wait_s, _SHORTEST_WAIT_S)
         while len(found) < request.limit and size <= MAX_BYTES:
+            # Only the positions tell whether records are left: a poll may come back empty although there are.
             is_behind = any([await consumer.position(one) < end for one, end in ends.items()])
             if found and not is_behind:
                 break
@@ -190,6 +195,8 @@ async def _ready(consumer: Any, topic: str, request: MessagingRequest) -> dict[T
     given = _offsets(request)
     for part in parts:
         at = given.get(part.partition)
+        # Offsets of the caller win: they were stored with what it made of the records. The group only helps a new
+        # reader.
         if at is None and request.inputs.get("group"):
             at = await consumer.committed(part)
         if at is None:
@@ -229,7 +236,7 @@ def _row(record: ConsumerRecord, request: MessagingRequest) -> dict[str, Any]:
         "partition": record.partition,
         "offset": record.offset,
         "timestamp": record.timestamp,
-        "key": decoded(record.key, "auto", kind="kafka") if record.key is not None else None,
-        "value": decoded(record.value, form, kind="kafka") if record.value is not None else None,
-        "headers": {name: decoded(value, "auto", kind="kafka") for name, value in record.headers if value is not None},
+        "key": decode(record.key, "auto", kind="kafka") if record.key is not None else None,
+        "value": decode(record.value, form, kind="kafka") if record.value is not None else None,
+        "headers": {name: decode(value, "auto", kind="kafka") for name, value in record.headers if value is not None},
     }

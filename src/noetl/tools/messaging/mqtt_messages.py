@@ -12,11 +12,11 @@ from paho.mqtt.properties import Properties
 
 from noetl.base.errors import ToolError
 from noetl.base.tls_trust import tls_context
-from noetl.tools.contents import decoded
-from noetl.tools.messaging.request import MessagingRequest
+from noetl.tools.contents import decode
+from noetl.tools.messaging.tool import MessagingRequest
 
 T = TypeVar("T")
-_SESSION_S = 7 * 86_400  # how long the broker keeps a session that nobody opens
+_SESSION_S = 7 * 86_400  # how long the broker keeps an unused session
 
 
 async def perform(request: MessagingRequest) -> dict[str, Any]:
@@ -115,7 +115,7 @@ async def _receive(request: MessagingRequest) -> dict[str, Any]:
 
 def _message_row(message: aiomqtt.Message, request: MessagingRequest) -> dict[str, Any]:
     body = message.payload if isinstance(message.payload, bytes) else str(message.payload).encode()
-    value = decoded(body, request.inputs.get("format"), kind="mqtt")
+    value = decode(body, request.inputs.get("format"), kind="mqtt")
     return {"topic": str(message.topic), "value": value, "retained": bool(message.retain)}
 
 

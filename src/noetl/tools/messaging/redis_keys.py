@@ -11,8 +11,8 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from noetl.base.errors import ToolError
-from noetl.tools.contents import decoded
-from noetl.tools.messaging.request import MessagingRequest
+from noetl.tools.contents import decode
+from noetl.tools.messaging.tool import MessagingRequest
 
 _FIELD = "data"
 
@@ -170,7 +170,7 @@ def _fields(fields: dict[bytes, bytes], request: MessagingRequest) -> Any:
 
 
 def _value(body: bytes, request: MessagingRequest) -> Any:
-    return decoded(body, request.inputs.get("format"), kind="redis")
+    return decode(body, request.inputs.get("format"), kind="redis")
 
 
 def _seconds(written: Any) -> float:

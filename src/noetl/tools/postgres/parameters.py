@@ -75,7 +75,7 @@ def _constant_type(parameter: Parameter) -> str | None:
     value = parameter.value
     if not parameter.typed or not isinstance(value, int | float):
         # a mapping where any type will do is a document; other text is text, as a constant would be
-        return (_DOCUMENT if isinstance(value, dict | list) else "text") if parameter.untold else None
+        return (_DOCUMENT if isinstance(value, dict | list) else "text") if parameter.in_untyped_place else None
     if isinstance(value, bool):
         return "boolean"
     if isinstance(value, float) or not -_INT8 <= value < _INT8:

@@ -1,28 +1,101 @@
-"""Pools: connections kept per credential, opened when first needed and closed when idle for long. They
-go only to addresses that the guard has given, under the name that TLS is to find."""
+"""Connection pools, one per credential. Connections open on first use, close when idle for long, and go only to
+addresses that the guard allows. TLS verifies the host name. Errors of the driver become error outcomes with their
+SQLSTATE (OUT-02, OUT-03)."""
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import asyncpg  # type: ignore[import-untyped]
 
-from noetl.base.addresses.guard import AddressGuard, BlockedError, UnresolvedError
-from noetl.base.addresses.policy import literal
+from noetl.base.addresses.policy import AddressGuard, BlockedError, UnresolvedError, literal
 from noetl.base.errors import ToolError
-from noetl.tools.postgres.failures import of_connecting, pg_error
 from noetl.tools.postgres.parameters import CODECS
 from noetl.tools.postgres.targets import PostgresTarget
+
+HELPER = "pg"
+# Serialisation failure, deadlock, too many connections, lock not available, and the shutdown or start of a server: the
+# same statement may well succeed later.
+_RETRYABLE = frozenset({"40001", "40P01", "53300", "55P03", "57P01", "57P02", "57P03"})
+_DETAILS = ("detail", "hint", "constraint_name", "schema_name", "table_name", "column_name", "position")
+_HINTS = {
+    "25001": "spec.transaction: false runs each statement by itself",
+    "42P18": "say its type, as in {{ … }}::text",
+}
+
+
+@contextmanager
+def as_tool_errors() -> Iterator[None]:
+    """Turn errors of the driver inside the block into ToolError."""
+    try:
+        yield
+    except asyncpg.PostgresError as problem:
+        raise server_error(problem) from problem
+    except asyncpg.InterfaceError as problem:
+        # A failed rollback on a lost connection hides why the connection was lost.
+        if isinstance(hidden := problem.__context__, asyncpg.PostgresError):
+            raise server_error(hidden) from hidden
+        raise pg_error(f"the driver cannot do this: {problem}", retryable=False) from problem
+    except OSError as problem:
+        raise pg_error(f"the connection to PostgreSQL was lost: {problem}", retryable=True) from problem
+
+
+def server_error(problem: Any) -> ToolError:
+    """An error that the server reported."""
+    code, server_message = problem.sqlstate, _server_message(problem)
+    if code == "57014":
+        error = ToolError("timeout", f"PostgreSQL ended the statement: {server_message}", retryable=True, code=code)
+        error.details["message"] = server_message
+        return error
+    details = {name: found for name in _DETAILS if (found := getattr(problem, name, None)) is not None}
+    if (hint := _HINTS.get(code)) is not None:
+        details["hint"] = f"{details['hint']}; {hint}" if "hint" in details else hint
+    message = f"{server_message} ({code})"
+    if "hint" in details:
+        message += f"; {details['hint']}"
+    return pg_error(message, code, server_message, details)
+
+
+def _server_message(problem: Any) -> str:
+    """The message of the server. Of the driver's own messages only the beginning: the rest shows the value."""
+    return getattr(problem, "message", None) or str(problem).split(":")[0]
+
+
+def connect_error(problem: Exception, target: object) -> ToolError:
+    """The error of a failed connection attempt."""
+    code = getattr(problem, "sqlstate", None)
+    what = "it did not answer in time" if isinstance(problem, TimeoutError) else str(problem) or type(problem).__name__
+    refused = code is not None and not _is_retryable(code)
+    return pg_error(f"cannot connect to {target}: {what}", code, what, retryable=not refused)
+
+
+def pg_error(
+    message: str,
+    code: str | None = None,
+    server_message: str | None = None,
+    details: dict[str, Any] | None = None,
+    *,
+    retryable: bool | None = None,
+) -> ToolError:
+    is_retryable = _is_retryable(code) if retryable is None else retryable
+    error = ToolError("pg.error", message, retryable=is_retryable, code=code, **(details or {}))
+    error.details["message"] = server_message or message  # `outcome.pg.message`
+    return error
+
+
+def _is_retryable(code: str | None) -> bool:
+    return code is not None and (code in _RETRYABLE or code.startswith("08"))
+
 
 _TLS = ("require", "verify-ca", "verify-full")
 
 
-class Connecting:
-    """Makes the connections of one pool: each looks its host up anew and is judged anew."""
+class GuardedConnect:
+    """Opens the connections of one pool. Each one resolves its host again and is checked by the guard again."""
 
     def __init__(self, target: PostgresTarget, guard: AddressGuard, connect_s: float) -> None:
         self._target, self._guard, self._connect_s = target, guard, connect_s
@@ -47,11 +120,12 @@ class Connecting:
 
 
 def _tls(target: PostgresTarget) -> ssl.SSLContext | str:
-    """How TLS is done. It knows the host by its name, though the connection is to an address."""
+    """The TLS setting of a target. It verifies the host name, though the connection goes to an address."""
     mode = target.ssl or "prefer"
+    # asyncpg handles the other modes itself. A literal address is the name that is checked.
     if mode not in _TLS or literal(target.host) is not None:
         return mode
-    context = _Named(ssl.PROTOCOL_TLS_CLIENT)
+    context = _NamedTlsContext(ssl.PROTOCOL_TLS_CLIENT)
     context.host = target.host
     context.check_hostname = mode == "verify-full"
     context.verify_mode = ssl.CERT_NONE if mode == "require" else ssl.CERT_REQUIRED
@@ -60,8 +134,8 @@ def _tls(target: PostgresTarget) -> ssl.SSLContext | str:
     return context
 
 
-class _Named(ssl.SSLContext):
-    """TLS to a host whose name is not in the address that was connected to."""
+class _NamedTlsContext(ssl.SSLContext):
+    """A TLS context that verifies a host name other than the address of the connection."""
 
     host: str
 
@@ -69,10 +143,10 @@ class _Named(ssl.SSLContext):
         return super().wrap_bio(incoming, outgoing, server_side=server_side, server_hostname=self.host)
 
 
-# Of each worker, for each credential: a database allows about a hundred connections in all.
+# For each worker and credential: a server allows about a hundred connections in all by default.
 DEFAULT_SIZE = 5
 CONNECT_TIMEOUT_S = 10.0
-IDLE_S = 60.0  # a worker that is done with a database gives its connections back
+IDLE_S = 60.0  # a worker that no longer uses a database frees its connections
 CLOSE_S = 5.0
 
 
@@ -81,19 +155,19 @@ class PostgresPools:
 
     def __init__(self) -> None:
         self._pools: dict[PostgresTarget, Any] = {}
-        # Two tasks that come at once must not each open a pool for the same target.
+        # Two tasks that start at once must not each open a pool for the same target.
         self._opening = asyncio.Lock()
 
     @asynccontextmanager
     async def connection(
         self, target: PostgresTarget, guard: AddressGuard, *, size: Any, connect_s: float | None
     ) -> AsyncIterator[Any]:
-        """A connection of one's own for a while. ToolError `pg.error` says why there is none."""
+        """A connection for the sole use of the block. Raises ToolError `pg.error` with the reason if there is none."""
         pool = await self._pool(target, guard, size, connect_s or CONNECT_TIMEOUT_S)
         try:
             connection = await pool.acquire()
         except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as problem:
-            raise of_connecting(problem, target) from problem
+            raise connect_error(problem, target) from problem
         try:
             yield connection
         finally:
@@ -102,11 +176,11 @@ class PostgresPools:
     async def _pool(self, target: PostgresTarget, guard: AddressGuard, size: Any, connect_s: float) -> Any:
         async with self._opening:
             if target not in self._pools:
-                self._pools[target] = await _opened(target, guard, size, connect_s)
+                self._pools[target] = await _open_pool(target, guard, size, connect_s)
             return self._pools[target]
 
     async def close(self) -> None:
-        """Close what is open; what does not end by itself is ended."""
+        """Close all pools; terminate connections that do not close in time."""
         pools, self._pools = list(self._pools.values()), {}
         for pool in pools:
             try:
@@ -116,8 +190,8 @@ class PostgresPools:
                 pool.terminate()
 
 
-async def _opened(target: PostgresTarget, guard: AddressGuard, size: Any, connect_s: float) -> Any:
-    """A pool without connections yet, so that this cannot fail for want of a server."""
+async def _open_pool(target: PostgresTarget, guard: AddressGuard, size: Any, connect_s: float) -> Any:
+    """A pool without open connections, so that creating it needs no server."""
     if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
         raise ToolError("sql.input", f'spec.pool_size "{size}" is not a number of connections')
     return await asyncpg.create_pool(
@@ -125,14 +199,14 @@ async def _opened(target: PostgresTarget, guard: AddressGuard, size: Any, connec
         max_size=size or DEFAULT_SIZE,
         max_inactive_connection_lifetime=IDLE_S,
         timeout=connect_s,
-        connect=Connecting(target, guard, connect_s),
+        connect=GuardedConnect(target, guard, connect_s),
         init=_prepare,
         **target.connect_arguments(),
     )
 
 
 async def _prepare(connection: Any) -> None:
-    """How this connection reads the types whose own Python forms would lose something."""
+    """Set decoders for types whose Python forms would lose information."""
     for name, form, decoder in CODECS:
         await connection.set_type_codec(name, schema="pg_catalog", encoder=_never, decoder=decoder, format=form)
 

@@ -1,5 +1,5 @@
-"""Session: the statements of one task on one connection, in one transaction or each by itself (TOOL-05). Also rows
-of a query as a table."""
+"""The statements of one task on one connection, in one transaction or one by one (TOOL-05). Also queries whose rows
+become a table, and loads of files."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ import asyncpg  # type: ignore[import-untyped]
 
 from noetl.base.errors import ToolError
 from noetl.templates.sql.statements import Bound, Statement, quoted_name
-from noetl.tools.postgres.failures import pg_error
 from noetl.tools.postgres.parameters import Typed, row_of, shares_templates
+from noetl.tools.postgres.pools import pg_error
 from noetl.tools.sql.answers import Allowance, SqlAnswer
 from noetl.tools.sql.requests import Insertion, conflict_clause
-from noetl.tools.tables.stored import MAX_BYTES, RowLoad
-from noetl.tools.tables.table_sql import BYTES, DECIMAL, NULL, TypedColumn, unique_names
+from noetl.tools.table_files import MAX_BYTES, RowLoad
+from noetl.tools.table_sql import BYTES, DECIMAL, NULL, TypedColumn, unique_names
 
 # Rows are fetched through a cursor in pieces of this size, so that the bounds on rows and bytes are checked before all
 # of them are in memory.
 BATCH_ROWS = 500
-GRACE_S = 2.0  # the server ends a statement by itself when its worker is gone and cannot
+GRACE_S = 2.0  # the server cancels a statement this long after its timeout, in case the worker is gone
 _ISOLATION = ("read_committed", "read_uncommitted", "repeatable_read", "serializable")
 _COMPARING = frozenset({"GROUP", "DISTINCT", "ORDER"})
 # GROUP BY that lacks a column; ORDER BY or DISTINCT ON that does not match the select list
 _DIFFERENT_EXPRESSIONS = frozenset({"42803", "42P10"})
 _STREAMS = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "INSERT", "UPDATE", "DELETE", "MERGE"})
 _LOADED = "noetl_loaded_rows"
-# PostgreSQL's types by DuckDB's; all others (arrays, ranges, intervals, enums, …) are text as PostgreSQL writes it,
-# which it also reads again.
+# DuckDB's type for each type of PostgreSQL. All others (arrays, ranges, intervals, enums, …) are text in PostgreSQL's
+# format, which it can also read.
 _TYPES = {
     "bool": "BOOLEAN",
     "int2": "SMALLINT",
@@ -50,7 +50,7 @@ _TYPES = {
     "jsonb": "JSON",
     "bytea": BYTES,
 }
-# How values are written must not depend on what the role or the database has set.
+# The text format of values must not depend on settings of the role or the database.
 _AS_WRITTEN = (
     "SET LOCAL datestyle = 'ISO, YMD'; SET LOCAL timezone = 'UTC'; SET LOCAL bytea_output = 'hex'; "
     "SET LOCAL intervalstyle = 'iso_8601'; SET LOCAL extra_float_digits = 1"
@@ -58,6 +58,8 @@ _AS_WRITTEN = (
 
 
 class PostgresSession:
+    """Runs the statements of one task on its connection."""
+
     def __init__(self, connection: Any, spec: Mapping[str, Any], timeout_s: float | None) -> None:
         self._connection = connection
         self._isolation = _isolation(spec.get("isolation"))
@@ -66,13 +68,13 @@ class PostgresSession:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
-        """All or nothing, under the task's isolation level and time."""
+        """A transaction with the isolation level and the timeout of the task."""
         async with self._connection.transaction(isolation=self._isolation):
             await self._connection.execute(f"SET LOCAL statement_timeout = {self._timeout_ms}")
             yield
 
     async def run(self, bound: Bound) -> list[SqlAnswer]:
-        """Run statements within the transaction that is open."""
+        """Run statements in the open transaction."""
         return [await self._answer(statement) for statement in bound.statements]
 
     async def copy_last(self, bound: Bound, csv: Path) -> tuple[list[TypedColumn], int]:
@@ -85,15 +87,15 @@ class PostgresSession:
         return await copy_rows(self._connection, prepared, values, csv)
 
     async def load(self, load: RowLoad) -> None:
-        """Load a file, and run what is to follow, in a transaction."""
+        """Load a file and run the statements that follow, in one transaction."""
         async with self.transaction():
             await load_rows(self._connection, load)
             await self.run(Bound(load.then))
 
     async def run_singly(self, bound: Bound) -> list[SqlAnswer]:
-        """Run statements each by itself, or in the transactions they begin themselves."""
+        """Run statements one by one, or in the transactions that the SQL begins itself."""
         connection = self._connection
-        await connection.execute(f"SET statement_timeout = {self._timeout_ms}")  # reset when it is given back
+        await connection.execute(f"SET statement_timeout = {self._timeout_ms}")  # the pool resets it
         answers = []
         for statement in bound.statements:
             if statement.keyword in _STREAMS and not connection.is_in_transaction():
@@ -121,7 +123,8 @@ class PostgresSession:
         return SqlAnswer(rows, columns, len(rows))
 
     async def _run_alone(self, statement: Statement) -> SqlAnswer:
-        """A statement outside of any transaction of ours, where rows come all at once."""
+        """Run a statement outside of a transaction of ours. Without a transaction there is no cursor: all rows come at
+        once."""
         prepared, values = await self._prepared(statement)
         columns = [attribute.name for attribute in prepared.get_attributes()]
         rows = [row_of(record) for record in await prepared.fetch(*values)]
@@ -131,6 +134,8 @@ class PostgresSession:
     async def _prepared(self, statement: Statement) -> tuple[Any, list[Any]]:
         if not (shares_templates(statement) and _compares_expressions(statement)):
             return await self._prepared_as(Typed(statement))
+        # Each template is a parameter of its own, so the server sees equal expressions as different ones and may refuse
+        # GROUP BY or ORDER BY. Then the statement is prepared again with shared parameters.
         try:
             async with self._attempt():
                 return await self._prepared_as(Typed(statement))
@@ -141,7 +146,7 @@ class PostgresSession:
 
     @asynccontextmanager
     async def _attempt(self) -> AsyncIterator[None]:
-        """Whatever fails inside is undone and leaves the transaction usable, if there is one."""
+        """A savepoint in an open transaction: a failure inside leaves the transaction usable."""
         if not self._connection.is_in_transaction():
             yield
             return
@@ -150,13 +155,14 @@ class PostgresSession:
 
     async def _prepared_as(self, typed: Typed) -> tuple[Any, list[Any]]:
         prepared = await self._connection.prepare(typed.text)
+        # The first preparation only asks the server which types it expects; the text with casts is prepared again.
         if typed.ask(prepared.get_parameters()):
             prepared = await self._connection.prepare(typed.text)
         return prepared, typed.values
 
 
 def _compares_expressions(statement: Statement) -> bool:
-    """Whether the server looks for the same expression in two places of it."""
+    """Whether the server compares expressions in two places of the statement."""
     return any(isinstance(part, str) and part.upper() in _COMPARING for part in statement.parts)
 
 
@@ -176,7 +182,7 @@ def _isolation(written: Any) -> str | None:
     return level
 
 
-# Rows of a query as a table: PostgreSQL writes them as CSV (COPY), which goes to a file as it comes.
+# Rows of a query as a table: PostgreSQL writes CSV (COPY), which streams to a file.
 
 
 async def copy_rows(connection: Any, prepared: Any, values: list[Any], csv: Path) -> tuple[list[TypedColumn], int]:
@@ -184,7 +190,7 @@ async def copy_rows(connection: Any, prepared: Any, values: list[Any], csv: Path
     number."""
     attributes = prepared.get_attributes()
     if not attributes:
-        raise ToolError("sql.input", "spec.rows: parquet keeps the rows of the last statement, which gives none")
+        raise ToolError("sql.input", "spec.rows: parquet keeps the rows of the last statement, which returns none")
     await connection.execute(_AS_WRITTEN)
     with csv.open("wb") as file:
         status = await connection.copy_from_query(
@@ -203,7 +209,7 @@ async def load_rows(connection: Any, load: RowLoad) -> None:
         await connection.execute(f"DELETE FROM {load.table}")  # noqa: S608  a checked name
     *schema, table = (part.replace('""', '"') for part in re.findall(r'"((?:[^"]|"")*)"', load.table))
     if load.key:
-        # Rows that are there are known only to an INSERT: COPY would fail on the first of them.
+        # Only an INSERT can update existing rows; COPY would fail on the first of them.
         schema, table = [], _LOADED
         await connection.execute(
             f"CREATE TEMP TABLE {_LOADED} ON COMMIT DROP AS SELECT {names} FROM {load.table} WITH NO DATA"  # noqa: S608
@@ -218,7 +224,7 @@ async def load_rows(connection: Any, load: RowLoad) -> None:
 
 
 class _Bounded:
-    """A file that takes so much and no more: a query without a condition may give all that a server has."""
+    """A file with a size limit: a query without a condition may return a whole database."""
 
     def __init__(self, file: Any) -> None:
         self._file, self._left = file, MAX_BYTES

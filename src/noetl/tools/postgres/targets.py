@@ -1,4 +1,4 @@
-"""Targets: which server a credential names, told field by field, so that nothing of the worker's own environment
+"""Targets: the server that a credential names, field by field, so that nothing of the worker's own environment
 (PGPASSWORD, a password file) ever goes to a server that a playbook chose."""
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import msgspec
 
 from noetl.base.errors import ToolError
-from noetl.tools.auth_shapes import connection_fields, shapes
 from noetl.tools.contract import ToolContext
+from noetl.tools.input_shapes import auth_forms, connection_fields
 
 _FIELDS = {
     "host": ("host", "db_host", "hostname", "server"),
@@ -67,11 +67,11 @@ class PostgresTarget(msgspec.Struct, frozen=True):
 def target_of(auth: Any, context: ToolContext, *, kind: str = "postgres") -> PostgresTarget:
     """The target of a task's `auth`: fields, a connection address, the name of a credential, or a name with fields
     over it ({credential: name, type: …}), as http takes it too."""
-    said = connection_fields(auth, context, kind=kind, address=ADDRESS)
+    given = connection_fields(auth, context, kind=kind, address=ADDRESS)
     try:
-        fields = _fields(said)
+        fields = _fields(given)
         if "host" not in fields:  # never this machine, because somebody forgot to say which
-            message = f'"auth" does not say which server: it needs a host or a dsn; it is {shapes(ADDRESS)}'
+            message = f'"auth" does not say which server: it needs a host or a dsn; it is {auth_forms(ADDRESS)}'
             raise ToolError("keychain.unresolved", message)
         return msgspec.convert(fields, PostgresTarget, strict=False)
     except (msgspec.ValidationError, ValueError):  # their words could hold the password
@@ -80,7 +80,7 @@ def target_of(auth: Any, context: ToolContext, *, kind: str = "postgres") -> Pos
 
 async def libpq_address(target: PostgresTarget, context: ToolContext) -> str:
     """A target as libpq reads it, at an address that may be reached; with `hostaddr` it looks nothing up again. The
-    password is told apart: SQL can list the addresses of databases."""
+    password is passed separately: SQL can list the addresses of databases."""
     what = f"the PostgreSQL {target}"
     if target.on_socket:
         context.addresses.allow_socket(what, target.host)

@@ -15,9 +15,8 @@ import msgspec
 from noetl.base.durations import seconds
 from noetl.base.errors import ToolError
 from noetl.templates.sql.statements import Bound, quoted_name
-from noetl.tools.contract import ToolContext, ToolResult, TriggerBatch, TriggerPoll
-from noetl.tools.postgres.failures import HELPER, as_tool_errors
-from noetl.tools.postgres.pools import PostgresPools
+from noetl.tools.contract import Tool, ToolContext, ToolResult, TriggerBatch, TriggerPoll
+from noetl.tools.postgres.pools import HELPER, PostgresPools, as_tool_errors
 from noetl.tools.postgres.session import PostgresSession
 from noetl.tools.postgres.targets import target_of
 from noetl.tools.sql.answers import check_rows, result_of
@@ -30,8 +29,7 @@ from noetl.tools.sql.requests import (
     request,
     with_script,
 )
-from noetl.tools.tables.files import TableFiles
-from noetl.tools.tables.stored import RowLoad, store_table, table_folder, wants_table
+from noetl.tools.table_files import RowLoad, TableFiles, store_table, table_folder, wants_table
 
 STORE = "postgres.table"
 SUCCESS = "00000"
@@ -39,7 +37,7 @@ SUCCESS = "00000"
 Work = Bound | Insertion
 
 
-class PostgresTool:
+class PostgresTool(Tool):
     def __init__(self) -> None:
         self._pools, self._tables = PostgresPools(), TableFiles()
 
@@ -73,6 +71,7 @@ class PostgresTool:
             csv, file = folder / "rows.csv", folder / "rows.parquet"
             async with session.transaction():
                 columns, count = await session.copy_last(work, csv)
+            # After the transaction: the number of rows is known when the server has written all of them.
             check_rows(count, context.spec.get("max_rows"))
             await self._tables.from_csv(context.execution_id, csv, columns, file)
             csv.unlink()
@@ -148,6 +147,7 @@ async def ensure_table(connection: Any) -> None:
     if await connection.fetchval("SELECT to_regclass($1)::text", TABLE) is not None:
         return
     async with connection.transaction():
+        # CREATE TABLE IF NOT EXISTS takes no lock: of two that create at once, one would fail.
         await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
         await connection.execute(
             f"CREATE TABLE IF NOT EXISTS {TABLE} "
@@ -230,5 +230,6 @@ def _document(value: Any) -> Any:
     if _may_be_document(value):
         with suppress(msgspec.DecodeError, UnicodeEncodeError):
             _documents.decode(value)
+            # Not decoded and encoded again: numbers would lose digits on the way.
             return msgspec.Raw(value.encode())
     return value

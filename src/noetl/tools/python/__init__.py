@@ -1,4 +1,4 @@
-"""`python`: the author's code in a child process with limits, killed as a group.
+"""`python`: runs the author's code in a child process with limits, which is killed as a group.
 
-Read first: `tool.py`, `children.py`, `child/`.
+Read first: `tool.py`, `process.py`, `child/`.
 """

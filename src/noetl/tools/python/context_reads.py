@@ -1,6 +1,6 @@
-"""Whether code reads `context`: the name of all that an execution has, which is costly to bring along (O-11).
+"""Whether code reads the variable `context`: all data of an execution, which is costly to send along (O-11).
 
-Code that makes a `context` of its own, as many libraries call something, does not mean this one.
+Code that assigns a `context` itself, which is a common name in libraries, does not mean this one.
 """
 
 from __future__ import annotations
@@ -13,16 +13,18 @@ NAME = "context"
 
 @lru_cache(maxsize=512)
 def reads_context(code: str) -> bool:
+    """Whether the code, or a parameter of its `main`, reads `context`."""
     if NAME not in code:
         return False
     try:
         tree = ast.parse(code)
-    # Code that cannot be parsed will fail in the child, with a better message than could be given here.
+    # Code that cannot be parsed fails in the child, with the author's line in the message.
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     nodes = list(ast.walk(tree))
     if any(_is_main(node) and NAME in _parameters(node) for node in nodes):
         return True
+    # Wrong for code that reads ours and also binds the name somewhere: it gets no context, and fails with a NameError.
     return any(map(_loads, nodes)) and not any(map(_binds, nodes))
 
 

@@ -1,4 +1,4 @@
-"""The script that a child process of the `python` tool begins with: a template (`template`), or one child (`child`)."""
+"""The script that starts a process of the `python` tool: the template (`template`), or one child (`child`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 
-NAME = "_noetl_child"  # no module of the author's is called so
+NAME = "_noetl_child"  # hardly the name of a module that the author imports
 
 
 def load() -> None:

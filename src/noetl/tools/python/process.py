@@ -1,6 +1,8 @@
-"""One child process of the `python` tool: a conversation over a socket, killed as a group.
+"""Child processes of the `python` tool, from the worker's side: the output, one child, all children of a worker.
 
-A child whose call was cancelled, or that broke the protocol, is never used again.
+A child answers calls over a socket and is killed as a group. One whose call was cancelled, or that broke the protocol,
+is never used again. A child is reused for further tasks of its execution, never for another execution (design.md §8).
+Idle ones end with their execution, after a while, or when there are many.
 """
 
 from __future__ import annotations
@@ -12,28 +14,28 @@ import socket
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from noetl.base.errors import ToolError
-from noetl.tools.contract import Printed
+from noetl.tools.contract import OutputWriter
 from noetl.tools.python.child.processes import descendants, kill
-from noetl.tools.python.template import ENTRY, Ended, TemplateClient, environment
-from noetl.tools.sandbox import Sandbox, sandboxed
+from noetl.tools.python.template import ENTRY, HAS_TEMPLATES, Ended, TemplateClient, TemplateGoneError, environment
+from noetl.tools.sandbox import Sandbox, sandbox_command
 
-# What a child, or anything it starts, writes straight to its standard output and error (O-11).
-#
-# It is read as it comes, so that nobody ever waits for us, and all but its beginning is dropped. Where somebody looks
-# while the code runs, what it prints comes this way too.
-
-LIMIT = 64 * 1024  # characters that are kept; also the bytes that a pipe holds
-_KEPT_BYTES = 4 * LIMIT  # no character is longer
-_CONTINUING = bytes(range(0x80, 0xC0))  # bytes of UTF-8 that begin no character
+LIMIT = 64 * 1024  # characters of output in the outcome; also the bytes that a pipe holds
+_MAX_KEPT_BYTES = 4 * LIMIT  # no character has more than four bytes
+_CONTINUATION_BYTES = bytes(range(0x80, 0xC0))  # bytes of UTF-8 that begin no character
 
 
 class Output:
-    """The reading end of a child's pipe. `writer` is the other end, to be closed once the child has it."""
+    """What a child, or a process it starts, writes straight to its standard output and error (O-11).
+
+    The pipe is read as data arrives, so that the child never blocks, and all but the beginning is dropped. If somebody
+    watches the run, the printed output of the code comes this way too. `writer` is the child's end of the pipe; close
+    it once the child has it.
+    """
 
     def __init__(self) -> None:
         self._reader, self.writer = os.pipe()
@@ -42,19 +44,21 @@ class Output:
         self._loop.add_reader(self._reader, self._read)
         self._kept = bytearray()
         self._dropped = 0  # characters
-        self._printed: Printed | None = None
+        self._write_output: OutputWriter | None = None
 
-    def begin(self, printed: Printed | None) -> None:
-        """A call begins, and what came before it belongs to nobody. `printed` is given what comes."""
-        self._printed = None
+    def begin(self, write_output: OutputWriter | None) -> None:
+        """Start a call and forget earlier output. `write_output` receives the output of this call."""
+        # Unset while the pipe is emptied: output of the call before must not reach the watchers of this one.
+        self._write_output = None
         self._read()
         self._kept.clear()
         self._dropped = 0
-        self._printed = printed
+        self._write_output = write_output
 
     def text(self, printed: str = "", dropped: int = 0) -> str:
-        """Everything written so far and what was `printed` besides, cut. `dropped` were cut from the latter before."""
-        self._read()  # once is all of it: the pipe holds no more
+        """All output so far, then the captured text `printed`, cut to the limit. `dropped` characters were cut from
+        the latter before."""
+        self._read()  # one read empties the pipe, which holds at most LIMIT bytes
         whole = self._kept.decode("utf-8", "replace") + printed
         dropped += self._dropped + max(len(whole) - LIMIT, 0)
         return whole[:LIMIT] + (f"\n... {dropped} more characters" if dropped else "")
@@ -77,16 +81,16 @@ class Output:
             data = os.read(self._reader, LIMIT)
         except BlockingIOError:
             return
-        if not data:  # nobody is left who could write
+        if not data:  # no process has the writing end open any more
             self.close()
-        kept = data[: _KEPT_BYTES - len(self._kept)]
+        kept = data[: _MAX_KEPT_BYTES - len(self._kept)]
         self._kept += kept
-        self._dropped += len(data[len(kept) :].translate(None, _CONTINUING))
-        if self._printed is not None and data:
-            self._printed(data)
+        self._dropped += len(data[len(kept) :].translate(None, _CONTINUATION_BYTES))
+        if self._write_output is not None and data:
+            self._write_output(data)
 
 
-_LARGEST = 64 << 20  # bytes of one answer (reliability.md §3.6)
+_MAX_ANSWER_BYTES = 64 << 20  # the limit of a result (reliability.md §3.6)
 
 
 class PythonChild:
@@ -101,8 +105,8 @@ class PythonChild:
     async def start(
         cls, template: TemplateClient | None, sandbox: Sandbox | None = None, folder: Path | None = None
     ) -> PythonChild:
-        """Forked from the template, else a program of its own, in a sandbox if there is to be one. TemplateGoneError
-        when the former cannot be."""
+        """A child forked from the template, or without one a new program, in a sandbox if there is one. Raises
+        TemplateGoneError if the template cannot fork."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         output = Output()
@@ -110,7 +114,7 @@ class PythonChild:
             if template is not None:
                 pid, ended = await template.fork(theirs.fileno(), output.writer)
             else:
-                pid, ended = await _spawned(theirs, output.writer, sandbox, folder)
+                pid, ended = await _spawn(theirs, output.writer, sandbox, folder)
         except BaseException:
             ours.close()
             output.close()
@@ -122,8 +126,8 @@ class PythonChild:
 
     @property
     def usable(self) -> bool:
-        """Whether the last answer was whole and left the process as it was, and nothing came since then: neither its
-        end nor a word that nobody asked for."""
+        """Whether the child can serve another call: the last answer was complete and left the process clean, and since
+        then the process has neither ended nor sent anything."""
         if not self._usable or self._ended.done():
             return False
         try:
@@ -134,27 +138,30 @@ class PythonChild:
             pass
         return False
 
-    async def call(self, request: dict[str, Any], printed: Printed | None = None) -> dict[str, Any]:
-        """The child's answer. ToolError when it died, was killed by a limit, or answered too much. `printed` is given
-        what it prints meanwhile."""
-        self._usable = False  # until a whole answer is here
-        self._output.begin(printed)
-        body = msgspec.json.encode({**request, "live": printed is not None})
+    async def call(self, request: dict[str, Any], write_output: OutputWriter | None = None) -> dict[str, Any]:
+        """The child's answer. Raises ToolError if it died, was killed by a limit, or sent too large an answer.
+        `write_output` receives its output meanwhile."""
+        # Stays False if the call is cancelled halfway: the rest of that answer would be taken for the next one.
+        self._usable = False
+        self._output.begin(write_output)
+        body = msgspec.json.encode({**request, "live": write_output is not None})
         try:
             await asyncio.get_running_loop().sock_sendall(self._conversation, b"%08x" % len(body) + body)
-            size = int(await self._received(8), 16)
-            if size > _LARGEST:
-                raise ToolError("result.too_large", f"the result has {size} bytes, at most {_LARGEST} are allowed")
-            answer = msgspec.json.decode(await self._received(size), type=dict[str, Any])
+            size = int(await self._receive(8), 16)
+            if size > _MAX_ANSWER_BYTES:
+                raise ToolError(
+                    "result.too_large", f"the result has {size} bytes, at most {_MAX_ANSWER_BYTES} are allowed"
+                )
+            answer = msgspec.json.decode(await self._receive(size), type=dict[str, Any])
             answer["stdout"] = self._output.text(answer["stdout"], answer["dropped"])
         except ConnectionError:
-            raise await self._died() from None
-        except (ValueError, KeyError, TypeError) as problem:  # garbage: no length, or no answer
-            raise ToolError("py.result", f"the python process broke the conversation: {problem}") from problem
+            raise await self._death_error() from None
+        except (ValueError, KeyError, TypeError) as problem:  # no length, or no answer: the code wrote to the socket
+            raise ToolError("py.result", f"the python process broke the protocol: {problem}") from problem
         self._usable = bool(answer.get("clean"))
         return answer
 
-    async def _received(self, size: int) -> bytearray:
+    async def _receive(self, size: int) -> bytearray:
         loop, received = asyncio.get_running_loop(), bytearray(size)
         rest = memoryview(received)
         while rest:
@@ -164,22 +171,22 @@ class PythonChild:
             rest = rest[count:]
         return received
 
-    async def _died(self) -> ToolError:
-        # The end is awaited by others too; a cancelled call must not cancel it for them.
+    async def _death_error(self) -> ToolError:
+        # Others await the same future; a cancelled call must not cancel it for them.
         code = await asyncio.shield(self._ended)
         stdout = self._output.text() or None
         if code == -signal.SIGXCPU:
             message = "the python process used up its CPU time"
             return ToolError("py.exception", message, exception="TimeoutError", stdout=stdout)
-        message = f"the python process {_how(code)} before it gave a result"
+        message = f"the python process {_ending(code)} before it gave a result"
         return ToolError("py.exception", message, exception="SystemExit", stdout=stdout)
 
     def kill(self) -> None:
-        """End the process and everything it started, in its session or out of it."""
+        """Kill the process and its descendants, in its session or in others."""
         self._usable = False
         if not self._ended.done():
-            # Listed before the kill: what has made a session of its own is not in the group, and is found only while
-            # its parents live.
+            # Listed before the kill: a descendant with a session of its own is not in the group, and can be found only
+            # while its parents live.
             below = descendants(self._pid)
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._pid, signal.SIGKILL)
@@ -188,16 +195,16 @@ class PythonChild:
         self._output.close()
 
     async def wait_ended(self) -> None:
-        """Return once it has ended."""
+        """Wait for the end of the process."""
         await asyncio.shield(self._ended)
 
 
-async def _spawned(
+async def _spawn(
     conversation: socket.socket, output: int, sandbox: Sandbox | None, folder: Path | None
 ) -> tuple[int, Ended]:
     program = [sys.executable, "-I", str(ENTRY), "child"]
     if sandbox is not None:
-        program = await sandboxed(sandbox, program, folder=folder, reads=[str(ENTRY.parent)])
+        program = await sandbox_command(sandbox, program, folder=folder, reads=[str(ENTRY.parent)])
     process = await asyncio.create_subprocess_exec(
         *program,
         stdin=conversation.fileno(),
@@ -206,16 +213,133 @@ async def _spawned(
         start_new_session=True,
         env=environment(),
     )
-    return process.pid, asyncio.ensure_future(_exit_code(process, is_told=sandbox is not None))
+    return process.pid, asyncio.ensure_future(_exit_code(process, is_sandboxed=sandbox is not None))
 
 
-async def _exit_code(process: asyncio.subprocess.Process, *, is_told: bool) -> int:
-    """`is_told`: by the sandbox, which ends with 128 and the number of the signal that killed its program."""
+async def _exit_code(process: asyncio.subprocess.Process, *, is_sandboxed: bool) -> int:
+    """The exit code, negative for a signal. A sandbox ends with 128 plus the signal that killed its program."""
     code = await process.wait()
-    return 128 - code if is_told and 128 < code < 128 + signal.NSIG else code
+    return 128 - code if is_sandboxed and 128 < code < 128 + signal.NSIG else code
 
 
-def _how(code: int | None) -> str:
+def _ending(code: int | None) -> str:
     if code is None:
         return "ended"
     return f"was killed by signal {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+
+
+IDLE_S = 60.0  # how long an idle child is kept
+MOST_IDLE = 32  # idle children that are kept, over all executions
+_MAX_BROKEN_TEMPLATES = 3  # after so many, children are started without a template
+
+
+class Idle(NamedTuple):
+    """Whose idle child it is, and since when."""
+
+    execution_id: str
+    since: float  # by the loop's clock
+
+
+class PythonChildren:
+    """The children of a worker, idle and busy, and the template they are forked from."""
+
+    def __init__(self, *, idle_s: float = IDLE_S, most_idle: int = MOST_IDLE, template: bool = HAS_TEMPLATES) -> None:
+        self._idle_s, self._most_idle = idle_s, most_idle
+        self._all: set[PythonChild] = set()
+        self._idle: dict[PythonChild, Idle] = {}  # longest idle first
+        self._ending: set[asyncio.Task[None]] = set()
+        self._sweep_due: asyncio.TimerHandle | None = None
+        self._template: asyncio.Task[TemplateClient] | None = None
+        self._templates_left = _MAX_BROKEN_TEMPLATES if template else 0
+
+    async def take(
+        self, execution_id: str, *, fresh: bool, sandbox: Sandbox | None = None, folder: Path | None = None
+    ) -> PythonChild:
+        """A child for the sole use of the caller until it is given back. A child in a sandbox is always fresh, and has
+        `folder` for its files."""
+        if sandbox is not None:
+            sandboxed = await PythonChild.start(None, sandbox, folder)
+            self._all.add(sandboxed)
+            return sandboxed
+        if not fresh and (child := self._take_idle(execution_id)) is not None:
+            return child
+        child = await self._start_child()
+        self._all.add(child)
+        return child
+
+    async def give_back(self, execution_id: str, child: PythonChild, *, fresh: bool) -> None:
+        """Keep the child for the next task of the execution, or end it."""
+        if fresh or not child.usable:
+            self._end(child)
+            await child.wait_ended()  # a task is over only when its process has ended
+            return
+        loop = asyncio.get_running_loop()
+        self._idle[child] = Idle(execution_id, loop.time())
+        while len(self._idle) > self._most_idle:
+            self._end(next(iter(self._idle)))
+        if self._sweep_due is None:
+            self._sweep_due = loop.call_later(self._idle_s, self._sweep)
+
+    def release(self, execution_id: str) -> None:
+        """End the idle children of an execution that is over."""
+        for child in [child for child, idle in self._idle.items() if idle.execution_id == execution_id]:
+            self._end(child)
+
+    async def close(self) -> None:
+        """End all children and the template, and wait for their end."""
+        if self._sweep_due is not None:
+            self._sweep_due.cancel()
+        for child in list(self._all):
+            self._end(child)
+        await asyncio.gather(*self._ending)
+        if self._template is not None:
+            template, self._template = self._template, None
+            with suppress(OSError):
+                await (await template).close()
+
+    def _take_idle(self, execution_id: str) -> PythonChild | None:
+        """The child of the execution that was used last, if any: its caches are warm."""
+        for child in [child for child, idle in reversed(self._idle.items()) if idle.execution_id == execution_id]:
+            del self._idle[child]
+            if child.usable:
+                return child
+            self._end(child)
+        return None
+
+    async def _start_child(self) -> PythonChild:
+        if self._templates_left:
+            if self._template is None:
+                self._template = asyncio.ensure_future(TemplateClient.start())
+            starting = self._template
+            try:
+                # Shielded: cancelling this task must not cancel the start of the template that others wait for.
+                return await PythonChild.start(await asyncio.shield(starting))
+            except (TemplateGoneError, OSError):
+                self._template_broke(starting)
+        return await PythonChild.start(None)
+
+    def _template_broke(self, broken: asyncio.Task[TemplateClient]) -> None:
+        if self._template is broken:
+            if broken.exception() is None and not broken.result().gone:
+                return  # it was only busy, and can serve the next request
+            self._template = None
+            self._templates_left -= 1
+
+    def _sweep(self) -> None:
+        """End children that have been idle for long, and schedule the next sweep."""
+        loop = asyncio.get_running_loop()
+        while self._idle and next(iter(self._idle.values())).since + self._idle_s <= loop.time():
+            self._end(next(iter(self._idle)))
+        self._sweep_due = None
+        if self._idle:
+            due = next(iter(self._idle.values())).since + self._idle_s
+            self._sweep_due = loop.call_at(due, self._sweep)
+
+    def _end(self, child: PythonChild) -> None:
+        # Killed at once; the wait for its end is a task that `close` awaits.
+        self._idle.pop(child, None)
+        self._all.discard(child)
+        child.kill()
+        ending = asyncio.ensure_future(child.wait_ended())
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)

@@ -1,6 +1,6 @@
 """The worker's side of the template process, from which children are forked (design.md §8).
 
-Linux only. Where there is none, or it does not work, children are started as programs of their own.
+Linux only. On other systems, and if the template breaks, children are started as separate programs.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from collections import deque
 from pathlib import Path
 
 ENTRY = Path(__file__).with_name("entry.py")
-Ended = asyncio.Future[int | None]  # a process's exit code; None where nobody saw it end
+Ended = asyncio.Future[int | None]  # the exit code of a process; None if its end was not seen
 HAS_TEMPLATES = sys.platform == "linux"
 
 
 class TemplateGoneError(Exception):
-    """The template cannot give a child."""
+    """The template cannot fork a child."""
 
 
 def environment() -> dict[str, str]:
-    """What a program needs to start, and nothing of ours: no tokens, no settings."""
-    kept = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "SYSTEMROOT")
-    return {name: os.environ[name] for name in kept if name in os.environ}
+    """The variables that a program needs to start, without tokens or settings of ours."""
+    names = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "SYSTEMROOT")
+    return {name: os.environ[name] for name in names if name in os.environ}
 
 
 class TemplateClient:
-    """One process, started once. It answers requests in their order."""
+    """The connection to one template process, which answers requests in their order."""
 
     def __init__(self, process: asyncio.subprocess.Process, control: socket.socket) -> None:
         self._process, self._control = process, control
@@ -60,8 +60,8 @@ class TemplateClient:
         return cls(process, ours)
 
     async def fork(self, conversation: int, output: int) -> tuple[int, Ended]:
-        """A new child's pid, and its end. Whoever stops waiting closes the other end of the conversation, and the
-        child ends itself."""
+        """The pid of a new child, and a future of its end. A caller that is cancelled closes its end of the socket, and
+        the child then ends itself."""
         if self.gone:
             raise TemplateGoneError
         try:
@@ -73,34 +73,34 @@ class TemplateClient:
         return await born
 
     async def close(self) -> None:
-        """End it, and with it every child it still has."""
-        self._leave()
+        """End the template with all its children."""
+        self._disconnect()
         await self._process.wait()
 
     def _read_messages(self) -> None:
         try:
             while message := self._control.recv(64):
-                self._note(message.split())
+                self._handle(message.split())
         except BlockingIOError:
             return
         except ConnectionError:
             pass
-        self._leave()
+        self._disconnect()
 
-    def _note(self, words: list[bytes]) -> None:
+    def _handle(self, words: list[bytes]) -> None:
         match words:
             case [b"born", pid]:
                 born = self._awaited.popleft()
                 ended = self._loop.create_future()
                 if pid != b"0":
                     self._alive[int(pid)] = ended
-                if not born.done():
+                if not born.done():  # it is done if the caller was cancelled
                     born.set_result((int(pid), ended)) if pid != b"0" else born.set_exception(TemplateGoneError())
             case [b"gone", pid, code]:
                 self._alive.pop(int(pid)).set_result(int(code))
 
-    def _leave(self) -> None:
-        """It is gone: nobody will tell any more."""
+    def _disconnect(self) -> None:
+        """Close the connection and settle all futures: no further message will come."""
         if self.gone:
             return
         self.gone = True

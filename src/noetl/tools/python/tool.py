@@ -1,8 +1,7 @@
-"""`python`: runs the author's code in a child process (TOOL-07, O-11). Also `libs`, the imports that a task names
-beside its code.
+"""`python`: runs the author's code in a child process (TOOL-07, O-11), with the imports of `libs`.
 
-The code is taken as it is written. Its variables are the keys of `args`, and whatever other names it uses that a
-template would know; only names that occur in the text are sent, so that a large `ctx` costs nothing unless it is read.
+The code is used as written, never as a template. Its variables are the keys of `args` and all names that a template
+would know. Only names that occur in the text are sent, so that a large `ctx` costs nothing unless the code reads it.
 """
 
 from __future__ import annotations
@@ -16,29 +15,29 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from noetl.base.errors import ToolError
-from noetl.tools.contract import UNKNOWN, ToolContext, ToolResult
-from noetl.tools.files import read_script
-from noetl.tools.python.children import PythonChildren
+from noetl.tools.contract import UNKNOWN, Tool, ToolContext, ToolResult
 from noetl.tools.python.context_reads import NAME as CONTEXT
 from noetl.tools.python.context_reads import reads_context
-from noetl.tools.python.limits import default_limits, limits_of
-from noetl.tools.sandbox import sandbox_of
+from noetl.tools.python.process import PythonChildren
+from noetl.tools.sandbox import default_limits, limits_of, sandbox_of
 
-SHAPES = "a mapping {pd: pandas}, a list [json, numpy as np], or {from: datetime, import: [date, time]}"
+LIBS_FORMS = "a mapping {pd: pandas}, a list [json, numpy as np], or {from: datetime, import: [date, time]}"
 _MODULE = re.compile(r"(?P<module>[A-Za-z_][\w.]*)(?:\s+as\s+(?P<name>[A-Za-z_]\w*))?\Z")
-Import = tuple[str, str, str]  # the name it gets, the module, what of the module; nothing for all of it
-
+# The name in the code, the module, the attribute of the module; an empty attribute means the module itself.
+Import = tuple[str, str, str]
 
 if TYPE_CHECKING:
-    from noetl.tools.tables.files import TableFiles
-
+    from noetl.tools.table_files import TableFiles
 
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
+# Names under which the code finds all arguments as one mapping.
 _AS_ONE_MAPPING = frozenset({"args", "input_data"})
 _TABLE_KINDS = ("path", "arrow", "pandas")
 
 
-class PythonTool:
+class PythonTool(Tool):
+    """The tool of the kind `python`."""
+
     def __init__(self) -> None:
         self._children = PythonChildren()
         self._tables: TableFiles | None = None  # made by the first task that reads or returns a table
@@ -47,8 +46,8 @@ class PythonTool:
         request = await _request(inputs, context)
         if inputs.get("tables") is None and context.spec.get("rows") is None:
             return _result(await self._answer(request, context))
-        # Loaded here: with tables come SQL and DuckDB, which most tasks never need.
-        from noetl.tools.tables.stored import table_folder
+        # Imported here: tables import SQL and DuckDB, which most tasks never need.
+        from noetl.tools.table_files import table_folder
 
         with table_folder() as folder:
             return await self._with_tables(request, inputs.get("tables"), context, folder)
@@ -56,10 +55,9 @@ class PythonTool:
     async def _with_tables(
         self, request: dict[str, Any], tables: Any, context: ToolContext, folder: Path
     ) -> ToolResult:
-        """The same, with tables to read, or a result that becomes one."""
-        from noetl.tools.tables.files import TableFiles
-        from noetl.tools.tables.stored import fetched_tables, store_table, wants_table
-        from noetl.tools.tables.table_sql import rows_of_json
+        """Run the code with tables to read, or with a result that becomes a table."""
+        from noetl.tools.table_files import TableFiles, fetched_tables, store_table, wants_table
+        from noetl.tools.table_sql import rows_of_json
 
         kind = str(context.spec.get("tables") or "path")
         if kind not in _TABLE_KINDS:
@@ -85,12 +83,12 @@ class PythonTool:
         fresh = sandbox is not None or context.spec.get("isolation") == "fresh"
         child = await self._children.take(context.execution_id, fresh=fresh, sandbox=sandbox, folder=folder)
         try:
-            return await child.call(request, context.printed)
+            return await child.call(request, context.write_output)
         finally:
             await self._children.give_back(context.execution_id, child, fresh=fresh)
 
     def release(self, execution_id: str) -> None:
-        """This execution is over: nothing of it is kept."""
+        """Free what is kept for an execution that is over."""
         self._children.release(execution_id)
         if self._tables is not None:
             self._tables.release(execution_id)
@@ -109,36 +107,38 @@ async def _request(inputs: Mapping[str, Any], context: ToolContext) -> dict[str,
     args = inputs.get("args") or {}
     if not isinstance(args, dict):
         raise ToolError("py.exception", f"args must be a mapping, this is {type(args).__name__}", exception="TypeError")
+    # `context` is all data of the execution: it is sent only to code that reads it.
     words = _identifiers(code) if reads_context(code) else _identifiers(code) - {CONTEXT}
     names = {name: value for name in words if (value := context.name(name)) is not UNKNOWN}
-    reads_all = words & _AS_ONE_MAPPING or ("main" in words and "**" in code)  # `def main(**rest)` is given them too
-    given = _merged_args(context, args) if reads_all else args
+    # `def main(**rest)` receives all arguments too.
+    reads_all = words & _AS_ONE_MAPPING or ("main" in words and "**" in code)
+    mapping = _merged_args(context, args) if reads_all else args
     return {
         "code": code,
         "file": _file(inputs, context),
         "context": names.pop(CONTEXT, None) if CONTEXT not in args else None,
         "libs": imports_of(inputs.get("libs")),
-        "names": {**names, **dict.fromkeys(_AS_ONE_MAPPING, given), **args},
+        "names": {**names, **dict.fromkeys(_AS_ONE_MAPPING, mapping), **args},
         "limits": {**default_limits(context.spec), **limits_of(context.spec)},
     }
 
 
 def _file(inputs: Mapping[str, Any], context: ToolContext) -> str:
-    """What a traceback calls the code: its file, or its task where it stands in the playbook."""
+    """The file name of the code in tracebacks: its file, or step and task if the code is in the playbook."""
     script = inputs.get("script") if inputs.get("code") is None else None
     uri = script.get("uri") if isinstance(script, dict) else script
     return str(uri) if uri else f"{context.step}/{context.task}"
 
 
 def _merged_args(context: ToolContext, args: dict[str, Any]) -> dict[str, Any]:
-    """The task's own args over those of the token, as SQL reads them too (O-11)."""
+    """The arguments of the task over those of the token, as in SQL tasks (O-11)."""
     token = context.name("args")
     return {**token, **args} if isinstance(token, dict) else args
 
 
 @lru_cache(maxsize=512)
 def _identifiers(code: str) -> frozenset[str]:
-    """Every word of the code that could be a variable: more than needed, never less."""
+    """Every word of the code that could be a variable: possibly too many, never too few."""
     return frozenset(_IDENTIFIER.findall(code))
 
 
@@ -154,6 +154,9 @@ async def _code(inputs: Mapping[str, Any], context: ToolContext) -> str:
     place = source.get("type", "file") if isinstance(source, dict) else source or "file"
     if place != "file":
         raise ToolError("py.exception", f'script.source "{place}" is not known: write {{type: file}}')
+    # Imported here: most tasks carry their code in the playbook, and files bring shutil and tempfile with them.
+    from noetl.tools.files import read_script
+
     return await read_script(str(uri), context.data_folders, kind="py.exception", exception="OSError")
 
 
@@ -170,13 +173,12 @@ def _result(answer: dict[str, Any]) -> ToolResult:
     )
 
 
-# Libs: the imports that a python task names beside its code, in each shape people write them (design.md §5).
-#
+# Libs: the imports of a python task besides its code, in each form that authors use (design.md §5):
 # `{pd: pandas}`, `[json, numpy as np]`, `{from: datetime, import: date}`, and lists of these.
 
 
 def imports_of(libs: Any) -> list[Import]:
-    """The imports that `libs` names, in their order. ToolError `py.exception` names the shapes."""
+    """The imports in `libs`, in their order. Raises ToolError `py.exception`, which names the forms."""
     return [] if libs is None else list(_imports(libs))
 
 
@@ -186,8 +188,8 @@ def _imports(libs: Any) -> Iterator[Import]:
             for part in libs.split(","):
                 yield from _plain(part.strip())
         case list():
-            for one in libs:
-                yield from _imports(one)
+            for entry in libs:
+                yield from _imports(entry)
         case Mapping() if "from" in libs or "import" in libs:
             yield from _from(libs)
         case Mapping() if isinstance(libs.get("name"), str) and set(libs) <= {"name", "as", "alias", "version"}:
@@ -196,54 +198,55 @@ def _imports(libs: Any) -> Iterator[Import]:
             for name, module in libs.items():
                 yield from _under(str(name), module)
         case _:
-            raise _unknown()
+            raise _libs_error()
 
 
 def _under(name: str, module: Any) -> Iterator[Import]:
     if isinstance(module, Mapping) and "from" in module:
-        [one] = _from(module) if isinstance(module.get("import"), str) else [None]
-        if one is None:
-            raise _unknown()
-        yield _named(one, name)
+        # Only a single name can be imported under another.
+        [single] = _from(module) if isinstance(module.get("import"), str) else [None]
+        if single is None:
+            raise _libs_error()
+        yield _named(single, name)
     elif isinstance(module, str):
         yield _named(_module(module), name)
     else:
-        raise _unknown()
+        raise _libs_error()
 
 
-def _from(said: Mapping[str, Any]) -> Iterator[Import]:
+def _from(entry: Mapping[str, Any]) -> Iterator[Import]:
     """`{from: module, import: name}`; without `from` it is an import of the module itself."""
-    module, wanted = said.get("from"), said.get("import")
-    names = wanted if isinstance(wanted, list) else str(wanted or "").split(",")
-    if wanted is None or not all(isinstance(name, str) and name.strip() for name in names):
-        raise _unknown()
-    for written in names:
-        name, found, _ = _module(written.strip())
+    module, imported = entry.get("from"), entry.get("import")
+    names = imported if isinstance(imported, list) else str(imported or "").split(",")
+    if imported is None or not all(isinstance(name, str) and name.strip() for name in names):
+        raise _libs_error()
+    for spelling in names:
+        name, attribute, _ = _module(spelling.strip())
         if module is None:
-            yield from [_named((name, found, ""), said["as"])] if said.get("as") else _plain(written.strip())
+            yield from [_named((name, attribute, ""), entry["as"])] if entry.get("as") else _plain(spelling.strip())
         else:
-            shown = name if " as " in written else found
-            yield _named((shown, _module(str(module))[1], found), said.get("as") if len(names) == 1 else None)
+            alias = name if " as " in spelling else attribute
+            yield _named((alias, _module(str(module))[1], attribute), entry.get("as") if len(names) == 1 else None)
 
 
-def _plain(written: str) -> Iterator[Import]:
-    """`import a.b` gives a, once a.b is imported."""
-    name, module, _ = _module(written)
+def _plain(spelling: str) -> Iterator[Import]:
+    """`import a.b` imports a.b and binds the name a."""
+    name, module, _ = _module(spelling)
     yield name.partition(".")[0], module, ""
     if "." in name:
         yield name.partition(".")[0], name.partition(".")[0], ""
 
 
-def _module(written: str) -> Import:
-    found = _MODULE.match(written)
-    if found is None:
-        raise _unknown()
-    return found["name"] or found["module"], found["module"], ""
+def _module(spelling: str) -> Import:
+    match = _MODULE.match(spelling)
+    if match is None:
+        raise _libs_error()
+    return match["name"] or match["module"], match["module"], ""
 
 
-def _named(one: Import, name: Any) -> Import:
-    return (str(name), *one[1:]) if name else one
+def _named(entry: Import, name: Any) -> Import:
+    return (str(name), *entry[1:]) if name else entry
 
 
-def _unknown() -> ToolError:
-    return ToolError("py.exception", f"libs is not what it should be: write {SHAPES}", exception="ValueError")
+def _libs_error() -> ToolError:
+    return ToolError("py.exception", f"libs has an unknown form: write {LIBS_FORMS}", exception="ValueError")

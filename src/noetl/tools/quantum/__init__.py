@@ -1,1 +1,4 @@
-"""Quantum jobs: circuits, where they are placed, and who runs them. Read first: `tool.py`, `providers.py`."""
+"""Quantum jobs: circuits, their placement on backends, and the providers that run them.
+
+Read first: `tool.py`, `providers.py`.
+"""

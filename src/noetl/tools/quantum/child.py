@@ -23,13 +23,14 @@ _sockets = GuardedSockets(AddressPolicy())
 
 
 def serve(engine: str) -> None:
-    warnings.simplefilter("ignore")  # nobody would read them
+    warnings.simplefilter("ignore")  # no one would read them
     _sockets.install()
     imported: list[Answering] = []
 
     def answer_to(call: dict[str, Any]) -> bytes:
         try:
             if not imported:
+                # In the thread that serves calls, which is the main one: Qiskit has to be imported there.
                 imported.append(_answering(engine))
             _hold_to_policy(call.pop("policy", None))
             return msgspec.json.encode({"answer": imported[0](call)})
@@ -56,7 +57,7 @@ def _hold_to_policy(written: dict[str, Any] | None) -> None:
 def _answering(engine: str) -> Answering:
     """The engine, imported when it is first asked: that it cannot be is an answer too."""
     if engine == "aer":
-        from noetl.tools.quantum.aer import counted
+        from noetl.tools.quantum.qiskit_circuits import counted
 
         return counted
     from noetl.tools.quantum.ibm_runtime import Runtime

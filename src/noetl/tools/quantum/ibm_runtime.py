@@ -81,6 +81,7 @@ class Runtime:
         """The job that this task run has asked for before, if it can still come to something."""
         if service.is_local:
             return None
+        # The newest of them: an earlier one may have failed before this task run asked again.
         jobs = service.jobs(job_tags=[_tag(key)], limit=1)
         return next((job for job in jobs if _state(job) not in (JobState.ERROR, JobState.CANCELLED)), None)
 
@@ -128,15 +129,15 @@ def _state(job: Any) -> JobState:
 
 def _job_row(job: Any) -> dict[str, Any]:
     state, backend = _state(job), job.backend()
-    told = {
+    details = {
         "job_id": job.job_id(),
         "state": state.value,
         "backend": backend.name if backend is not None else None,
         "versions": {"qiskit": qiskit.__version__, "qiskit-ibm-runtime": qiskit_ibm_runtime.__version__},
     }
     if state is JobState.ERROR:
-        told["error"] = job.error_message() or "the provider does not say why"
-    return told
+        details["error"] = job.error_message() or "the provider does not say why"
+    return details
 
 
 def _cancelled(job: Any) -> dict[str, Any]:
@@ -147,8 +148,8 @@ def _cancelled(job: Any) -> dict[str, Any]:
 
 
 def _with_counts(job: Any) -> dict[str, Any]:
-    told = _job_row(job)
-    if told["state"] == JobState.DONE:
+    details = _job_row(job)
+    if details["state"] == JobState.DONE:
         counts = job.result()[0].join_data().get_counts()
-        told["counts"] = {outcome: int(number) for outcome, number in sorted(counts.items())}
-    return told
+        details["counts"] = {outcome: int(number) for outcome, number in sorted(counts.items())}
+    return details

@@ -1,4 +1,4 @@
-"""Jobs: what is asked of a provider, and what it tells of it. Part of the plug-in API (QNT-03)."""
+"""Jobs: requests to a provider, and its reports on them. Part of the plug-in API (QNT-03)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from noetl.base.addresses.guard import UNGUARDED, AddressGuard
+from noetl.base.addresses.policy import UNGUARDED, AddressGuard
 from noetl.events.outcomes import Reference
 from noetl.tools.quantum.circuits import Circuit
 
@@ -45,14 +45,14 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a job. `counts` are there once it is done, `error` where it failed; `told` is whatever else the
-    provider wants to have in the log, versions above all (QNT-05)."""
+    """What is known of a job. `counts` are there once it is done, `error` where it failed; `details` is whatever else
+    the provider wants to have in the log, versions above all (QNT-05)."""
 
     job_id: str
     state: JobState
     counts: dict[str, int] | None = None
     error: str | None = None
-    told: dict[str, Any] = {}
+    details: dict[str, Any] = {}
 
 
 class JobContext(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ from noetl.tools.child_process import Child, Program
 from noetl.tools.quantum.jobs import JOB
 
 IDLE_S = 120.0  # importing Qiskit takes seconds, so a sweep and its polls had better share a process
-# threads of the simulator, and the way to the network, are the machine's
+# Settings of the machine: the threads of the simulator, and its way to the network.
 _KEEPS = (
     *("HOME", "OMP_NUM_THREADS"),
     *("HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE"),
@@ -42,6 +42,7 @@ class Engine:
 
     async def ask(self, **call: Any) -> Any:
         """What the engine answers. ToolError: its own refusal, or that its process died."""
+        # One call at a time: the child reads the next only after it has answered.
         async with self._turn:
             child = await self._ready()
             try:
@@ -49,7 +50,7 @@ class Engine:
             finally:
                 if child.usable:
                     self._tired = asyncio.get_running_loop().call_later(self._idle_s, self._end)
-                else:  # it died, or whoever asked was cancelled: what it may still say is nobody's answer
+                else:  # it died, or the call was cancelled: the next answer would belong to that call
                     self._child = None
                     await child.kill()
         if "kind" in answer:
@@ -59,7 +60,7 @@ class Engine:
     async def _ready(self) -> Child:
         self._cancel_idle_stop()
         if self._child is not None and not self._child.usable:
-            self._end()  # it died while nobody looked
+            self._end()  # it died between two calls
         if self._child is None:
             self._child = await Child.start(self._program)
         return self._child

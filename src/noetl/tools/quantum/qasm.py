@@ -98,6 +98,7 @@ class _Program:
                 pass
             case _ if "measure" in words:
                 at = words.index("measure")
+                # `c = measure q` of version 3, in the order of version 2; the word before "measure" is the equals sign.
                 self._measure([*words[at + 1 :], "->", *words[: at - 1]], where)
             case _:
                 self._apply(words, where)
@@ -171,6 +172,7 @@ class _Program:
         if defined is None or (circuits.canonical_name(name) is not None and depth == 0 and name not in self._gates):
             self.operations.append(circuits.checked(name, qubits, angles, where))
             return
+        # Definitions may call each other, and double with each level: both the depth and the number are bounded.
         if depth > 20 or len(self.operations) > circuits.MAX_OPERATIONS:
             raise circuits.invalid(f'{where}: the gate "{name}" leads to itself, or to too many others')
         if len(angles) != len(defined.angles) or len(qubits) != len(defined.qubits):
@@ -239,6 +241,7 @@ class AngleParser:
         return found
 
     def _sum(self) -> float:
+        # Every parenthesis comes back here: this bounds how deep they may be nested.
         self._depth += 1
         if self._depth > _DEEPEST:
             raise self._wrong("it is nested too deep")

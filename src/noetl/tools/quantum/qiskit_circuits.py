@@ -1,13 +1,18 @@
-"""Circuits as Qiskit's own. Imports Qiskit, so only the child process imports this."""
+"""Circuits as Qiskit's own, and their counts by Qiskit Aer: where a plain state vector is too small or too slow.
+Imports Qiskit, so only the child process imports this."""
 
 from __future__ import annotations
 
 from math import pi
 from typing import Any
 
-from qiskit import QuantumCircuit  # type: ignore[import-not-found,import-untyped,unused-ignore]  # of the extra `quantum`
+import msgspec
+from qiskit import QuantumCircuit, transpile  # type: ignore[import-not-found,import-untyped,unused-ignore]  # of the extra `quantum`
+from qiskit.exceptions import QiskitError  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
 from noetl.tools.quantum.circuits import MEASURE, RESET, Circuit, Operation
+
+_SEEDS = 1 << 31  # the number of seeds that Aer distinguishes
 
 
 def qiskit_circuit(circuit: Circuit) -> Any:
@@ -33,3 +38,21 @@ def _qiskit_gate(operation: Operation) -> tuple[str, tuple[float, ...]]:
             return "cu", (*operation.angles, 0.0)  # its fourth angle is a phase that ours does not have
         case name:
             return name, operation.angles
+
+
+def counted(call: dict[str, Any]) -> dict[str, Any]:
+    """`counts` of a circuit in so many shots, the same for the same seed; `error` says why there are none."""
+    # Imported here: it is of the extra `quantum`, and jobs of IBM do not need it.
+    from qiskit_aer import AerSimulator  # type: ignore[import-not-found,import-untyped,unused-ignore]
+
+    circuit, seed = msgspec.convert(call["circuit"], Circuit), call["seed"] % _SEEDS
+    simulator = AerSimulator(seed_simulator=seed)
+    if circuit.qubits > simulator.num_qubits:
+        most = f"with the memory of this machine, Aer takes up to {simulator.num_qubits} qubits"
+        return {"error": f"{most}, and this circuit has {circuit.qubits}"}
+    try:
+        ready = transpile(qiskit_circuit(circuit), simulator, seed_transpiler=seed)
+        counts = simulator.run(ready, shots=call["shots"]).result().get_counts()
+    except QiskitError as problem:  # no memory is left after all, or whatever else Aer finds wrong
+        return {"error": problem.message or type(problem).__name__}
+    return {"counts": {outcome: int(number) for outcome, number in sorted(counts.items())}}

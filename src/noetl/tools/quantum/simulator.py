@@ -25,7 +25,7 @@ from noetl.tools.quantum.jobs import JOB, UNAVAILABLE, Job, JobContext, JobReque
 from noetl.tools.quantum.process import Engine
 
 VERSION = 1  # of how counts are drawn: raised when the same seed would give others
-_IN_PLACE = 200_000  # amplitudes times gates: what is over in a moment is not worth a thread
+_IN_PLACE = 200_000  # amplitudes times gates: a shorter simulation is not worth a thread
 _LARGER = "provider: aer of noetl-engine[quantum] takes larger ones"
 
 
@@ -58,15 +58,15 @@ class Simulator:
         ticket = _Ticket(kept, request.shots, request.seed, around.now(), request.queue_s, request.run_s, by_aer)
         job_id = urlsafe_b64encode(msgspec.json.encode(ticket)).decode().rstrip("=")
         # the log names the circuit, so it is kept as long as the log
-        told = {"versions": _versions(ticket), "circuit": msgspec.to_builtins(kept)}
-        return Job(job_id=job_id, state=self._state(job_id, ticket, around), told=told)
+        details = {"versions": _versions(ticket), "circuit": msgspec.to_builtins(kept)}
+        return Job(job_id=job_id, state=self._state(job_id, ticket, around), details=details)
 
     async def status(self, job_id: str, around: JobContext) -> Job:
         ticket = _ticket(job_id)
         state = self._state(job_id, ticket, around)
         error = _refusal(ticket, around) if state is JobState.DONE else None
-        told = {"versions": _versions(ticket)}
-        return Job(job_id=job_id, state=JobState.ERROR if error else state, error=error, told=told)
+        details = {"versions": _versions(ticket)}
+        return Job(job_id=job_id, state=JobState.ERROR if error else state, error=error, details=details)
 
     async def results(self, job_id: str, around: JobContext) -> Job:
         job = await self.status(job_id, around)
@@ -79,11 +79,11 @@ class Simulator:
         except TooLargeError as problem:
             error = str(problem) if ticket.by_aer else f"{problem}; {_LARGER}"
             return msgspec.structs.replace(job, state=JobState.ERROR, error=error)
-        told = {**job.told, "seed": ticket.seed, "shots": ticket.shots, "circuit_checksum": circuit.checksum}
-        return msgspec.structs.replace(job, counts=counts, told=told)
+        details = {**job.details, "seed": ticket.seed, "shots": ticket.shots, "circuit_checksum": circuit.checksum}
+        return msgspec.structs.replace(job, counts=counts, details=details)
 
     async def cancel(self, job_id: str, around: JobContext) -> Job:
-        """Nothing runs that could be stopped; this worker tells from now on that it was."""
+        """Nothing runs that could be stopped; this worker reports the job as cancelled from now on."""
         job = await self.status(job_id, around)
         if job.state.is_over:
             return job
@@ -95,10 +95,12 @@ class Simulator:
         if ticket.by_aer:
             _check_aer()
             call = {"circuit": msgspec.to_builtins(circuit), "shots": ticket.shots, "seed": ticket.seed}
-            told = await self._aer.ask(**call)
-            if "error" in told:
-                raise TooLargeError(told["error"])
-            return dict(told["counts"])
+            details = await self._aer.ask(**call)
+            if "error" in details:
+                raise TooLargeError(details["error"])
+            return dict(details["counts"])
+        # Gates times amplitudes is the work. A long simulation runs in a thread, to keep the event loop free; a short
+        # one is over sooner than a thread starts.
         if len(circuit.operations) << circuit.qubits <= _IN_PLACE:
             return counts_of(circuit, ticket.shots, ticket.seed)
         return await asyncio.to_thread(counts_of, circuit, ticket.shots, ticket.seed)
@@ -189,6 +191,7 @@ def probabilities(circuit: Circuit) -> dict[str, float]:
     branches = [_Branch(1.0, state, {})]
     last: dict[int, int] = {}  # qubits that are only read from here on, with their bits
     for index, operation in enumerate(circuit.operations):
+        # A last measurement needs no branch: its outcome is read from the final amplitudes.
         if operation.name == MEASURE and not _touched(circuit, index):
             assert operation.bit is not None
             last[operation.qubits[0]] = operation.bit

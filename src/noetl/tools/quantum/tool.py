@@ -17,7 +17,7 @@ import msgspec
 from noetl.base.durations import seconds
 from noetl.base.errors import ToolError
 from noetl.events.tasks import JobPlaced
-from noetl.tools.contract import ToolContext, ToolResult
+from noetl.tools.contract import Tool, ToolContext, ToolResult
 from noetl.tools.quantum.circuits import Circuit, circuit_of, numbers_of
 from noetl.tools.quantum.jobs import JOB, UNAVAILABLE, Job, JobContext, JobRequest, JobState, Provider
 from noetl.tools.quantum.providers import SIMULATOR, Backend, Providers, backends_of, place, stand_ins
@@ -28,7 +28,7 @@ _LAST_WORD_S = 20.0  # how long a task that is over may take to cancel its job
 _MOST_SHOTS = 1_000_000
 
 
-class QuantumTool:
+class QuantumTool(Tool):
     def __init__(self, providers: Providers | None = None) -> None:
         self._providers = providers or Providers()
 
@@ -46,9 +46,6 @@ class QuantumTool:
     async def close(self) -> None:
         """Jobs belong to their providers."""
         await self._providers.close()
-
-    def helpers(self) -> dict[str, dict[str, Any]]:
-        return {}
 
     async def _submit(self, inputs: Mapping[str, Any], context: ToolContext) -> tuple[str, dict[str, Any]]:
         parameters = inputs.get("parameters") or {}
@@ -70,7 +67,7 @@ class QuantumTool:
             run_s=_length("run_s", context, backend.run_s if backend is not None else 0.0),
         )
         provider, around = self._providers.provider(name), _surroundings(inputs, context)
-        job = await _handed_in(provider, request, around)
+        job = await _submitted_job(provider, request, around)
         _note(f"{name}:{job.job_id}", job, provider, around, context)
         return f"{name}:{job.job_id}", {
             "job_id": f"{name}:{job.job_id}",
@@ -82,7 +79,7 @@ class QuantumTool:
             "circuit_checksum": circuit.checksum,
             "qubits": circuit.qubits,
             **({} if asked_for == name else {"run_by": name}),
-            **job.told,
+            **job.details,
         }
 
     async def _run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
@@ -94,8 +91,8 @@ class QuantumTool:
                 await asyncio.sleep(_POLL_S)
             job = await provider.results(own_id, around)
         except asyncio.CancelledError:
-            context.unwanted.pop(job_id, None)
-            await _given_up(provider, own_id, around)  # nobody will ask for it any more
+            context.cleanups.pop(job_id, None)
+            await _cancel_job(provider, own_id, around)  # no attempt will ask for its result
             raise
         _note(job_id, job, provider, around, context)
         return ToolResult(result={**submitted, **_results(job_id, job)})
@@ -125,14 +122,16 @@ class QuantumTool:
             name, own_id = asked_for or "", job_id
             name = _stand_ins(context).get(name, name) if context is not None else name
         if not name:
-            raise ToolError(JOB, f'"{job_id}" does not tell its provider: name it as provider')
+            raise ToolError(JOB, f'"{job_id}" does not name its provider: set provider')
         return self._providers.provider(name), own_id
 
 
-async def _handed_in(provider: Provider, request: JobRequest, around: JobContext) -> Job:
-    """The job. Handing it in is not broken off: nobody would know whether there is one, and who pays for it."""
+async def _submitted_job(provider: Provider, request: JobRequest, around: JobContext) -> Job:
+    """Submit the job. A cancellation waits for the answer: without an id, a job that costs money could not be
+    cancelled."""
     submitting = asyncio.ensure_future(provider.submit(request, around))
     try:
+        # Shielded: a provider that was interrupted may have accepted the job all the same.
         return await asyncio.shield(submitting)
     except asyncio.CancelledError:
         with suppress(ToolError, TimeoutError):
@@ -141,18 +140,18 @@ async def _handed_in(provider: Provider, request: JobRequest, around: JobContext
         raise
 
 
-async def _given_up(provider: Provider, own_id: str, around: JobContext) -> None:
+async def _cancel_job(provider: Provider, own_id: str, around: JobContext) -> None:
     with suppress(ToolError, TimeoutError):
         async with asyncio.timeout(_LAST_WORD_S):
             await provider.cancel(own_id, around)
 
 
 def _note(job_id: str, job: Job, provider: Provider, around: JobContext, context: ToolContext) -> None:
-    """A job that is not over is cancelled with the execution that waits for it."""
+    """Register the job for cancellation with its execution, until it is over."""
     if job.state.is_over:
-        context.unwanted.pop(job_id, None)
+        context.cleanups.pop(job_id, None)
     else:
-        context.unwanted[job_id] = partial(provider.cancel, job.job_id, around)
+        context.cleanups[job_id] = partial(provider.cancel, job.job_id, around)
 
 
 def _placed(inputs: Mapping[str, Any], context: ToolContext, circuit: Circuit, shots: int) -> Backend | None:
@@ -207,7 +206,7 @@ def _shots(written: Any) -> int:
 
 
 def _length(name: str, context: ToolContext, otherwise: float) -> float:
-    """How long a simulated job takes: what the task says, else its backend."""
+    """The duration of a simulated job: from the spec of the task, or else from its backend."""
     written = context.spec.get(name)
     try:
         return seconds(written) if written is not None else otherwise
@@ -216,7 +215,7 @@ def _length(name: str, context: ToolContext, otherwise: float) -> float:
 
 
 def _seed(written: Any, context: ToolContext) -> int:
-    """The author's own, else one that follows from the task run: a repeated attempt asks for the same thing."""
+    """The seed of the inputs, or one derived from the task run, so that a repeated attempt asks for the same job."""
     if written is None:
         from noetl.base.ids import derived
 
@@ -229,7 +228,7 @@ def _seed(written: Any, context: ToolContext) -> int:
 
 def _job_row(job_id: str, job: Job) -> dict[str, Any]:
     error = {"error": job.error} if job.error is not None else {}
-    return {"job_id": job_id, "state": job.state.value, **error, **job.told}
+    return {"job_id": job_id, "state": job.state.value, **error, **job.details}
 
 
 def _results(job_id: str, job: Job) -> dict[str, Any]:

@@ -1,2 +1,4 @@
-"""Programs of this machine, run in a session of their own and killed as a group. Read first: `tool.py`,
-`programs.py`."""
+"""`shell` and `script`: run programs of this machine, each in its own session, killed as a group.
+
+Read first: `tool.py`, `programs.py`.
+"""

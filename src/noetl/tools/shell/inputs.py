@@ -1,4 +1,4 @@
-"""Inputs that `shell` and `script` share: environment, folder, standard input, limits, and what comes back."""
+"""Inputs and results that `shell` and `script` share: environment, folder, standard input, limits, exit code."""
 
 from __future__ import annotations
 
@@ -12,20 +12,19 @@ import msgspec
 
 from noetl.base.errors import ToolError
 from noetl.tools.contract import ToolContext, ToolResult
-from noetl.tools.python.limits import limits_of
-from noetl.tools.sandbox import Sandbox, sandbox_of
+from noetl.tools.sandbox import Sandbox, limits_of, sandbox_of
 from noetl.tools.shell.programs import EndedProgram, ShellProgram
 
 INPUT = "shell.input"
-MAX_TOLD = 4_000  # characters of each stream that an error tells
-# Names that every shell takes for variables; others cannot be read there, and some hold code (BASH_FUNC_x%%).
+MAX_ERROR_OUTPUT = 4_000  # characters of each stream in an error
+# Names of variables in every shell. A script could not read others, and some hold code (BASH_FUNC_x%%).
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
 def program_of(
     argv: list[str], inputs: Mapping[str, Any], context: ToolContext, env: Mapping[str, str] | None = None
 ) -> ShellProgram:
-    """The program that a task asks for. ToolError `shell.input` says what is wrong with its inputs."""
+    """The program of a task. Raises ToolError `shell.input` for inputs that do not fit."""
     _check_arguments(argv, context)
     return ShellProgram(
         argv=tuple(argv),
@@ -34,7 +33,7 @@ def program_of(
         stdin=_standard_input(inputs.get("stdin")),
         limits=limits_from(context),
         sandbox=_sandbox(inputs, context),
-        printed=context.printed,
+        write_output=context.write_output,
     )
 
 
@@ -47,24 +46,24 @@ def _sandbox(inputs: Mapping[str, Any], context: ToolContext) -> Sandbox | None:
 
 def _check_arguments(argv: list[str], context: ToolContext) -> None:
     for place, word in enumerate(argv):
-        if context.masked(word) != word:
+        if context.mask(word) != word:
             raise ToolError(
                 "shell.input",
-                f"argument {place} holds a secret, and everybody on this machine can read the arguments of a program: "
-                "give it in env or stdin",
+                f"argument {place} holds a secret, and every user of this machine can read the arguments of a program: "
+                "pass it in env or stdin",
             )
 
 
 def result_of(ended: EndedProgram, context: ToolContext, word: str) -> ToolResult:
-    """The result, or ToolError `shell.exit` where the program says that it failed (`spec.ok_exit_codes` widen it)."""
-    code, masked = ended.exit_code, context.masked
-    if code != 0 and code not in _fine(context.spec.get("ok_exit_codes")):
+    """The result. Raises ToolError `shell.exit` for an exit code other than 0 and `spec.ok_exit_codes`."""
+    code, mask = ended.exit_code, context.mask
+    if code != 0 and code not in _ok_exit_codes(context.spec.get("ok_exit_codes")):
         raise ToolError(
             "shell.exit",
-            f"the {'command' if word == 'shell' else 'script'} {_how(code)}{_last_words(masked(ended.stderr))}",
+            f"the {'command' if word == 'shell' else 'script'} {_ending(code)}{_last_line(mask(ended.stderr))}",
             exit_code=code,
-            stdout=masked(ended.stdout)[-MAX_TOLD:],
-            stderr=masked(ended.stderr)[-MAX_TOLD:],
+            stdout=mask(ended.stdout)[-MAX_ERROR_OUTPUT:],
+            stderr=mask(ended.stderr)[-MAX_ERROR_OUTPUT:],
         )
     result: dict[str, Any] = {"exit_code": code, "stdout": ended.stdout, "stderr": ended.stderr}
     if ended.truncated:
@@ -73,7 +72,7 @@ def result_of(ended: EndedProgram, context: ToolContext, word: str) -> ToolResul
 
 
 def task_environment(context: ToolContext) -> dict[str, str]:
-    """What a program may know of its task; the key is the same for every attempt (reliability.md §3.4)."""
+    """Variables that describe the task. The key is the same for every attempt (reliability.md §3.4)."""
     return {
         "NOETL_EXECUTION_ID": context.execution_id,
         "NOETL_STEP": context.step,
@@ -84,14 +83,14 @@ def task_environment(context: ToolContext) -> dict[str, str]:
 
 
 def environment_of(env: Any, *, kind: str = INPUT) -> dict[str, str]:
-    """Variables for a program. ToolError of `kind` for a name or a value that is none."""
+    """The environment variables of a program. Raises ToolError of `kind` for an invalid name or value."""
     if env is None:
         return {}
     if not isinstance(env, Mapping):
         raise ToolError(kind, f"env must be a mapping of names to values, not {type(env).__name__}")
     for name in env:
         if not _NAME.match(str(name)):
-            raise ToolError(kind, f'"{name}" is no name of an environment variable')
+            raise ToolError(kind, f'"{name}" is not a name of an environment variable')
     return {str(name): text_of(value, kind=kind) for name, value in env.items() if value is not None}
 
 
@@ -103,8 +102,10 @@ def arguments_of(args: Any, *, kind: str = INPUT) -> list[str]:
         return [text_of(item, kind=kind) for item in args]
     if not isinstance(args, Mapping):
         raise ToolError(kind, f"args must be a list or a mapping, not {type(args).__name__}")
-    given = {name: value for name, value in args.items() if value is not None and value is not False}
-    return [f"--{name}" if value is True else f"--{name}={text_of(value, kind=kind)}" for name, value in given.items()]
+    options = {name: value for name, value in args.items() if value is not None and value is not False}
+    return [
+        f"--{name}" if value is True else f"--{name}={text_of(value, kind=kind)}" for name, value in options.items()
+    ]
 
 
 def text_of(value: Any, *, kind: str = INPUT) -> str:
@@ -130,20 +131,20 @@ def _folder(cwd: Any) -> str | None:
 
 
 def limits_from(context: ToolContext, *, kind: str = INPUT) -> dict[str, Any]:
-    """Limits of `spec.resources`. ToolError of `kind` says what is wrong with them."""
+    """The limits in `spec.resources`. Raises ToolError of `kind` for invalid ones."""
     try:
         return limits_of(context.spec)
     except (ToolError, ValueError) as problem:
         raise ToolError(kind, str(problem)) from None
 
 
-def _fine(codes: Any) -> list[Any]:
+def _ok_exit_codes(codes: Any) -> list[Any]:
     if codes is None or isinstance(codes, list):
         return codes or []
     raise ToolError("shell.input", "spec.ok_exit_codes must be a list of exit codes")
 
 
-def _how(code: int) -> str:
+def _ending(code: int) -> str:
     if code > 0:
         return f"ended with code {code}"
     try:
@@ -152,6 +153,6 @@ def _how(code: int) -> str:
         return f"was killed by signal {-code}"
 
 
-def _last_words(stderr: str) -> str:
+def _last_line(stderr: str) -> str:
     lines = stderr.strip().splitlines()
     return f": {lines[-1][:400]}" if lines else ""

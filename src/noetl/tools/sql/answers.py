@@ -100,6 +100,7 @@ def _decimal(value: Decimal) -> Any:
         return "NaN" if value.is_nan() else "Infinity" if value > 0 else "-Infinity"
     if value == value.to_integral_value() and abs(value) < _LARGEST:
         return int(value)
+    # A number only if the float, written out again, is the same decimal.
     number = float(value)
     return number if math.isfinite(number) and Decimal(repr(number)) == value else str(value)
 

@@ -1,13 +1,20 @@
-"""The child process of the `sql` tool: reads calls, runs their SQL, writes answers, as JSON over pipes."""
+"""The child process of the `sql` tool: reads calls, runs their SQL, writes answers, as JSON over pipes.
+
+`RowFile` writes rows as CSV. Most drivers do not tell the type of a column, and some databases have none, so the values
+decide: all of them, since a type that only fits the first thousand rows would fail on the next.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import date, datetime, time
+from decimal import Decimal
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import msgspec
 import sqlalchemy
@@ -16,12 +23,96 @@ from sqlalchemy.exc import DBAPIError, NoSuchModuleError, OperationalError, SQLA
 
 from noetl.base.addresses.policy import AddressPolicy
 from noetl.base.errors import ToolError
-from noetl.tools.child_pipes import serve_calls
+from noetl.tools.child_pipes import error_answer, serve_calls
 from noetl.tools.guarded_sockets import GuardedSockets
 from noetl.tools.sql.answers import Allowance, SqlAnswer, check_rows, plain
 from noetl.tools.sql.dialects import Connection, dialect_named
 from noetl.tools.sql.engines import engine_of, placeholder, rendered, row_arguments
-from noetl.tools.sql.row_file import RowFile
+from noetl.tools.table_files import MAX_BYTES
+from noetl.tools.table_sql import BYTES, DECIMAL, NULL, TypedColumn, unique_names
+
+# Beyond it DuckDB's BIGINT ends, and the column is a decimal.
+_LARGEST = 1 << 63
+_AWARE, _LONG = "aware", "long"  # a time with its zone, an integer past 64 bits
+_TYPES: dict[frozenset[Any], str] = {
+    frozenset({bool}): "BOOLEAN",
+    frozenset({int}): "BIGINT",
+    frozenset({float}): "DOUBLE",
+    frozenset({int, float}): "DOUBLE",
+    frozenset({datetime}): "TIMESTAMP",
+    frozenset({_AWARE}): "TIMESTAMP WITH TIME ZONE",
+    frozenset({date}): "DATE",
+    frozenset({time}): "TIME",
+    frozenset({UUID}): "UUID",
+    frozenset({bytes}): BYTES,
+}
+_EXACT = frozenset({int, _LONG, Decimal})
+
+
+class RowFile:
+    def __init__(self, path: Path, names: Sequence[str]) -> None:
+        self._file = path.open("w", encoding="utf-8", newline="", buffering=1 << 20)
+        self._names = unique_names(names)
+        self._seen: list[set[Any]] = [set() for _ in names]
+        self._left, self.row_count = MAX_BYTES, 0
+
+    def write(self, rows: Sequence[Sequence[Any]]) -> None:
+        lines = [",".join(map(self._written, self._seen, row)) for row in rows]
+        text = "\n".join(lines) + "\n"
+        self._left -= len(text)
+        if self._left < 0:
+            raise ToolError("result.too_large", f"the rows are more than {MAX_BYTES >> 30} GiB as text")
+        self._file.write(text)
+        self.row_count += len(rows)
+
+    @staticmethod
+    def _written(seen: set[Any], value: Any) -> str:
+        if value is None:
+            return NULL
+        kind, text = _kind_and_text(value)
+        seen.add(kind)
+        return text
+
+    def close(self) -> list[TypedColumn]:
+        """The columns, once all rows are written."""
+        self._file.close()
+        return [TypedColumn(name, _type_of(seen)) for name, seen in zip(self._names, self._seen, strict=True)]
+
+
+def _type_of(seen: set[Any]) -> str:
+    # Integers alone are BIGINT. With one decimal or longer integer among them, all values of the column are decimals.
+    if seen and seen <= _EXACT and seen != {int}:
+        return DECIMAL
+    return _TYPES.get(frozenset(seen), "VARCHAR")
+
+
+def _kind_and_text(value: Any) -> tuple[Any, str]:
+    kind = type(value)
+    match value:
+        # In this order: bool is a kind of int, and datetime a kind of date.
+        case bool():
+            return bool, "true" if value else "false"
+        case int():
+            return (int if -_LARGEST <= value < _LARGEST else _LONG), str(value)
+        case float():
+            return float, repr(value)
+        case str():
+            return str, _quoted(value)
+        case Decimal():
+            return Decimal, format(value, "f") if value.is_finite() else str(value)
+        case datetime():
+            return (datetime if value.tzinfo is None else _AWARE), value.isoformat(" ")
+        case date() | time() | UUID():
+            return kind, str(value)
+        case bytes() | bytearray() | memoryview():
+            return bytes, "\\x" + bytes(value).hex()
+    made = plain(value)
+    return str, _quoted(made if isinstance(made, str) else msgspec.json.encode(made).decode())
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
+
 
 BATCH_ROWS = 500
 FILE_ROWS = 5_000
@@ -39,11 +130,10 @@ def _answer_to(call: dict[str, Any]) -> bytes:
         answers = _run(call)
         return msgspec.json.encode({"answers": answers, "columns": call.get("columns")})
     except ToolError as problem:
-        told = {"kind": problem.kind, "message": problem.message, "retryable": problem.retryable, **problem.details}
+        return error_answer(problem)
     # Broad: each of ten drivers has its own errors, and the parent must get an answer for all of them.
     except Exception as problem:
-        told = driver_error(problem, blocked=None if _reached else _sockets.refusal)
-    return msgspec.json.encode({"error": told})
+        return msgspec.json.encode({"error": driver_error(problem, blocked=None if _reached else _sockets.refusal)})
 
 
 def _run(call: dict[str, Any]) -> list[SqlAnswer]:
@@ -55,6 +145,7 @@ def _run(call: dict[str, Any]) -> list[SqlAnswer]:
     options = {"isolation_level": isolation} if isolation else {}
     with engine.connect() as connection:
         _reached.append(engine.dialect.name)
+        # Streamed, where the driver can: others hold all rows before the first limit is checked.
         connection = connection.execution_options(stream_results=True, **options)
         try:
             answers = _answers(connection, call)
@@ -136,7 +227,7 @@ def _answer(connection: sqlalchemy.Connection, parts: list[Any], allowance: Allo
 _RETRYABLE = frozenset(
     {"1205", "1213", "40001", "40P01", "ORA-00060", "SQLITE_BUSY", "SQLITE_LOCKED", "2006", "2013", "2003"}
 )
-_TELLING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]+")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]+")
 _LONGEST = 500
 
 
@@ -170,8 +261,8 @@ def _code(cause: BaseException) -> str | None:
 
 
 def _message(cause: BaseException) -> str:
-    told = cause.args[1] if len(cause.args) > 1 and isinstance(cause.args[0], int) else cause
-    return _TELLING.sub(" ", str(told)).strip()[:_LONGEST] or type(cause).__name__
+    error = cause.args[1] if len(cause.args) > 1 and isinstance(cause.args[0], int) else cause
+    return _CONTROL.sub(" ", str(error)).strip()[:_LONGEST] or type(cause).__name__
 
 
 # Insertions, in the child: rows into a table, in the words of each dialect. Names are quoted where they need it.
@@ -222,5 +313,6 @@ def _merge(table: str, names: list[str], keys: list[str], rest: list[str], signs
     update = ", ".join(f"{name} = s.{name}" for name in rest)
     matched = f" WHEN MATCHED THEN UPDATE SET {update}" if rest else ""
     inserted = f"INSERT ({', '.join(names)}) VALUES ({', '.join(f's.{name}' for name in names)})"  # noqa: S608
+    # SQL Server refuses a MERGE, and only that, without a semicolon at its end.
     end = ";" if dialect.name == "mssql" else ""
     return f"MERGE INTO {table} t USING ({source}) s ON ({same}){matched} WHEN NOT MATCHED THEN {inserted}{end}"

@@ -83,7 +83,7 @@ def dialect_named(name: str) -> SqlDialect | None:
     return DIALECTS.get(ALIASES.get(plain, plain))
 
 
-# Connection: one database and role, as the parent tells it to its child process.
+# Connection: one database and role, in the form that the parent sends to its child process.
 
 
 class Connection(msgspec.Struct, frozen=True, kw_only=True):

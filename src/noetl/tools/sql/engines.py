@@ -31,6 +31,8 @@ def engine_of(connection: Connection) -> Engine:
 def _engine(encoded: bytes) -> Engine:
     connection = msgspec.json.decode(encoded, type=Connection)
     url, arguments = _address(connection)
+    # Ping first: a connection that the server has closed between two tasks is replaced instead of failing the next
+    # one. Parameters stay out of messages, since they may be secrets.
     engine = sqlalchemy.create_engine(
         url, connect_args=arguments, pool_pre_ping=True, hide_parameters=True, **_pool(connection)
     )
@@ -48,7 +50,7 @@ def _pool(connection: Connection) -> dict[str, Any]:
 
 
 def _address(connection: Connection) -> tuple[URL, dict[str, Any]]:
-    """The URL of a connection, and what its driver is told besides."""
+    """The URL of a connection, and further arguments for its driver."""
     options, arguments = dict(connection.options), dict[str, Any]()
     dialect = DIALECTS[connection.dialect]
     host, port, query = connection.host, connection.port or None, dict[str, str]()
@@ -56,6 +58,7 @@ def _address(connection: Connection) -> tuple[URL, dict[str, Any]]:
         case "mysql":
             arguments = {
                 "connect_timeout": _CONNECT_S,
+                # A server could otherwise ask for any file that this process can read.
                 "local_infile": False,
                 "charset": options.get("charset", "utf8mb4"),
             }
@@ -108,7 +111,6 @@ def _confine_sqlite(driver_connection: Any, _: Any) -> None:
 
 # Rendering, in the child: a statement as the driver takes it, with its values beside it, never in it.
 
-MAX_ITEMS = 10_000  # of a list that is written out
 _ROWLESS = "SELECT NULL FROM (SELECT 1 AS one) noetl_empty WHERE 1 = 0"
 _ROWLESS_ORACLE = "SELECT NULL FROM dual WHERE 1 = 0"
 

@@ -30,7 +30,7 @@ class Insertion(msgspec.Struct, frozen=True):
     name: str  # as written
     # Rows with the same columns together, since a statement has one list of columns.
     groups: tuple[tuple[dict[str, Any], ...], ...]
-    # Columns that tell which rows are there already, which are then updated.
+    # Columns that identify existing rows, which are then updated.
     key: tuple[str, ...] = ()
 
     @property
@@ -52,8 +52,8 @@ async def with_script(inputs: Mapping[str, Any], folders: Sequence[str]) -> Mapp
 
 
 def request(inputs: Mapping[str, Any], *, question_marks: bool = False) -> Bound | Insertion:
-    """The statements, or the insertion, that a task asks for; `script` is the text itself (`with_script`). ToolError
-    says what is missing or twice there."""
+    """The statements, or the insertion, that a task asks for; `script` is the text itself (`with_script`). Raises
+    ToolError if nothing, or more than one thing, is to be run."""
     given = [name for name in _SQL if inputs.get(name) is not None]
     if len(given) > 1:
         raise ToolError("sql.input", f'"{given[0]}" and "{given[1]}" are both SQL to run: keep one of them')
@@ -94,12 +94,12 @@ def _key(inputs: Mapping[str, Any]) -> tuple[str, ...]:
     if mode not in _UPSERTING:
         return ()
     if not key:
-        raise ToolError("sql.input", f'mode "{mode}" needs "key": the columns that tell which row it is')
+        raise ToolError("sql.input", f'mode "{mode}" needs "key": the columns that identify a row')
     return (key,) if isinstance(key, str) else tuple(map(str, key))
 
 
 def conflict_clause(insertion: Insertion, columns: list[str]) -> str:
-    """What happens to rows that are there already; nothing where no key is told."""
+    """The clause for existing rows; empty without a key."""
     if not insertion.key:
         return ""
     rest = [name for name in columns if name not in insertion.key]
@@ -143,6 +143,7 @@ async def new_rows(tool: Tool, inputs: Mapping[str, Any], poll: TriggerPoll, con
     items: list[TriggerItem] = []
     for row in rows:
         value = _cursor_of(row, column)
+        # Equal values cannot be told apart by a cursor: the rest of them would be skipped.
         if value == after or (items and value == items[-1].value[column]):
             raise _unfit(column, f"is {value} in two rows")
         items.append(TriggerItem(item_id=f"{column}={value}", value=row))

@@ -2,28 +2,132 @@
 
 It runs in a child process: drivers are many and large, a cancelled task ends with its process, and the sockets of that
 process are held to the address policy.
+
+`auth` and `url` name the database, field by field. Nothing of the worker's environment is used, and
+passwords stay out of URLs that are shown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import msgspec
 
 from noetl.base.errors import ToolError
-from noetl.templates.sql.lists import ALL_OF, ANY_OF
+from noetl.templates.sql.positions import ALL_OF, ANY_OF
 from noetl.templates.sql.statements import Bound, Part, Statement
 from noetl.tools.child_process import ChildPool, Program
-from noetl.tools.contract import ToolContext, ToolResult, TriggerBatch, TriggerPoll
+from noetl.tools.contract import OwningTool, ToolContext, ToolResult, TriggerBatch, TriggerPoll
+from noetl.tools.files import allowed_path
+from noetl.tools.input_shapes import UNRESOLVED, connection_fields
+from noetl.tools.registry import is_installed
 from noetl.tools.sql.answers import SqlAnswer, result_of
-from noetl.tools.sql.connection_fields import connection_of
-from noetl.tools.sql.dialects import DIALECTS, Connection, SqlDialect
+from noetl.tools.sql.dialects import DIALECTS, Connection, SqlDialect, dialect_named
 from noetl.tools.sql.requests import Insertion, keeps_transactions, new_rows, reference_to, request, with_script
-from noetl.tools.tables.files import TableFiles
-from noetl.tools.tables.stored import RowLoad, store_table, table_folder, wants_table
-from noetl.tools.tables.table_sql import TypedColumn
+from noetl.tools.table_files import RowLoad, TableFiles, store_table, table_folder, wants_table
+from noetl.tools.table_sql import TypedColumn
+
+_FIELDS = {
+    "host": ("account", "host", "hostname", "server", "db_host", "server_hostname"),
+    "port": ("port", "db_port"),
+    "user": ("user", "username", "login", "db_user"),
+    "password": ("password", "db_password", "access_token", "token"),
+    "database": ("database", "dbname", "db", "db_name", "service_name", "project", "catalog"),
+}
+_URLS = ("url", "dsn", "uri", "connection_string")
+# Further options of a driver that a task may set, by dialect. No others: an option may name a file, a proxy or a host.
+_OPTIONS = {
+    "snowflake": ("warehouse", "schema", "role", "host", "port", "protocol", "private_key", "authenticator"),
+    "databricks": ("http_path", "catalog", "schema"),
+    "trino": ("schema", "http_scheme"),
+    "clickhouse": ("secure",),
+    "mysql": ("charset", "ssl_ca_pem", "ssl"),
+    "sqlserver": ("encrypt",),
+}
+_PLACES = "mysql://user:password@host/database, sqlite:///file.db, snowflake://user:password@account/database, …"
+
+
+def connection_of(inputs: Mapping[str, Any], context: ToolContext) -> Connection:
+    """The database of a task. ToolError `keychain.unresolved` says what is missing."""
+    auth, url = inputs.get("auth"), inputs.get("url")
+    given = dict(connection_fields(auth, context, kind="sql", address="url")) if auth is not None else {}
+    address = url or next((given[name] for name in _URLS if given.get(name)), None)
+    found = _of_url(str(address)) if address else {}
+    for field, spellings in _FIELDS.items():
+        value = next((given[name] for name in spellings if given.get(name) not in (None, "")), None)
+        if value is not None:
+            found[field] = value
+    dialect = found.pop("dialect", None) or _named(inputs, given)
+    if dialect is None:
+        known = ", ".join(DIALECTS)
+        raise ToolError(
+            UNRESOLVED, f'"auth" does not say which database: it needs a url ({_PLACES}) or a dialect ({known})'
+        )
+    if inputs.get("database"):
+        found["database"] = inputs["database"]
+    return _complete(dialect, found, given, inputs, context.data_folders)
+
+
+def _named(inputs: Mapping[str, Any], given: Mapping[str, Any]) -> SqlDialect | None:
+    """The dialect that the kind, a field of the credential or its type names."""
+    names = (inputs.get("dialect"), given.get("dialect"), given.get("type"))
+    return next((found for name in names if name and (found := dialect_named(str(name)))), None)
+
+
+def _complete(
+    dialect: SqlDialect, found: dict[str, Any], given: dict[str, Any], inputs: Mapping[str, Any], folders: Sequence[str]
+) -> Connection:
+    if dialect.name == "sqlite":
+        return Connection(dialect="sqlite", database=_file(str(found.get("database") or ""), folders))
+    if not found.get("host"):
+        raise ToolError(UNRESOLVED, f'"auth" does not say which server of {dialect.name}: it needs a host or a url')
+    allowed = _OPTIONS.get(dialect.name, ())
+    fields = {**found.pop("query", {}), **given, **{name: inputs[name] for name in allowed if inputs.get(name)}}
+    options = {name: fields[name] for name in allowed if fields.get(name) not in (None, "")}
+    try:
+        port = int(found.get("port") or dialect.port)
+    except ValueError:
+        raise ToolError(UNRESOLVED, "the port of the credential is no number") from None
+    texts = {name: str(found.get(name) or "") for name in ("host", "user", "password", "database")}
+    return Connection(dialect=dialect.name, port=port, options=options, **texts)
+
+
+def _of_url(url: str) -> dict[str, Any]:
+    """The fields of a URL. Errors do not show the URL: any part may be a password."""
+    try:
+        parts = urlsplit(url)
+        dialect = dialect_named(parts.scheme)
+        if dialect is None:
+            raise ToolError(UNRESOLVED, f"the url names no database that is known: write {_PLACES}")
+        if dialect.name == "sqlite":
+            return {"dialect": dialect, "database": unquote(url.partition("://")[2].removeprefix("/"))}
+        if "@" in parts.path + parts.query + parts.fragment:
+            raise ToolError(
+                UNRESOLVED, "the url has an @ after its host: write / @ ? # in a password as %2F %40 %3F %23"
+            )
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        raise ToolError(UNRESOLVED, f"the url is none: write {_PLACES}") from None
+    found = {
+        "dialect": dialect,
+        "host": host,
+        "port": port,
+        "user": unquote(parts.username or ""),
+        "password": unquote(parts.password or ""),
+        "database": unquote(parts.path.lstrip("/")),
+    }
+    return {name: value for name, value in found.items() if value} | {"query": dict(parse_qsl(parts.query))}
+
+
+def _file(path: str, folders: Sequence[str]) -> str:
+    """A database file in one of the open folders; in memory without one."""
+    if path in ("", ":memory:"):
+        return ""
+    return allowed_path(path, folders, kind="sql.input")
+
 
 if find_spec("sqlalchemy") is None:  # the child imports it; say so before there is one
     raise ImportError("sqlalchemy is not installed")
@@ -32,23 +136,29 @@ _PROGRAM = Program(module="noetl.tools.sql.child", name="SQL", error="sql.error"
 _LISTS = {ANY_OF: "any", ALL_OF: "all"}
 
 
-class SqlTool:
+class SqlTool(OwningTool):
     """`program` is what the child runs: another one in tests, whose drivers are in an environment of their own."""
 
     def __init__(self, program: Program = _PROGRAM) -> None:
         self._children, self._tables = ChildPool(program), TableFiles()
+        super().__init__(self._children, self._tables)
 
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
         if context.spec.get("exactly_once"):
             raise ToolError("sql.input", "spec.exactly_once is a promise of the postgres tool: sql cannot make it")
         connection = connection_of(inputs, context)
         if isinstance(load := inputs.get("load"), RowLoad):
-            told = {name: getattr(load, name) for name in ("table", "columns", "binary", "key", "empties")}
-            call = {**_call(Bound(load.then), connection), **_limits(context), "load": {**told, "file": str(load.file)}}
+            fields = {name: getattr(load, name) for name in ("table", "columns", "binary", "key", "empties")}
+            call = {
+                **_call(Bound(load.then), connection),
+                **_limits(context),
+                "load": {**fields, "file": str(load.file)},
+            }
             await self._children.call(context.execution_id, {**call, "transaction": True})
             return ToolResult(result=None)
         work = request(await with_script(inputs, context.data_folders), question_marks=True)
         call = {**_call(work, connection), **_limits(context)}
+        # SQL that begins or ends transactions itself must not run inside one of ours.
         call["transaction"] = context.spec.get("transaction") is not False and not (
             isinstance(work, Bound) and keeps_transactions(work)
         )
@@ -81,17 +191,6 @@ class SqlTool:
         await self.run({"command": statement, **inputs}, context)
         return f"connected to the {connection}"
 
-    def release(self, execution_id: str) -> None:
-        self._children.release(execution_id)
-        self._tables.release(execution_id)
-
-    async def close(self) -> None:
-        await self._children.close()
-        await self._tables.close()
-
-    def helpers(self) -> dict[str, dict[str, Any]]:
-        return {}
-
 
 def _call(work: Bound | Insertion, connection: Connection) -> dict[str, Any]:
     call: dict[str, Any] = {"connection": msgspec.to_builtins(connection), "statements": [], "insertion": None}
@@ -106,13 +205,13 @@ def _call(work: Bound | Insertion, connection: Connection) -> dict[str, Any]:
 
 def _parts(statement: Statement) -> list[Any]:
     """Text as text, a value as {value}, the beginning of a comparison with a list as {list}."""
-    told: list[Any] = []
+    fields: list[Any] = []
     for part in statement.parts:
         if isinstance(part, str):
-            told.append({"list": _LISTS[part]} if part in _LISTS else part)
+            fields.append({"list": _LISTS[part]} if part in _LISTS else part)
         else:
-            told.append({"value": part.value})
-    return told
+            fields.append({"value": part.value})
+    return fields
 
 
 def _limits(context: ToolContext) -> dict[str, Any]:
@@ -164,3 +263,15 @@ def _check_quoted(text: str, dialect: SqlDialect) -> None:
 
 def _refusal(dialect: SqlDialect, why: str) -> ToolError:
     return ToolError("sql.fragment", f"{dialect.name} would read this SQL in another way than it was checked: {why}")
+
+
+class SnowflakeTool(SqlTool):
+    """The tool of the kind `snowflake`: the `sql` tool with the warehouse, schema and role of Snowflake as inputs."""
+
+    def __init__(self) -> None:
+        if not is_installed("snowflake"):  # the child imports it; fail here, before a child starts
+            raise ImportError("snowflake-sqlalchemy is not installed")
+        super().__init__()
+
+    async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        return await super().run({"dialect": "snowflake", **inputs}, context)

@@ -1,2 +1,4 @@
-"""`storage`: objects in S3, Google Cloud Storage, Azure Blob Storage and local folders, by URL. Read first:
-`tool.py`, `operations.py`."""
+"""`storage`: objects in S3, Google Cloud Storage, Azure Blob Storage and local folders, by URL.
+
+Read first: `tool.py`, `operations.py`.
+"""

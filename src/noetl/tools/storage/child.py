@@ -1,5 +1,5 @@
-"""The child process of the `storage` tool: reads requests, does them, writes answers, as JSON over pipes. Also the
-failures of object stores, as outcomes."""
+"""The child process of the `storage` tool: performs requests and answers them as JSON over pipes. Errors of object
+stores become error outcomes here."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from obstore.exceptions import (
     UnauthenticatedError,
 )
 
-from noetl.base.addresses.guard import AddressGuard
+from noetl.base.addresses.policy import AddressGuard
 from noetl.base.errors import ToolError
-from noetl.tools.child_pipes import serve_calls
+from noetl.tools.child_pipes import error_answer, serve_calls
 from noetl.tools.guarded_proxy import guarded_proxy
 from noetl.tools.storage.operations import perform
 from noetl.tools.storage.request import StorageRequest
@@ -30,7 +30,7 @@ _CODE = re.compile(r"<Code>\s*([A-Za-z0-9_.-]{1,80})\s*</Code>|\"(?:reason|error
 _MESSAGE = re.compile(r"<Message>\s*([^<]{1,300})|\"(?:message|error_description)\":\s*\"([^\"]{1,300})")
 _CAUSE = re.compile(r"(?: - |: )(HTTP error: [^\n]{1,200}|[Cc]onnection[^\n]{1,200}|error sending request[^\n]{0,100})")
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)
-_TELLING = re.compile(r"[\x00-\x1f\x7f]+")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
 _RETRYABLE = frozenset({408, 429})
 
 
@@ -40,44 +40,41 @@ def serve() -> None:
 
 def _answer_to(call: dict[str, Any]) -> bytes:
     try:
-        result = asyncio.run(_done(msgspec.convert(call, StorageRequest)))
+        result = asyncio.run(_perform_guarded(msgspec.convert(call, StorageRequest)))
     except ToolError as problem:
-        told = {"kind": problem.kind, "message": problem.message, "retryable": problem.retryable, **problem.details}
-        return msgspec.json.encode({"error": told})
+        return error_answer(problem)
     except Exception as problem:
-        # The class alone: the driver's text may hold a signed address.
-        return msgspec.json.encode({"error": {"kind": "storage.error", "message": f"{type(problem).__name__}"}})
+        # Only the class: the driver's text may hold a signed URL.
+        return error_answer(ToolError("storage.error", type(problem).__name__))
     return msgspec.json.encode({"result": result})
 
 
-async def _done(request: StorageRequest) -> dict[str, Any]:
+async def _perform_guarded(request: StorageRequest) -> dict[str, Any]:
     async with guarded_proxy(AddressGuard(request.policy)) as proxy:
         try:
             return await perform(request, proxy.url)
         except ToolError:
             raise
         except Exception as problem:
-            if proxy.refusal is not None:  # what the driver says is only that it got no connection
+            if proxy.refusal is not None:  # the driver knows only that it got no connection
                 raise proxy.refusal from problem
             raise failure(problem, f"{request.op} of {request.source.location}") from problem
 
 
-# Failures of object stores, as error outcomes with the service's own code and words.
-#
-# The driver's text holds the whole address of a request, and an address may hold a signature or a token. Only the
-# service's code and message are taken from it.
+# Errors of object stores, with the code and message of the service. The driver's text holds the whole URL of a request,
+# which may include a signature or a token. So only the code and message of the service are taken from it.
 
 
 def failure(problem: Exception, what: str) -> ToolError:
     """The error outcome of `what`."""
     text = str(problem).partition("Debug source:")[0]
-    status = int(found[1]) if (found := _STATUS.search(text)) else None
+    status = int(match[1]) if (match := _STATUS.search(text)) else None
     code = _group(_CODE.search(text)) or (str(status) if status else None)
     kind = _kind(problem, status, text)
-    said = _message(kind, text, status)
-    is_passing = status is None or status >= 500 or status in _RETRYABLE
-    retryable = kind == "storage.error" and is_passing and isinstance(problem, BaseError | OSError)
-    return ToolError(kind, f"{what}: {said}", retryable=retryable, code=code, status=status)
+    service_message = _message(kind, text, status)
+    is_temporary = status is None or status >= 500 or status in _RETRYABLE
+    retryable = kind == "storage.error" and is_temporary and isinstance(problem, BaseError | OSError)
+    return ToolError(kind, f"{what}: {service_message}", retryable=retryable, code=code, status=status)
 
 
 def _kind(problem: Exception, status: int | None, text: str) -> str:
@@ -93,15 +90,15 @@ def _kind(problem: Exception, status: int | None, text: str) -> str:
     by_status = {401: "denied", 403: "denied", 404: "missing", 409: "conflict", 412: "conflict", 416: "input"}
     if status in by_status:
         return f"storage.{by_status[status]}"
-    # a token that could not be had, or a key that is none, is a wrong credential whatever the store calls it
+    # A failed token request or an invalid key means a wrong credential, whatever the store calls it.
     return (
         "storage.denied" if re.search(r"token request|decod\w+ key|InvalidKey|private key", text) else "storage.error"
     )
 
 
 def _message(kind: str, text: str, status: int | None) -> str:
-    if said := _group(_MESSAGE.search(text)):
-        return _plain(said)
+    if service_message := _group(_MESSAGE.search(text)):
+        return _plain(service_message)
     if cause := _group(_CAUSE.search(text)):
         return _plain(cause)
     known = {
@@ -113,9 +110,9 @@ def _message(kind: str, text: str, status: int | None) -> str:
     return known.get(kind) or (f"the store answered {status}" if status else _plain(text.partition("\n")[0])[:200])
 
 
-def _group(found: re.Match[str] | None) -> str | None:
-    return next((group for group in found.groups() if group), None) if found else None
+def _group(match: re.Match[str] | None) -> str | None:
+    return next((group for group in match.groups() if group), None) if match else None
 
 
 def _plain(text: str) -> str:
-    return _TELLING.sub(" ", _ADDRESS.sub("…", text)).strip()
+    return _CONTROL.sub(" ", _ADDRESS.sub("…", text)).strip()

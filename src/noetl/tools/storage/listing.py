@@ -1,4 +1,4 @@
-"""Listings, in the child: the objects below a folder, a page at a time, or those that are new."""
+"""Listings, in the child process: the objects below a folder, in pages, or those that are new."""
 
 from __future__ import annotations
 
@@ -27,51 +27,55 @@ async def list_objects(store: ObjectStore, folder: str, request: StorageRequest)
         raise ToolError("storage.input", "the cursor of list is the text that the last call returned")
     found: list[dict[str, Any]] = []
     async for meta in matching(store, folder, request, after=request.cursor):
+        # Checked before the append: only a further object proves that there is a next page.
         if len(found) == request.limit:
-            return _listed(request, found, cursor=found[-1]["key"])
-        found.append(described(request, meta))
-    return _listed(request, found, cursor=None)
+            return _list_result(request, found, cursor=found[-1]["key"])
+        found.append(object_row(request, meta))
+    return _list_result(request, found, cursor=None)
 
 
 async def matching(
     store: ObjectStore, folder: str, request: StorageRequest, *, after: str | None = None
 ) -> AsyncIterator[Any]:
-    """Every object below a folder that fits the pattern. Local folders are in no order: those are sorted."""
+    """The objects below a folder that match the pattern, in the order of their keys. Local folders have no order, so
+    they are sorted here."""
     if request.source.location.provider == "file":
         pages = [page async for page in obstore.list(store, folder or None, chunk_size=_PAGE)]
-        metas = sorted((one for page in pages for one in page), key=lambda one: one["path"])
+        metas = sorted((meta for page in pages for meta in page), key=lambda meta: meta["path"])
         for meta in metas:
-            if (after is None or meta["path"] > after) and _fits(meta["path"], request.pattern):
+            if (after is None or meta["path"] > after) and _matches_pattern(meta["path"], request.pattern):
                 yield meta
         return
     async for page in obstore.list(store, folder or None, offset=after, chunk_size=_PAGE):
         for meta in page:
-            if _fits(meta["path"], request.pattern):
+            if _matches_pattern(meta["path"], request.pattern):
                 yield meta
 
 
 async def _one_level(store: ObjectStore, folder: str, request: StorageRequest) -> dict[str, Any]:
     found = await obstore.list_with_delimiter_async(store, folder or None)
-    objects = [described(request, one) for one in found["objects"] if _fits(one["path"], request.pattern)]
+    objects = [
+        object_row(request, meta) for meta in found["objects"] if _matches_pattern(meta["path"], request.pattern)
+    ]
     folders = sorted(found["common_prefixes"])
     if len(objects) + len(folders) > request.limit:
         raise ToolError(
             "result.too_large", f"{request.source.location} has more than {request.limit} entries: raise limit"
         )
-    return _listed(request, sorted(objects, key=lambda one: str(one["key"])), cursor=None) | {"folders": folders}
+    return _list_result(request, sorted(objects, key=lambda row: str(row["key"])), cursor=None) | {"folders": folders}
 
 
-def _listed(request: StorageRequest, objects: list[dict[str, Any]], *, cursor: str | None) -> dict[str, Any]:
+def _list_result(request: StorageRequest, objects: list[dict[str, Any]], *, cursor: str | None) -> dict[str, Any]:
     return {"url": str(request.source.location), "objects": objects, "count": len(objects), "cursor": cursor}
 
 
-def _fits(path: str, pattern: str) -> bool:
-    """A pattern without a slash is for the last part of a key."""
+def _matches_pattern(path: str, pattern: str) -> bool:
+    """Whether a key matches. A pattern without a slash applies to the last part of the key."""
     return not pattern or fnmatchcase(path if "/" in pattern else path.rpartition("/")[2], pattern)
 
 
-def described(request: StorageRequest, meta: Any) -> dict[str, Any]:
-    """What is told of an object."""
+def object_row(request: StorageRequest, meta: Any) -> dict[str, Any]:
+    """An object as a row of the result."""
     where = request.source.location
     url = str(Location(where.provider, where.bucket, meta["path"]))
     return {
@@ -83,11 +87,12 @@ def described(request: StorageRequest, meta: Any) -> dict[str, Any]:
     }
 
 
-# Watching, in the child: objects that are new or changed since a cursor.
-# Stores tell the time of an object only to the second, and a long upload appears with the time of its beginning. So
-# the cursor holds a time and a mark of every object seen in the hour before it: whoever appears late in that hour is
-# new, and nobody is told twice.
+# Watching: objects that are new or changed since a cursor.
+# Stores report the time of an object only to the second, and a long upload appears with the time of its start. So the
+# cursor holds a time and a mark of every object seen in the hour before it. An object that appears late within that
+# hour is still new, and no object is returned twice.
 OVERLAP = timedelta(hours=1)
+# Not the very first moment: `until - OVERLAP` has to be a datetime too.
 _BEGINNING = datetime(1, 1, 1, tzinfo=UTC) + OVERLAP
 
 
@@ -99,8 +104,9 @@ class Cursor(msgspec.Struct, frozen=True):
 
 
 async def watch(store: ObjectStore, folder: str, request: StorageRequest) -> dict[str, Any]:
-    """The new objects, oldest first, as soon as there are some, or none when the time to wait is over."""
+    """The new objects, oldest first, as soon as there are some; none if `wait_s` passes without any."""
     cursor = _cursor(request.cursor)
+    # Counted, not timed: how often is looked does not depend on how long a listing takes.
     looks = max(1, 1 + int(request.wait_s / request.interval_s))
     for look in range(looks):
         if look:
@@ -108,13 +114,13 @@ async def watch(store: ObjectStore, folder: str, request: StorageRequest) -> dic
         found = await _new(store, folder, request, cursor)
         if found:
             break
-    taken = found[: request.limit]
+    returned = found[: request.limit]
     return {
         "url": str(request.source.location),
-        "objects": [described(request, meta) for meta in taken],
-        "count": len(taken),
-        "more": len(found) > len(taken),
-        "cursor": msgspec.to_builtins(_advanced(cursor, taken)),
+        "objects": [object_row(request, meta) for meta in returned],
+        "count": len(returned),
+        "more": len(found) > len(returned),
+        "cursor": msgspec.to_builtins(_advanced(cursor, returned)),
     }
 
 
@@ -128,20 +134,21 @@ async def _new(store: ObjectStore, folder: str, request: StorageRequest, cursor:
     return sorted(found, key=lambda meta: (meta["last_modified"], meta["path"]))
 
 
-def _advanced(cursor: Cursor, taken: list[Any]) -> Cursor:
-    until = max([cursor.until, *(meta["last_modified"] for meta in taken)])
-    marks = {*cursor.marks, *(_mark(meta) for meta in taken)}
+def _advanced(cursor: Cursor, returned: list[Any]) -> Cursor:
+    until = max([cursor.until, *(meta["last_modified"] for meta in returned)])
+    marks = {*cursor.marks, *(_mark(meta) for meta in returned)}
     return Cursor(until, frozenset(mark for mark in marks if _time(mark) >= until - OVERLAP))
 
 
 def _mark(meta: Any) -> str:
-    """An object in one version: the second it is from, and a digest of its key, its time and its etag."""
+    """The mark of one version of an object: its second, and a digest of its key, time and etag."""
     moment = meta["last_modified"]
     text = f"{meta['path']}\0{meta['e_tag']}\0{moment.isoformat()}"
     return f"{int(moment.timestamp())}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
 def _time(mark: str) -> datetime:
+    # The mark has the second without its fraction: one more, so that no mark is forgotten too early.
     return datetime.fromtimestamp(int(mark.rpartition("-")[0]) + 1, UTC)
 
 

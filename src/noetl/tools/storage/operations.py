@@ -1,4 +1,4 @@
-"""Operations on object stores, in the child: get, put, list, delete, copy and presign. `listing` has watch."""
+"""Operations on object stores, in the child process. `listing` has list and watch."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from obstore.exceptions import AlreadyExistsError, NotSupportedError, Preconditi
 from obstore.store import AzureStore, GCSStore, LocalStore, ObjectStore, S3Store
 
 from noetl.base.errors import ToolError
-from noetl.tools.contents import decoded
+from noetl.tools.contents import decode
 from noetl.tools.files import NO_FOLDER, OUTSIDE
-from noetl.tools.storage.listing import described, list_objects, watch
+from noetl.tools.storage.listing import list_objects, object_row, watch
 from noetl.tools.storage.request import End, StorageRequest
 
 CHUNK_BYTES = 8 << 20
-_PARTS = 9_000  # of an upload; S3 allows 10,000
-_COPY_BYTES = 5 << 30  # what S3 copies by itself in one request
-_KEY = "noetlkey"  # metadata: which task wrote it; a name that all three providers accept
-_AT_ONCE = 2  # chunks of an upload that are in memory
+_MAX_PARTS = 9_000  # of an upload; S3 allows 10,000
+_MAX_COPY_BYTES = 5 << 30  # what S3 copies in one request
+_KEY = "noetlkey"  # metadata: the task that wrote it; a name that all three providers accept
+_CONCURRENT_CHUNKS = 2  # of an upload, all in memory
 
 Operation = Callable[[ObjectStore, str, StorageRequest, str], Awaitable[dict[str, Any]]]
 
 
 async def perform(request: StorageRequest, proxy: str) -> dict[str, Any]:
-    """The result of a request. Raises what the driver raises."""
-    store, key = opened(request.source, request, proxy)
+    """The result of a request. Errors of the driver pass through."""
+    store, key = open_store(request.source, request, proxy)
     return await _OPERATIONS[request.op](store, key, request, proxy)
 
 
@@ -42,11 +42,11 @@ async def _get(store: ObjectStore, key: str, request: StorageRequest, _: str) ->
     body = bytearray()
     async for chunk in found.stream(min_chunk_size=1 << 20):
         body += chunk
-        if len(body) > request.max_bytes:  # what it says of its size need not be so
+        if len(body) > request.max_bytes:  # the declared size may be wrong
             raise _too_large(request, len(body))
-    value = decoded(bytes(body), request.format, kind="storage")
+    value = decode(bytes(body), request.format, kind="storage")
     media_type = found.attributes.get("Content-Type")
-    return described(request, found.meta) | {"media_type": media_type, "value": value}
+    return object_row(request, found.meta) | {"media_type": media_type, "value": value}
 
 
 def _options(request: StorageRequest) -> Any:
@@ -70,11 +70,12 @@ async def _put(store: ObjectStore, key: str, request: StorageRequest, _: str) ->
         raise ToolError("storage.input", "put needs a URL that names an object, not a bucket")
     mode = await _mode(store, key, request)
     try:
+        # In one request: a multipart upload cannot carry the condition of `mode`.
         written = await obstore.put_async(
             store, key, request.body, attributes=_attributes(request), mode=mode, use_multipart=False
         )
     except (AlreadyExistsError, PreconditionError):
-        # An earlier attempt of this task may have written it and lost the answer; its key is among the attributes.
+        # An earlier attempt of this task may have written it and lost the answer; the attributes have its key.
         if not await _is_ours(store, key, request):
             raise
         written = await obstore.head_async(store, key)
@@ -89,7 +90,7 @@ async def _put(store: ObjectStore, key: str, request: StorageRequest, _: str) ->
 async def _mode(store: ObjectStore, key: str, request: StorageRequest) -> Any:
     if request.if_match is None:
         return "create" if request.if_absent else "overwrite"
-    # Google matches generations, not etags: the version that goes with this etag is looked up
+    # Google compares generations, not etags, so the version of this etag is looked up.
     meta = await obstore.head_async(store, key)
     if meta["e_tag"] != request.if_match:
         raise ToolError("storage.conflict", f"{request.source.location} has changed: its etag is {meta['e_tag']}")
@@ -99,13 +100,13 @@ async def _mode(store: ObjectStore, key: str, request: StorageRequest) -> Any:
 
 def _attributes(request: StorageRequest) -> Any:
     if request.source.location.provider == "file":
-        return None  # a file has no place for them
+        return None  # files have no attributes
     own = {_KEY: hashlib.sha256(request.key.encode()).hexdigest()} if request.if_absent else {}
     return {"Content-Type": request.media_type, **own}
 
 
 async def _is_ours(store: ObjectStore, key: str, request: StorageRequest) -> bool:
-    """Whether an earlier attempt of the same task wrote it, and only its answer was lost."""
+    """Whether an earlier attempt of the same task wrote the object, and only the answer was lost."""
     if not request.if_absent or request.source.location.provider == "file":
         return False
     found = await obstore.get_async(store, key, options={"head": True})
@@ -117,7 +118,7 @@ async def _list(store: ObjectStore, key: str, request: StorageRequest, _: str) -
 
 
 async def _delete(store: ObjectStore, key: str, request: StorageRequest, _: str) -> dict[str, Any]:
-    """Deleting what is not there is no error: a repeated attempt finds it gone."""
+    """Delete an object or folder. A missing one is no error: a repeated attempt finds it deleted."""
     if request.recursive:
         return {"url": str(request.source.location), "deleted": await _delete_folder(store, key, request)}
     if not key:
@@ -131,32 +132,33 @@ async def _delete(store: ObjectStore, key: str, request: StorageRequest, _: str)
 async def _delete_folder(store: ObjectStore, key: str, request: StorageRequest) -> int:
     count = 0
     async for page in obstore.list(store, key or None, chunk_size=1_000):
-        await obstore.delete_async(store, [one["path"] for one in page])
+        await obstore.delete_async(store, [meta["path"] for meta in page])
         count += len(page)
     return count
 
 
 async def _copy(store: ObjectStore, key: str, request: StorageRequest, proxy: str) -> dict[str, Any]:
-    """Inside one store the store copies; otherwise the bytes stream through here, a few chunks at a time."""
+    """Copy an object. The store copies within itself; otherwise the bytes stream through here, in chunks."""
     assert request.target is not None
-    target, target_key = opened(request.target, request, proxy)
+    target, target_key = open_store(request.target, request, proxy)
     if not key or not target_key:
         raise ToolError("storage.input", "copy needs two URLs that name objects")
     result = {"url": str(request.target.location), "source": str(request.source.location)}
     source, into = request.source, request.target
     # Two data folders are two stores, though neither has a bucket or a credential.
-    within = getattr(store, "prefix", None) == getattr(target, "prefix", None)
-    if within and source.fields == into.fields and source.location.bucket == into.location.bucket:
+    is_same_root = getattr(store, "prefix", None) == getattr(target, "prefix", None)
+    if is_same_root and source.fields == into.fields and source.location.bucket == into.location.bucket:
+        # A store that cannot copy by itself, or not that much in one request, falls through to the copy below.
         size = (await obstore.head_async(store, key))["size"]
-        if size <= _COPY_BYTES:
+        if size <= _MAX_COPY_BYTES:
             with suppress(NotSupportedError):
                 await obstore.copy_async(store, key, target_key, overwrite=not request.if_absent)
                 written = await obstore.head_async(target, target_key)
                 return result | {"size": written["size"], "etag": written["e_tag"], "checksum": None}
-    return result | await _streamed(store, key, target, target_key, request)
+    return result | await _stream_copy(store, key, target, target_key, request)
 
 
-async def _streamed(
+async def _stream_copy(
     store: ObjectStore, key: str, target: ObjectStore, target_key: str, request: StorageRequest
 ) -> dict[str, Any]:
     found = await obstore.get_async(store, key)
@@ -169,22 +171,25 @@ async def _streamed(
             digest.update(chunk)
             seen += len(chunk)
             yield chunk
-        if seen != size:  # raised inside the upload, which is then abandoned as a whole
+        if seen != size:  # raised inside the upload, which the driver then aborts
             raise ToolError(
                 "storage.error", f"{request.source.location} ended after {seen} of {size} bytes", retryable=True
             )
 
+    # A multipart upload has no condition "if absent": a writer in between is overwritten.
     if request.if_absent and await _exists(target, target_key):
         raise ToolError("storage.conflict", f"copy to {request.target and request.target.location}: it exists already")
     await obstore.put_async(
         target,
         target_key,
         chunks(),
-        chunk_size=max(CHUNK_BYTES, -(-size // _PARTS)),
-        max_concurrency=_AT_ONCE,
+        # The number of parts is limited, so a large object is cut into larger ones.
+        chunk_size=max(CHUNK_BYTES, -(-size // _MAX_PARTS)),
+        max_concurrency=_CONCURRENT_CHUNKS,
         attributes=None if isinstance(target, obstore.store.LocalStore) else _kept_attributes(found.attributes),
     )
     written = await obstore.head_async(target, target_key)
+    # What the store has now, not what was sent.
     if written["size"] != size:
         raise ToolError(
             "storage.error", f"{size} bytes were copied, and the target has {written['size']}", retryable=True
@@ -206,7 +211,7 @@ async def _exists(store: ObjectStore, key: str) -> bool:
 
 async def _presign(store: ObjectStore, key: str, request: StorageRequest, _: str) -> dict[str, Any]:
     provider, fields = request.source.location.provider, request.source.fields
-    # Without the private key Google signs by a call to another service, with a right of its own.
+    # Without the private key Google signs through another service, which needs a permission of its own.
     if provider == "file" or fields.get("skip_signature") or (provider == "gs" and "service_account_key" not in fields):
         raise ToolError(
             "storage.input", "presign needs a credential that can sign: a key, not a token, and no file URL"
@@ -237,7 +242,7 @@ _OPERATIONS: dict[str, Operation] = {
 }
 
 
-# Stores, in the child: opened by location, with nothing but the settings of the request.
+# Stores are opened with nothing but the settings of the request.
 _RETRY: dict[str, Any] = {
     "max_retries": 2,
     "retry_timeout": timedelta(seconds=30),
@@ -246,8 +251,8 @@ _RETRY: dict[str, Any] = {
 _READ_S = 60
 
 
-def opened(end: End, request: StorageRequest, proxy: str) -> tuple[ObjectStore, str]:
-    """The store of an end, and the key in it."""
+def open_store(end: End, request: StorageRequest, proxy: str) -> tuple[ObjectStore, str]:
+    """The store of a location, and the key in it."""
     location = end.location
     if location.provider == "file":
         return _local(location.key, request.folders)
@@ -257,6 +262,7 @@ def opened(end: End, request: StorageRequest, proxy: str) -> tuple[ObjectStore, 
     if location.account:
         fields.setdefault("account_name", location.account)
     if location.provider == "s3":
+        # A signature contains a region. Services that only speak the protocol of S3 expect this one.
         fields.setdefault("region", "us-east-1")
     if location.provider == "az" and not fields.get("account_name"):
         raise ToolError("keychain.unresolved", 'the credential has no "account_name"')
@@ -267,7 +273,7 @@ def _client_options(fields: dict[str, Any], request: StorageRequest, proxy: str)
     endpoint = str(fields.get("endpoint") or fields.get("base_url") or "")
     options: dict[str, Any] = {
         "proxy_url": proxy,
-        "allow_http": endpoint.startswith("http://"),  # only where the credential itself says so
+        "allow_http": endpoint.startswith("http://"),  # only if the credential has an http endpoint
         "timeout": timedelta(seconds=request.timeout_s),
         "read_timeout": timedelta(seconds=min(_READ_S, request.timeout_s)),
         "connect_timeout": timedelta(seconds=min(10, request.timeout_s)),
@@ -279,14 +285,15 @@ def _client_options(fields: dict[str, Any], request: StorageRequest, proxy: str)
 
 
 def _local(path: str, folders: Sequence[str]) -> tuple[ObjectStore, str]:
-    """A file or folder below one of the open folders, once every link on the way is followed."""
+    """The store and key of a file or folder below a data folder, with all links resolved."""
     if not folders:
         raise ToolError("storage.input", f'"{path}" cannot be opened: {NO_FOLDER}')
-    # Links are followed before the folder is compared: a link inside an open folder must not lead out of it.
+    # Links are resolved before the comparison: a link inside a data folder must not lead out of it.
     roots = [os.path.realpath(folder) for folder in folders]
     place = os.path.realpath(os.path.join(roots[0], path))
     root = next((root for root in roots if os.path.commonpath([root, place]) == root), None)
     if root is None:
         raise ToolError("storage.input", f'"{path}" is {OUTSIDE}')
     key = os.path.relpath(place, root)
+    # No automatic clean-up: deleting a file would also delete folders of the operator that become empty.
     return LocalStore(root, automatic_cleanup=False), "" if key == "." else key

@@ -1,4 +1,4 @@
-"""Requests: what the tool asks its child process to do, and the objects or folders that URLs name."""
+"""Requests of the tool to its child process, and the locations that URLs name."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class StorageRequest(msgspec.Struct, frozen=True, kw_only=True):
     timeout_s: float = DEFAULT_TIMEOUT_S
 
 
-# Locations: which object or folder a URL names.
+# The provider of each URL scheme.
 _PROVIDERS = {
     **dict.fromkeys(("s3", "s3a"), "s3"),
     **dict.fromkeys(("gs", "gcs"), "gs"),
@@ -62,19 +62,19 @@ _EXAMPLES = "s3://bucket/key, gs://bucket/key, az://container/key or file:///fol
 
 
 class Location(msgspec.Struct, frozen=True):
-    """`provider` is s3, gs, az or file. A file has no bucket; its key is its path as written."""
+    """An object or folder. `provider` is s3, gs, az or file. A file has no bucket; its key is the path as written."""
 
     provider: str
     bucket: str
     key: str
-    account: str = ""  # of Azure, where the URL names it
+    account: str = ""  # of Azure, if the URL has it
 
     def __str__(self) -> str:
         return f"file:{self.key}" if self.provider == "file" else f"{self.provider}://{self.bucket}/{self.key}"
 
 
 def location_of(url: object, *, name: str = "url") -> Location:
-    """The location of a URL. ToolError `storage.input` says which URLs there are."""
+    """The location of a URL. Raises ToolError `storage.input`, which names the forms of URLs."""
     if not isinstance(url, str) or not url.strip():
         raise ToolError("storage.input", f'"{name}" is missing: write {_EXAMPLES}')
     try:
@@ -83,18 +83,19 @@ def location_of(url: object, *, name: str = "url") -> Location:
         parts = urlsplit("")
     provider = _PROVIDERS.get(parts.scheme)
     if provider is None:
-        raise ToolError("storage.input", f'"{name}" is no URL of an object: write {_EXAMPLES}')
+        raise ToolError("storage.input", f'"{name}" is not a URL of an object: write {_EXAMPLES}')
     if "\x00" in url:
         raise ToolError("storage.input", f'"{name}" holds a NUL character')
     if provider == "file":
         return Location("file", "", unquote(url.strip().removeprefix("file:").removeprefix("//")))
+    # Not `parts.path`: keys may contain ? and #, where a URL would be cut.
     key = unquote(url.strip().split("/", 3)[3]) if url.strip().count("/") > 2 else ""
     if parts.username is None:
-        return Location(provider, parts.netloc, key) if parts.netloc else _without_bucket(name)
-    if provider != "az" or parts.password is not None:  # not shown: it may be a password
+        return Location(provider, parts.netloc, key) if parts.netloc else _refuse_without_bucket(name)
+    if provider != "az" or parts.password is not None:  # the message does not show it: it may be a password
         raise ToolError("storage.input", f'"{name}" holds a login: put it into a credential, and name that in "auth"')
     return Location(provider, parts.username, key, (parts.hostname or "").partition(".")[0])
 
 
-def _without_bucket(name: str) -> Location:
+def _refuse_without_bucket(name: str) -> Location:
     raise ToolError("storage.input", f'"{name}" names no bucket: write {_EXAMPLES}')

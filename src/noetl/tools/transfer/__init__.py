@@ -1,3 +1,4 @@
-"""`transfer`: rows from one place to another, in chunks, resumed where the target has recorded how far it came.
+"""`transfer`: moves rows from a source to a target, in chunks, and resumes where the target recorded its progress.
 
-Read first: `tool.py`, `sources.py`, `targets.py`."""
+Read first: `tool.py`, `contract.py`, then the two kinds of ends: `row_ends.py`, `table_ends.py`.
+"""

@@ -1,120 +1,358 @@
-"""Ends of a transfer whose chunks are tables: files in Parquet, so that no row of them is an object in the worker.
+"""Ends of a transfer whose chunks are Parquet files, so that no row becomes a Python object in the worker.
 
-A source writes each chunk to a file, by way of the tool of its kind; a target loads the file, by way of its own. What a
-chunk holds is known by its columns, its number of rows and the sum of its rows' hashes, which is the same in whatever
-order and chunks the rows come.
+Sources: queries, objects and files, stored tables. Targets: tables of databases, objects and files, the results store.
+A source writes each chunk to a file through the tool of its kind; a target loads the file through its own.
 """
 
 from __future__ import annotations
 
-import shutil
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
 from noetl.base.errors import ToolError
-from noetl.events.outcomes import Reference
-from noetl.store.results.files import table_reference
-from noetl.templates.sql.statements import quoted_name
-from noetl.tools.tables.files import TableFiles
-from noetl.tools.tables.table_sql import TypedColumn, copy_to, scan
-from noetl.tools.transfer.contract import TransferEnd, TransferPosition, TransferProgress
+from noetl.events.outcomes import PARQUET, Reference
+from noetl.store.results.files import file_checksum
+from noetl.templates.sql.statements import Bound, Statement, quoted, quoted_name
+from noetl.tools.sql.requests import conflict_clause
+from noetl.tools.table_files import RowLoad, TableFiles, fetched_table, store_table
+from noetl.tools.table_sql import NULL, TypedColumn, copy_to, scan
+from noetl.tools.transfer.contract import (
+    ChunkFiles,
+    TableChunk,
+    TransferEnd,
+    TransferPosition,
+    TransferProgress,
+    table_of,
+)
+from noetl.tools.transfer.row_ends import SqlSource, SqlTarget
 
-# Sums of hashes are taken modulo this, as DuckDB's hashes have 64 bits.
-_HASHES = 1 << 64
-
-
-class TableChunk(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows in a file, under the names of the target's columns."""
-
-    file: Path
-    columns: tuple[TypedColumn, ...]
-    rows: int
-    checksum: int
-    then: TransferPosition
-
-    @property
-    def size(self) -> int:
-        return self.file.stat().st_size
+_LAST = "SELECT {column} AS c FROM read_parquet({file}, file_row_number = true) ORDER BY file_row_number DESC LIMIT 1"
 
 
-class TableSource(Protocol):
-    def chunks(self, position: TransferPosition) -> AsyncIterator[TableChunk]:
-        """The chunks from `position` on; the last one ends at a position with `end`. A chunk's file is gone when the
-        next one is asked for."""
+class QueryTables(SqlSource):
+    """Rows of a query. With `cursor` they come in chunks, each a query of its own, and a repeated run goes on after the
+    last one. Without it they are one chunk, of any size: no two queries could be trusted to give the same order."""
+
+    def __init__(self, end: TransferEnd, chunk_size: int, files: ChunkFiles) -> None:
+        super().__init__(end, chunk_size)
+        self._files = files
+
+    async def chunks(self, position: TransferPosition) -> AsyncIterator[TableChunk]:  # type: ignore[override]
+        if self._cursor is None and not position.end:
+            whole = await self._files.chunk(await self._table(self._query), TransferPosition(end=True))
+            yield whole
+            whole.file.unlink(missing_ok=True)
+            return
+        if position == TransferPosition():
+            await self._refuse_nulls()
+        while not position.end:
+            file, position = await self._cut(await self._table(self._following(position)), position)
+            chunk = await self._files.chunk(file, position)
+            yield chunk
+            chunk.file.unlink(missing_ok=True)
+
+    async def _cut(self, file: Path, before: TransferPosition) -> tuple[Path, TransferPosition]:
+        """The rows of a chunk, and where the next one begins. One row more was asked for: rows that share their value
+        of the cursor must not be parted, or the rest of them would never be seen."""
+        column = quoted_name(str(self._cursor))
+        # The query asked for one row more than a chunk has. It is not there, so these are the last rows.
+        if await self._counted(file) <= self._size:
+            last = await self._last(file, column)
+            return file, TransferPosition(last[0]["c"] if last else before.at, end=True)
+        kept = self._files.new()
+        # The last value goes altogether, not only its last row: the next query begins after the last value that is
+        # kept.
+        condition = f"{column} IS DISTINCT FROM ({_LAST.format(column=column, file=_text(file))})"
+        await self._files.sql(copy_to(kept, f"SELECT * FROM {scan(file)} WHERE {condition}"))  # noqa: S608
+        file.unlink()
+        last = await self._last(kept, column)
+        if not last:
+            message = (
+                f'more than {self._size} rows share one value of "{self._cursor}": take a cursor with fewer, or a '
+            )
+            raise ToolError("transfer.input", message + "larger chunk_size")
+        return kept, TransferPosition(last[0]["c"])
+
+    async def _counted(self, file: Path) -> int:
+        counted, described = await self._files.sql(
+            f"SELECT count(*) AS n FROM {scan(file)}",  # noqa: S608  a path of ours
+            f"DESCRIBE SELECT * FROM {scan(file)}",  # noqa: S608
+        )
+        if str(self._cursor) not in [row["column_name"] for row in described]:
+            raise ToolError("transfer.input", f'the source has no column "{self._cursor}" to be its cursor')
+        return int(counted[0]["n"])
+
+    async def _last(self, file: Path, column: str) -> list[dict[str, Any]]:
+        (rows,) = await self._files.sql(_LAST.format(column=column, file=_text(file)))
+        return rows
+
+    async def _table(self, statement: Statement) -> Path:
+        file = self._files.new()
+        asked = {"command": Bound((statement,)), "query": None, "params": None, "table": None}
+        await table_of(self._end, asked, file)
+        return file
 
 
-class TableTarget(Protocol):
+def _text(file: Path) -> str:
+    return quoted(str(file))
+
+
+class FileTables:
+    """Rows of a file in Parquet, in chunks by their number. What the file holds is part of the position: after a crash
+    a transfer goes on only in the same content."""
+
+    def __init__(self, chunk_size: int, files: ChunkFiles) -> None:
+        self._size, self._files = chunk_size, files
+
+    async def chunks(self, position: TransferPosition) -> AsyncIterator[TableChunk]:
+        if position.end:
+            return
+        file = self._files.new()
+        await self._fetch(file)
+        checksum, _ = await asyncio.to_thread(file_checksum, file)
+        begin = self._begin(position, checksum)
+        (rows,) = await self._files.sql(f"SELECT count(*) AS n FROM {scan(file)}")  # noqa: S608  a path of ours
+        count = int(rows[0]["n"])
+        # Also for a file without rows: its one empty chunk tells the target the columns, and lets `replace` empty the
+        # table.
+        while begin <= count:
+            # A single chunk is the file itself: writing it again would cost as much as making it.
+            part = file if count <= self._size else await self._part(file, begin)
+            begin += self._size
+            then = TransferPosition({"row": min(begin, count), "of": checksum}, end=begin >= count)
+            chunk = await self._files.chunk(part, then)
+            yield chunk
+            chunk.file.unlink(missing_ok=True)
+            if then.end:
+                return
+
+    async def _part(self, file: Path, begin: int) -> Path:
+        part = self._files.new()
+        rest = f"WHERE file_row_number >= {begin} AND file_row_number < {begin + self._size}"
+        numbered = f"read_parquet({_text(file)}, file_row_number = true)"
+        query = f"SELECT * EXCLUDE (file_row_number) FROM {numbered} {rest}"  # noqa: S608
+        await self._files.sql(copy_to(part, query))
+        return part
+
+    async def _fetch(self, into: Path) -> None:
+        raise NotImplementedError
+
+    @staticmethod
+    def _begin(position: TransferPosition, checksum: str) -> int:
+        if position.at is None:
+            return 0
+        if not isinstance(position.at, dict) or position.at.get("of") != checksum:
+            raise ToolError("transfer.input", "the source has changed since this transfer began, so it cannot go on")
+        return int(position.at["row"])
+
+
+class StoredTables(FileTables):
+    """A table that an earlier task has kept."""
+
+    def __init__(self, end: TransferEnd, chunk_size: int, files: ChunkFiles) -> None:
+        super().__init__(chunk_size, files)
+        self._end = end
+
+    async def _fetch(self, into: Path) -> None:
+        await fetched_table(self._end.options.get("ref"), self._end.context, into)
+
+
+class ObjectTables(FileTables):
+    """An object or a file: Parquet as it is, anything else that `convert` reads as it would be converted."""
+
+    def __init__(self, end: TransferEnd, chunk_size: int, files: ChunkFiles) -> None:
+        super().__init__(chunk_size, files)
+        if not isinstance(end.options.get("url"), str):
+            raise ToolError(
+                "transfer.input", 'a storage source needs "url": s3://bucket/key, or a file in a data folder'
+            )
+        self._end = end
+
+    async def _fetch(self, into: Path) -> None:
+        options, context = self._end.options, self._end.context
+        assert context.tool is not None
+        within = msgspec.structs.replace(context, data_folders=(*context.data_folders, str(into.parent)), spec={})
+        url, auth = str(options["url"]), {"auth": options["auth"]} if options.get("auth") is not None else {}
+        if format_of(options) == "parquet":
+            source = url if "://" in url or url.startswith("file:") else f"file:{url}"
+            copy = {"op": "copy", "url": source, "target": {"url": f"file:{into}"}, **auth}
+            await context.tool("storage").run(copy, within)
+            return
+        options = {name: value for name, value in options.items() if name not in ("kind", "type", "auth", "cursor")}
+        await context.tool("convert").run({"source": options, "target": str(into), **auth}, within)
+
+
+def format_of(options: Any) -> str:
+    """The format of an object: from its end, or from the ending of its name."""
+    if options.get("format"):
+        return str(options["format"])
+    name = urlsplit(str(options.get("url"))).path.lower()
+    for ending in (".gz", ".bz2", ".xz"):
+        name = name.removesuffix(ending)
+    return name.rpartition(".")[2]
+
+
+_VIEW = "noetl_rows"
+_FORMATS = {
+    "parquet": "FORMAT parquet, ROW_GROUP_SIZE 100000",
+    "csv": "FORMAT csv, HEADER true",
+    "tsv": "FORMAT csv, HEADER true, DELIMITER '\t'",
+    "json": "FORMAT json, ARRAY true",
+    "jsonl": "FORMAT json",
+    "ndjson": "FORMAT json",
+}
+
+
+class DuckdbTable(SqlTarget):
+    """A table of DuckDB, which reads the file of a chunk itself."""
+
+    def __init__(self, end: TransferEnd, mode: str, key: Any, files: ChunkFiles) -> None:
+        super().__init__(end, mode, key)
+        self._files = files
+
+    async def write(self, chunk: TableChunk, progress: TransferProgress) -> None:  # type: ignore[override]
+        statements = [*self._emptied(progress), self._inserted(chunk), self._record(progress)]
+
+        async def copied(_: Reference, into: Path) -> None:
+            into.hardlink_to(chunk.file)  # both folders are ours, and nothing writes to the file
+
+        end = msgspec.structs.replace(self._end, context=msgspec.structs.replace(self._end.context, fetch_table=copied))
+        # A placeholder: `copied` hands over the file of the chunk, whatever the reference says.
+        ref = {"media_type": PARQUET, "checksum": "0" * 64, "size": 0}
+        await end.call(
+            {"command": Bound(tuple(statements)), "query": None, "params": None, "table": None, "tables": {_VIEW: ref}}
+        )
+
+    def _emptied(self, progress: TransferProgress) -> list[Statement]:
+        if self._mode != "replace" or progress.writes != 1:
+            return []
+        return [Statement((f"DELETE FROM {self._table}",), "DELETE")]  # noqa: S608  a checked name
+
+    def _inserted(self, chunk: TableChunk) -> Statement:
+        columns = [one.name for one in chunk.columns]
+        names = ", ".join(map(quoted_name, columns))
+        clause = conflict_clause(self._checked([dict.fromkeys(columns)]), columns)
+        text = f"INSERT INTO {self._table} ({names}) SELECT {names} FROM {_VIEW}{clause}"  # noqa: S608  quoted names
+        return Statement((text,), "INSERT")
+
+
+class LoadedTable(DuckdbTable):
+    """A table of PostgreSQL or of a database of `sql`: the tool of the kind loads a text of the rows, in one
+    transaction with the record of the progress."""
+
+    async def write(self, chunk: TableChunk, progress: TransferProgress) -> None:  # type: ignore[override]
+        is_postgres = self._end.kind == "postgres"
+        file = self._files.new("csv" if is_postgres else "jsonl")
+        form = _csv_options(chunk) if is_postgres else "FORMAT json"
+        values = ", ".join(f"{_loaded(one, is_postgres)} AS {quoted_name(one.name)}" for one in chunk.columns)
+        await self._files.sql(f"COPY (SELECT {values} FROM {scan(chunk.file)}) TO {quoted(str(file))} ({form})")  # noqa: S608
+        try:
+            await self._end.call({"load": self._load(chunk, file, progress), "table": None})
+        finally:
+            file.unlink(missing_ok=True)
+
+    def _load(self, chunk: TableChunk, file: Path, progress: TransferProgress) -> RowLoad:
+        return RowLoad(
+            table=self._table,
+            columns=tuple(one.name for one in chunk.columns),
+            binary=tuple(one.name for one in chunk.columns if one.type == "BLOB"),
+            file=file,
+            key=self._checked([{"": None}]).key,
+            empties=self._mode == "replace" and progress.writes == 1,
+            then=(self._record(progress),),
+        )
+
+
+def _csv_options(chunk: TableChunk) -> str:
+    """Texts in quotes: PostgreSQL takes a line of `\\.` alone for the end of all rows."""
+    texts = ", ".join(quoted_name(one.name) for one in chunk.columns if one.type == "VARCHAR")
+    return f"FORMAT csv, HEADER false, NULLSTR {quoted(NULL)}" + (f", FORCE_QUOTE ({texts})" if texts else "")
+
+
+def _loaded(column: TypedColumn, is_postgres: bool) -> str:
+    """A column as text that its target reads."""
+    name = quoted_name(column.name)
+    if column.type == "BLOB":
+        return f"'\\x' || hex({name})" if is_postgres else f"hex({name})"
+    if column.type.startswith(("STRUCT(", "MAP(", "UNION(")) or column.type.endswith("]"):
+        return f"CAST(to_json({name}) AS VARCHAR)"
+    if not is_postgres and column.type == "TIMESTAMP WITH TIME ZONE":
+        return f"strftime({name}, '%Y-%m-%d %H:%M:%S.%f')"  # in UTC: not every database reads an offset
+    if (not is_postgres and column.type.startswith("DECIMAL")) or column.type == "JSON":
+        return f"CAST({name} AS VARCHAR)"
+    return name
+
+
+class ObjectTarget:
+    """An object or a file. It is written when all chunks are there, whole or not at all, so that a repeated run begins
+    anew and finds nothing of the first."""
+
+    def __init__(self, end: TransferEnd, mode: str, files: ChunkFiles) -> None:
+        if mode == "upsert":
+            raise ToolError("transfer.input", "an object is written as a whole: mode upsert is for tables")
+        if not isinstance(end.options.get("url"), str):
+            raise ToolError(
+                "transfer.input", 'a storage target needs "url": s3://bucket/key, or a file in a data folder'
+            )
+        self._format = format_of(end.options)
+        if self._format not in _FORMATS:
+            raise ToolError("transfer.input", f'format "{self._format}" is not known: write {", ".join(_FORMATS)}')
+        self._end, self._files = end, files
+        self._parts: list[Path] = []
+
     async def progress(self) -> TransferProgress:
-        """How far this transfer has come before, as far as the target knows."""
+        return TransferProgress()
 
     async def write(self, chunk: TableChunk, progress: TransferProgress) -> None:
-        """Write the rows of a chunk, all or none, and record `progress`, which counts them in."""
+        part = self._files.new("part")
+        # A second name: the source deletes the file of its chunk before it makes the next one.
+        part.hardlink_to(chunk.file)
+        self._parts.append(part)
+
+    async def _whole(self) -> Path:
+        """One file of all chunks. Chunks may differ in the scale of decimals: the wider one is taken."""
+        if self._format == "parquet" and len(self._parts) == 1:
+            return self._parts[0]  # as it is: to write it once more would cost as much as to make it
+        whole = self._files.new("whole")
+        names = ", ".join(quoted(str(part)) for part in self._parts)
+        rows = f"SELECT * FROM read_parquet([{names}], union_by_name = true)"  # noqa: S608  paths of ours
+        await self._files.sql(f"COPY ({rows}) TO {quoted(str(whole))} ({_FORMATS[self._format]})")
+        for part in self._parts:
+            part.unlink()
+        return whole
 
     async def reference(self, progress: TransferProgress) -> Mapping[str, Any]:
-        """All chunks are written: where the rows are now (RES-05)."""
+        file, context = await self._whole(), self._end.context
+        assert context.tool is not None
+        options, url = self._end.options, str(self._end.options["url"])
+        target = {"url": url if "://" in url or url.startswith("file:") else f"file:{url}"}
+        within = msgspec.structs.replace(context, data_folders=(*context.data_folders, str(file.parent)), spec={})
+        auth = {"auth": options["auth"]} if options.get("auth") is not None else {}
+        copy = {"op": "copy", "url": f"file:{file}", "target": {**target, **auth}}
+        done = (await context.tool("storage").run(copy, within)).result
+        return {
+            "store": "storage",
+            "key": done["url"],
+            "size": done["size"],
+            "checksum": done["checksum"],
+            "row_count": progress.rows,
+        }
 
 
-class ChunkFiles:
-    """The files of one transfer, in a folder of its own, and what DuckDB does with them."""
+class TableArtifact(ObjectTarget):
+    """The results store: a table, which the next task reads as a file."""
 
-    def __init__(self, folder: Path, files: TableFiles, owner: str, mapping: Any) -> None:
-        self.folder, self._files, self._owner, self._mapping = folder, files, owner, mapping
-        self._number = 0
+    def __init__(self, end: TransferEnd, mode: str, files: ChunkFiles, tables: TableFiles) -> None:
+        if mode != "append":
+            raise ToolError("transfer.input", f'an artifact cannot be changed: mode "{mode}" has no meaning there')
+        self._end, self._files, self._tables = end, files, tables
+        self._format, self._parts = "parquet", []
 
-    def new(self, ending: str = "parquet") -> Path:
-        self._number += 1
-        return self.folder / f"chunk-{self._number}.{ending}"
-
-    async def sql(self, *statements: str) -> list[list[dict[str, Any]]]:
-        return [one.rows for one in await self._files.sql(self._owner, self.folder, *statements)]
-
-    async def chunk(self, file: Path, then: TransferPosition) -> TableChunk:
-        """The file as a chunk, its columns chosen and renamed by the mapping of the transfer."""
-        shape = await self._files.shape(self._owner, file)
-        names = renamed_columns([one.name for one in shape.columns], self._mapping)
-        if names is not None:
-            chosen = ", ".join(f"{quoted_name(name)} AS {quoted_name(to)}" for name, to in names.items())
-            renamed = self.new()
-            await self.sql(copy_to(renamed, f"SELECT {chosen} FROM {scan(file)}"))  # noqa: S608  names are quoted
-            file.unlink()
-            file, shape = renamed, await self._files.shape(self._owner, renamed)
-        values = ", ".join(map(_hashed, shape.columns))
-        found = await self.sql(f"SELECT sum(hash({values}))::VARCHAR AS h FROM {scan(file)}")  # noqa: S608  quoted names
-        checksum = int(found[0][0]["h"] or 0) % _HASHES
-        return TableChunk(file=file, columns=shape.columns, rows=shape.row_count, checksum=checksum, then=then)
-
-
-def _hashed(column: TypedColumn) -> str:
-    """A value as it counts in the checksum: 1.50 in one chunk and 1.5000 in another are the same number."""
-    name = quoted_name(column.name)
-    return f"CAST({name} AS DOUBLE)" if column.type.startswith("DECIMAL") else name
-
-
-def renamed_columns(columns: list[str], mapping: Any) -> dict[str, str] | None:
-    """Target column by source column; None where all of them move under their names."""
-    if mapping is None:
-        return None
-    if not isinstance(mapping, Mapping) or not mapping:
-        raise ToolError("transfer.input", "mapping must say which source column becomes which target column")
-    if unknown := [str(name) for name in mapping if name not in columns]:
-        raise ToolError("transfer.input", f'the source has no column "{unknown[0]}"; it has {", ".join(columns)}')
-    return {str(name): str(to) for name, to in mapping.items()}
-
-
-async def table_of(end: TransferEnd, inputs: Mapping[str, Any], into: Path) -> None:
-    """Have the tool of an end write its rows to a file, as a task with `spec.rows: parquet` would."""
-
-    async def take(file: Path) -> Reference:
-        shutil.move(file, into)
-        return table_reference("", "0" * 64, 0)  # nobody reads it: the file stays in this transfer
-
-    context = msgspec.structs.replace(
-        end.context,
-        spec={**end.context.spec, "rows": "parquet"},
-        keep_table=take,
-        secret_forms=tuple,  # rows go from place to place as they are; what is stored as a result is masked then
-    )
-    await msgspec.structs.replace(end, context=context).call(inputs)
+    async def reference(self, progress: TransferProgress) -> Mapping[str, Any]:
+        ref: Mapping[str, Any] = (await store_table(await self._whole(), self._end.context, self._tables))["ref"]
+        return ref

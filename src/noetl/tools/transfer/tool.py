@@ -1,8 +1,7 @@
 """`transfer`: moves rows from a source to a target, chunk by chunk.
 
-Where the target is a table, a repeated run goes on after the last chunk that it holds, and no row is moved twice; to an
-HTTP endpoint or an artifact it begins anew, with the same keys and the same contents. What the ends are asked, they are
-asked through the tools of their own kinds.
+If the target is a table, a repeated run continues after the last recorded chunk, and no row is moved twice. To an HTTP
+endpoint or an artifact it starts again, with the same keys and contents. Each end uses the tool of its kind.
 """
 
 from __future__ import annotations
@@ -14,12 +13,16 @@ from typing import Any
 import msgspec
 
 from noetl.base.errors import ToolError
-from noetl.tools.contract import Printed, ToolContext, ToolResult
-from noetl.tools.tables.files import TableFiles
-from noetl.tools.tables.stored import table_folder, table_in
+from noetl.tools.contract import OutputWriter, OwningTool, ToolContext, ToolResult
+from noetl.tools.input_shapes import whole_number
+from noetl.tools.table_files import TableFiles, table_folder, table_in
 from noetl.tools.transfer.contract import (
     Chunk,
+    ChunkFiles,
     Rows,
+    TableChunk,
+    TableSource,
+    TableTarget,
     TransferEnd,
     TransferProgress,
     TransferSource,
@@ -28,38 +31,46 @@ from noetl.tools.transfer.contract import (
     pieces,
     renamed,
 )
-from noetl.tools.transfer.sources import ArtifactSource, HttpSource, SqlSource
-from noetl.tools.transfer.table_ends import ChunkFiles, TableChunk, TableSource, TableTarget
-from noetl.tools.transfer.table_sources import ObjectTables, QueryTables, StoredTables
-from noetl.tools.transfer.table_targets import DuckdbTable, LoadedTable, ObjectTarget, TableArtifact
-from noetl.tools.transfer.targets import ArtifactTarget, HttpTarget, SqlTarget
+from noetl.tools.transfer.row_ends import ArtifactSource, ArtifactTarget, HttpSource, HttpTarget, SqlSource, SqlTarget
+from noetl.tools.transfer.table_ends import (
+    DuckdbTable,
+    LoadedTable,
+    ObjectTables,
+    ObjectTarget,
+    QueryTables,
+    StoredTables,
+    TableArtifact,
+)
 
 CHUNK_SIZE = 1_000
 TABLE_CHUNK_SIZE = 100_000  # of chunks that are files
 KINDS = ("postgres", "duckdb", "sql", "snowflake", "storage", "http", "artifact")
 _ROW_KINDS = ("http", "artifact")  # whose rows are JSON
 MODES = ("append", "replace", "upsert")
-_OTHER_WORDS = {"insert": "append", "merge": "upsert"}  # of the SQL kinds
-_LINES = 200  # of the report of progress
+_MODE_ALIASES = {"insert": "append", "merge": "upsert"}  # of the SQL kinds
+_MAX_REPORT_LINES = 200  # of the report of progress
 
 
-class TransferTool:
+class TransferTool(OwningTool):
+    """The tool of the kind `transfer`."""
+
     def __init__(self) -> None:
         self._tables = TableFiles()
+        super().__init__(self._tables)
 
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
         if _moves_tables(inputs, context):
             return await self._move_tables(inputs, context)
         size = _chunk_size(inputs.get("chunk_size"), CHUNK_SIZE)
         source, target = _source(inputs.get("source"), size, context), _target(inputs, context)
-        moving = _Moving(target, size, inputs.get("mapping"), context.printed)
+        transfer = _RunningTransfer(target, size, inputs.get("mapping"), context.write_output)
         try:
-            await moving.resume()
-            async for chunk in source.chunks(moving.progress.position):
-                await moving.take(chunk)
+            await transfer.resume()
+            async for chunk in source.chunks(transfer.progress.position):
+                await transfer.take(chunk)
         except ToolError as problem:
-            raise moving.with_progress(problem) from problem
-        return await moving.result()
+            raise transfer.with_progress(problem) from problem
+        return await transfer.result()
 
     async def _move_tables(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
         """The same with chunks that are files: no row of them is in this process."""
@@ -68,31 +79,24 @@ class TransferTool:
             files = ChunkFiles(folder, self._tables, context.execution_id, inputs.get("mapping"))
             source = _table_source(inputs.get("source"), size, context, files)
             target = _table_target(inputs, context, files, self._tables)
-            moving = _MovingTables(target, size, inputs.get("mapping"), context.printed)
+            transfer = _RunningTableTransfer(target, size, inputs.get("mapping"), context.write_output)
             try:
-                await moving.resume()
-                async for chunk in source.chunks(moving.progress.position):
-                    await moving.take_table(chunk)
-                return await moving.result()
+                await transfer.resume()
+                async for chunk in source.chunks(transfer.progress.position):
+                    await transfer.take_table(chunk)
+                return await transfer.result()
             except ToolError as problem:
-                raise moving.with_progress(problem) from problem
-
-    def release(self, execution_id: str) -> None:
-        self._tables.release(execution_id)
-
-    async def close(self) -> None:
-        await self._tables.close()  # the tools of the ends are the registry's
-
-    def helpers(self) -> dict[str, dict[str, Any]]:
-        return {}
+                raise transfer.with_progress(problem) from problem
 
 
-class _Moving:
-    """One transfer on its way."""
+class _RunningTransfer:
+    """The state of one running transfer."""
 
-    def __init__(self, target: TransferTarget | TableTarget, size: int, mapping: Any, printed: Printed | None) -> None:
+    def __init__(
+        self, target: TransferTarget | TableTarget, size: int, mapping: Any, write_output: OutputWriter | None
+    ) -> None:
         self._target: Any = target
-        self._size, self._mapping, self._printed = size, mapping, printed
+        self._size, self._mapping, self._write_output = size, mapping, write_output
         self._lines: list[str] = []
         self.progress = TransferProgress()
 
@@ -102,6 +106,7 @@ class _Moving:
             self._add_line(f"resumed after {self.progress.rows} rows in {self.progress.chunks} chunks")
 
     async def take(self, chunk: Chunk) -> None:
+        # An empty chunk after others changes nothing. The first one is written, since `replace` has to empty the table.
         if not chunk.rows and self.progress.writes:
             return
         rows = renamed(chunk.rows, self._mapping)
@@ -110,9 +115,9 @@ class _Moving:
         self._add_line(f"{len(rows)} rows, {self.progress.rows} in {self.progress.chunks} chunks so far")
 
     def _add_line(self, line: str) -> None:
-        self._lines = [*self._lines[-_LINES:], line]
-        if self._printed is not None:
-            self._printed(f"{line}\n".encode())
+        self._lines = [*self._lines[-_MAX_REPORT_LINES:], line]
+        if self._write_output is not None:
+            self._write_output(f"{line}\n".encode())
 
     async def _written(self, parts: list[Rows], rows: Rows, chunk: Chunk) -> TransferProgress:
         before = self.progress
@@ -138,21 +143,22 @@ class _Moving:
         return ToolResult(result=result, stdout="\n".join(self._lines) or None)
 
     def with_progress(self, problem: ToolError) -> ToolError:
-        """The problem, and how far it came."""
+        """The error with the progress of the transfer."""
         moved = self.progress
         after = f" (after {moved.rows} rows in {moved.chunks} chunks)" if moved.writes else ""
-        told = ToolError(problem.kind, problem.message + after, retryable=problem.retryable)
-        told.details.update(problem.details, rows=moved.rows, chunks=moved.chunks, stdout="\n".join(self._lines))
-        return told
+        failure = ToolError(problem.kind, problem.message + after, retryable=problem.retryable)
+        failure.details.update(problem.details, rows=moved.rows, chunks=moved.chunks, stdout="\n".join(self._lines))
+        return failure
 
 
-class _MovingTables(_Moving):
+class _RunningTableTransfer(_RunningTransfer):
     async def take_table(self, chunk: TableChunk) -> None:
         before = self.progress
         if not chunk.rows and before.writes:
             return
         after = TransferProgress(
             rows=before.rows + chunk.rows,
+            # Rounded up: a query without a cursor is one file of any size, and counts as the chunks it stands for.
             chunks=before.chunks + -(-chunk.rows // self._size),
             writes=before.writes + 1,
             size=before.size + chunk.size,
@@ -164,8 +170,8 @@ class _MovingTables(_Moving):
         self._add_line(f"{chunk.rows} rows, {after.rows} in {after.chunks} chunks so far")
 
     async def result(self) -> ToolResult:
-        told = await super().result()
-        return msgspec.structs.replace(told, result={**told.result, "checksum": f"{self.progress.checksum:016x}"})
+        outcome = await super().result()
+        return msgspec.structs.replace(outcome, result={**outcome.result, "checksum": f"{self.progress.checksum:016x}"})
 
 
 def _moves_tables(inputs: Mapping[str, Any], context: ToolContext) -> bool:
@@ -176,9 +182,9 @@ def _moves_tables(inputs: Mapping[str, Any], context: ToolContext) -> bool:
     if not needs and find_spec("duckdb") is None:
         return False
     reads = source.kind not in _ROW_KINDS or (
-        source.kind == "artifact" and table_in(source.said.get("ref")) is not None
+        source.kind == "artifact" and table_in(source.options.get("ref")) is not None
     )
-    writes = target.kind not in _ROW_KINDS or (target.kind == "artifact" and target.said.get("format") == "parquet")
+    writes = target.kind not in _ROW_KINDS or (target.kind == "artifact" and target.options.get("format") == "parquet")
     if needs and not (reads and writes):
         other = source.kind if not reads else target.kind
         raise ToolError("transfer.input", f"rows of {other} are JSON, and {min(needs)} moves tables: go by duckdb")
@@ -200,7 +206,7 @@ def _table_target(
     inputs: Mapping[str, Any], context: ToolContext, files: ChunkFiles, tables: TableFiles
 ) -> TableTarget:
     end = end_of("target", inputs.get("target"), KINDS, context)
-    mode, key = _mode(inputs, end), inputs.get("key") or end.said.get("key")
+    mode, key = _mode(inputs, end), inputs.get("key") or end.options.get("key")
     match end.kind:
         case "artifact":
             return TableArtifact(end, mode, files, tables)
@@ -232,20 +238,16 @@ def _target(inputs: Mapping[str, Any], context: ToolContext) -> TransferTarget:
         case "artifact":
             return ArtifactTarget(end, mode)
         case _:
-            return SqlTarget(end, mode, inputs.get("key") or end.said.get("key"))
+            return SqlTarget(end, mode, inputs.get("key") or end.options.get("key"))
 
 
 def _mode(inputs: Mapping[str, Any], target: TransferEnd) -> str:
-    mode = str(inputs.get("mode") or target.said.get("mode") or "append")
-    mode = _OTHER_WORDS.get(mode, mode)
+    mode = str(inputs.get("mode") or target.options.get("mode") or "append")
+    mode = _MODE_ALIASES.get(mode, mode)
     if mode not in MODES:
         raise ToolError("transfer.input", f'mode "{mode}" is not known: write {", ".join(MODES)}')
     return mode
 
 
 def _chunk_size(written: Any, default: int) -> int:
-    if written is None:
-        return default
-    if isinstance(written, bool) or not isinstance(written, int) or written < 1:
-        raise ToolError("transfer.input", f'chunk_size "{written}" is not a number of rows')
-    return written
+    return whole_number(written, "chunk_size", default, error="transfer.input")

@@ -1,7 +1,7 @@
-"""What runs in the child processes of the `python` tool, and in the template they are forked from.
+"""The code of the child processes of the `python` tool, and of the template they are forked from.
 
-A clean interpreter (`-I`) loads it by its folder under a name of its own (`../entry.py`), so that nothing of noetl is
-imported beside the author's code; hence its imports are relative. It starts at every first task of an execution, so
-what is slow to import and not needed at once, `typing` included, waits. This is not a language-level
-sandbox: what contains the code is a process of its own, with limits, killed as a group.
+An isolated interpreter (`-I`) loads this package by its folder under another name (`../entry.py`), so that no other
+module of noetl is imported beside the author's code; hence the relative imports. A child starts at the first task of
+an execution, so slow imports that are not needed at once, `typing` included, happen later. This is not a sandbox of the
+language: the separate process contains the code, with limits, and is killed as a group.
 """

@@ -1,47 +1,46 @@
-"""The answer to one call, as JSON; whatever the code does, there is one."""
+"""The answer to one call, as JSON; every call gets one, whatever the code does. Also tables as input and result."""
 
 from __future__ import annotations
 
 import json
 import sys
 
-from .bounds import limit  # noqa: TID252
 from .capture import Captured, flush  # noqa: TID252
 from .code import CODE, run  # noqa: TID252
+from .condition import limit  # noqa: TID252
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 
-def outcome_of(call: dict[str, Any], captured: Captured) -> dict[str, Any]:
+def call_outcome(call: dict[str, Any], captured: Captured) -> dict[str, Any]:
+    """Run the code of a call. The outcome is its result or its exception, as data."""
     captured.begin(live=bool(call.get("live")))
     sys.stdout = sys.stderr = captured
     try:
         limit(call["limits"])
-        return {"ok": True, "result": result_of(call)}
+        return {"ok": True, "result": call_result(call)}
     except BaseException as problem:  # the code may raise anything, SystemExit and KeyboardInterrupt included
         return {"ok": False, **exception_data(problem, call)}
     finally:
         flush()
 
 
-def result_of(call: dict[str, Any]) -> Any:
-    """What the code gives; with `rows_file`, what it has written there as a table."""
+def call_result(call: dict[str, Any]) -> Any:
+    """The result of the code; with `rows_file`, the format of the table that was written there."""
     if not call.get("tables") and not call.get("rows_file"):
         return run(call)
-    from . import tables  # noqa: TID252, few tasks need it
-
-    names = {**call["names"], **tables.opened(call["tables"], call["tables_as"])}
+    names = {**call["names"], **opened_tables(call["tables"], call["tables_as"])}
     value = run({**call, "names": names})
-    return tables.write(value, call["rows_file"]) if call.get("rows_file") else value
+    return write_table(value, call["rows_file"]) if call.get("rows_file") else value
 
 
-def encoded(outcome: dict[str, Any], **more: Any) -> bytes:
-    """JSON proper: NaN, infinities, half characters and anything but plain data are refused (O-11)."""
+def encoded_answer(outcome: dict[str, Any], **more: Any) -> bytes:
+    """The answer as strict JSON. NaN, infinities, lone surrogates and anything but plain data are refused (O-11)."""
     try:
         return json.dumps({**outcome, **more}, allow_nan=False, ensure_ascii=False).encode()
-    # NaN is refused too (`allow_nan`): no other program could read it as JSON.
+    # ValueError includes NaN (`allow_nan`), which other programs cannot read as JSON, and lone surrogates.
     except (TypeError, ValueError, RecursionError) as problem:
         kind = type(outcome.get("result")).__name__
         refused = {"ok": False, "kind": "py.result", "message": f"the result ({kind}) is not JSON: {problem}"}
@@ -49,21 +48,64 @@ def encoded(outcome: dict[str, Any], **more: Any) -> bytes:
 
 
 def exception_data(problem: BaseException, call: dict[str, Any]) -> dict[str, Any]:
-    """An exception as data: its type, its words, and the traceback through the author's code."""
+    """An exception as data: its type, its message, and the traceback through the author's code."""
     from .traces import trace_of  # noqa: TID252, slow to import; the template has most of it
 
     return {
         "kind": "py.exception",
         "exception": type(problem).__name__,
-        "message": f"{type(problem).__name__}: {words_of(problem)}"[:4000],
+        "message": f"{type(problem).__name__}: {exception_message(problem)}"[:4000],
         "trace": trace_of(problem, call["code"], call.get("file", CODE)),
     }
 
 
-def words_of(problem: BaseException) -> str:
-    """What an exception says of itself; its class is the author's, so even that may fail."""
+def exception_message(problem: BaseException) -> str:
+    """The message of an exception. Its class may be the author's, so even `str` may fail."""
     try:
         return str(problem)
     # The author's `__str__` may do anything, exit included.
     except BaseException:
-        return "(it does not say)"
+        return "(its message cannot be read)"
+
+
+def opened_tables(tables: dict[str, str], kind: str) -> dict[str, Any]:
+    """The Parquet files as the code wants them: paths, or tables of a library that is installed here."""
+    if kind == "arrow":
+        from pyarrow import parquet  # type: ignore[import-not-found, unused-ignore]
+
+        return {name: parquet.read_table(path) for name, path in tables.items()}
+    if kind == "pandas":
+        import pandas  # type: ignore[import-untyped, import-not-found, unused-ignore]
+
+        return {name: pandas.read_parquet(path) for name, path in tables.items()}
+    return dict(tables)
+
+
+def write_table(value: Any, path: str) -> str:
+    """Write the value that the code returned (`spec.rows: parquet`) as Parquet, or as lines of JSON. Returns which."""
+    if hasattr(value, "write_parquet"):  # polars, and relations of DuckDB
+        value.write_parquet(path)
+    elif hasattr(value, "to_parquet"):  # pandas
+        value.to_parquet(path, index=False)
+    elif hasattr(value, "__arrow_c_stream__") or hasattr(value, "to_batches"):
+        write_arrow(value, path)
+    elif isinstance(value, dict):
+        raise TypeError("spec.rows: parquet needs a table or rows; the result is one mapping")
+    else:
+        with open(path, "w", encoding="utf-8") as file:
+            # A generator yields row by row, so that they are never all in memory.
+            for row in value:
+                file.write(json.dumps(row, allow_nan=False, ensure_ascii=False) + "\n")
+        return "json"
+    return "parquet"
+
+
+def write_arrow(value: Any, path: str) -> None:
+    """Write an Arrow table or stream batch by batch."""
+    import pyarrow  # type: ignore[import-not-found, unused-ignore]
+    from pyarrow import parquet
+
+    reader = value if hasattr(value, "read_next_batch") else pyarrow.table(value).to_reader()
+    with parquet.ParquetWriter(path, reader.schema) as writer:
+        for batch in reader:
+            writer.write_batch(batch)

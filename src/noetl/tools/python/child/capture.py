@@ -1,6 +1,6 @@
-"""What the code prints, as it will be reported. What is written past it, straight to the descriptors, the worker
-reads from a pipe (`noetl.tools.python.process`). Where somebody looks while the code runs, what it prints is poured
-into that pipe too, some times a second, by the thread that watches over the process (`serving`)."""
+"""Captures the printed output of the code. The worker reads what bypasses it, straight to the descriptors, from a pipe
+(`noetl.tools.python.process`). If somebody watches the run, the captured output goes into that pipe too, several times
+a second, written by the thread that watches the worker's socket (`serving`)."""
 
 from __future__ import annotations
 
@@ -10,26 +10,28 @@ import os
 import sys
 from contextlib import suppress
 
-LIMIT = 64 * 1024  # characters of standard output that are kept
+LIMIT = 64 * 1024  # characters of standard output in the answer
 
 
 class Captured(io.TextIOBase):
-    """The beginning of what is printed, and how much more there was. One serves a process for its whole life, since
-    the code may have kept it, in a log handler for one. While it is `live`, `wake` is written to when there is
-    something to pour."""
+    """The beginning of the output, and the number of dropped characters. One instance serves a process for its whole
+    life, since the code may keep a reference, for example in a log handler. While it is `live`, it writes to `wake`
+    when there is output to flush."""
 
     def __init__(self, wake: int) -> None:
         self._wake = wake
         self._is_live = self._is_woken = False
-        self._kept: list[str] = []
+        self._chunks: list[str] = []
         self._room = LIMIT
         self.dropped = 0
-        self._told_dropped = 0
+        self._reported_dropped = 0
         self._renew_lock()
-        os.register_at_fork(after_in_child=self._renew_lock)  # who held it is not in the forked process
+        # The thread that holds the lock does not exist in a forked process: there the lock would never be released.
+        os.register_at_fork(after_in_child=self._renew_lock)
 
     def _renew_lock(self) -> None:
-        self._pouring = _thread.RLock()  # a signal handler of the code may start a process at any time
+        # Reentrant: a signal handler of the code may start a process, and so flush, while this thread holds the lock.
+        self._flushing = _thread.RLock()
 
     def writable(self) -> bool:
         return True
@@ -37,7 +39,7 @@ class Captured(io.TextIOBase):
     def write(self, text: str) -> int:
         kept = text[: self._room]
         if kept:
-            self._kept.append(kept)
+            self._chunks.append(kept)
         self._room -= len(kept)
         self.dropped += len(text) - len(kept)
         if self._is_live and not self._is_woken and kept:
@@ -47,56 +49,58 @@ class Captured(io.TextIOBase):
         return len(text)
 
     def begin(self, *, live: bool) -> None:
-        """A call begins: what came before it is forgotten."""
-        self._kept, self._room, self.dropped, self._told_dropped = [], LIMIT, 0, 0
+        """Start a call: forget the output of the call before."""
+        self._chunks, self._room, self.dropped, self._reported_dropped = [], LIMIT, 0, 0
         self._is_live, self._is_woken = live, False
 
     def end(self) -> str:
-        """A call is over: what is kept and was not poured, such as it can be sent."""
-        with self._pouring:  # what is being poured is in the pipe before the answer is sent
+        """End a call. Returns the captured output that was not flushed, as valid UTF-8."""
+        # Waits for a flush in progress: its output must be in the pipe before the answer is sent.
+        with self._flushing:
             self._is_live = False
             return self._text()
 
     def _text(self) -> str:
-        return "".join(self._kept).encode("utf-8", "replace").decode()
+        return "".join(self._chunks).encode("utf-8", "replace").decode()
 
-    def pour(self) -> None:
-        """While it is live: write what is kept to the descriptor, and make room for as much again. The worker keeps
-        the beginning of it all."""
-        with self._pouring:
+    def flush_live(self) -> None:
+        """If live: write the captured output to the descriptor, and make room for as much again. The worker keeps the
+        beginning of the whole output."""
+        with self._flushing:
             if self._is_live:
                 self._is_woken = False
-                self._tell_dropped()
-                self._write_kept()
+                self._report_dropped()
+                self._write_chunks()
                 self._room = LIMIT
 
-    def _tell_dropped(self) -> None:
-        """Say what is missing after what is kept; the worker counts these words among the rest that it drops."""
-        if self.dropped > self._told_dropped:
-            words = f"\n... {self.dropped - self._told_dropped} characters were printed too fast to be shown\n"
-            self._kept.append(words)
-            self.dropped -= len(words)
-            self._told_dropped = self.dropped
+    def _report_dropped(self) -> None:
+        """Append a note on dropped output. The worker counts the note among the characters that it drops."""
+        if self.dropped > self._reported_dropped:
+            note = f"\n... {self.dropped - self._reported_dropped} characters were printed too fast to be shown\n"
+            self._chunks.append(note)
+            # The note itself travels through the pipe, where the worker counts it: take it off to count it once.
+            self.dropped -= len(note)
+            self._reported_dropped = self.dropped
 
     def flush_to_descriptor(self) -> None:
-        """Write what is kept to the descriptor, so that what a process prints from now on comes after it."""
-        with self._pouring:
-            self._write_kept()
+        """Write the captured output to the descriptor, so that the output of a new process comes after it."""
+        with self._flushing:
+            self._write_chunks()
 
-    def _write_kept(self) -> None:
-        kept, self._kept = self._kept, []
-        poured = memoryview("".join(kept).encode("utf-8", "replace"))
+    def _write_chunks(self) -> None:
+        chunks, self._chunks = self._chunks, []
+        unwritten = memoryview("".join(chunks).encode("utf-8", "replace"))
         with suppress(OSError):
-            while poured:
-                poured = poured[os.write(1, poured) :]
+            while unwritten:
+                unwritten = unwritten[os.write(1, unwritten) :]
 
 
 def flush() -> None:
-    """Have everything written that Python and the C library still hold back."""
+    """Flush the buffers of Python and the C library."""
     for stream in (sys.__stdout__, sys.__stderr__):
         with suppress(Exception):
             stream.flush()  # type: ignore[union-attr]
-    ctypes = sys.modules.get("ctypes")  # without it, hardly a library wrote anything
+    ctypes = sys.modules.get("ctypes")  # if nothing has loaded it, hardly any C code wrote output
     if ctypes is not None:
         with suppress(Exception):
             ctypes.pythonapi.fflush(None)

@@ -5,34 +5,36 @@ from __future__ import annotations
 import ast
 from importlib import import_module
 
-CODE = "<code>"  # what a traceback calls code that nobody has named
-TOP = "__top__"  # the function that code with a `return` outside any function becomes
+CODE = "<code>"  # the file name of unnamed code in tracebacks
+TOP = "__top__"  # the name of the function that wraps code with a top-level `return`
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 
 def run(call: dict[str, Any]) -> Any:
-    """`result`, or what `main` returns, or what the top level returns. Every call has globals of its own."""
+    """The value of `result`, of `main()`, or of a top-level `return`. Every call has its own globals."""
     space: dict[str, Any] = {"__name__": "__noetl__", "__builtins__": __builtins__, **call["names"]}
-    space["__loader__"] = SourceOf(call["code"])  # so that a traceback which the code prints has its lines too
+    # Tracebacks that the code prints itself get their source lines from the loader.
+    space["__loader__"] = SourceLoader(call["code"])
     if isinstance(call.get("context"), dict):
         space["context"] = read_only(call["context"])
     for name, module, part in call.get("libs") or ():
-        found = import_module(module)
-        space[name] = getattr(found, part) if part else found
+        imported = import_module(module)
+        space[name] = getattr(imported, part) if part else imported
     tree = ast.parse(call["code"], call.get("file", CODE))
     if returns_at_top(tree):
         return call_returning(tree, space, call.get("file", CODE))
     exec(compile(tree, call.get("file", CODE), "exec"), space)  # noqa: S102  this is the purpose of the process
     main = space.get("main")
+    # A `main` that the code imported, or got as an argument, is not called.
     if callable(main) and getattr(main, "__globals__", None) is space:
-        return called(main, space)
+        return call_main(main, space)
     return space.get("result")
 
 
-class SourceOf:
-    """Where Python looks for the lines of a module that stands in no file."""
+class SourceLoader:
+    """Gives Python the source lines of a module that has no file."""
 
     def __init__(self, code: str) -> None:
         self._code = code
@@ -42,7 +44,7 @@ class SourceOf:
 
 
 class ReadOnly(dict):  # type: ignore[type-arg]
-    """A mapping to be read by key or by attribute. Nothing that is written to it would come back, so it refuses."""
+    """A read-only mapping with access by key or attribute. Writes are refused, since nothing would return them."""
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -51,14 +53,14 @@ class ReadOnly(dict):  # type: ignore[type-arg]
             raise AttributeError(f"the context has no {name!r}: there are {', '.join(map(repr, self))}") from None
 
     def _refuse(self, *_: Any, **__: Any) -> Any:
-        raise TypeError("the context is read-only: give a value back as the result, and keep it with set_ctx")
+        raise TypeError("the context is read-only: return a value as the result, and store it with set_ctx")
 
     __setitem__ = __delitem__ = __setattr__ = __delattr__ = __ior__ = _refuse
     clear = pop = popitem = setdefault = update = _refuse
 
 
 def read_only(value: Any) -> Any:
-    """Plain data with every mapping in it to be read only."""
+    """Plain data with every mapping in it read-only."""
     if isinstance(value, dict):
         return ReadOnly({key: read_only(item) for key, item in value.items()})
     return [read_only(item) for item in value] if isinstance(value, list) else value
@@ -77,8 +79,8 @@ def returns_at_top(tree: ast.Module) -> bool:
 
 
 def call_returning(tree: ast.Module, space: dict[str, Any], file: str) -> Any:
-    """Run the code as the body of a function, so that its top-level `return` means what it says. Names it assigns
-    are looked up as globals, as they would be at the top level."""
+    """Run the code as the body of a function, so that its top-level `return` works. Assigned names are declared global:
+    functions in the code can then read them, as they could at the top level."""
     assigned = sorted(
         {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     )
@@ -90,20 +92,21 @@ def call_returning(tree: ast.Module, space: dict[str, Any], file: str) -> Any:
     return space[TOP]()
 
 
-def called(main: Any, space: dict[str, Any]) -> Any:
-    """`main` with the variables its parameters name."""
+def call_main(main: Any, space: dict[str, Any]) -> Any:
+    """Call `main` with the variables that its parameters name."""
     import inspect  # slow to import; the template has it
 
-    given: dict[str, Any] = {}
-    first: list[Any] = []  # of parameters before "/", which take no names; none after one that is left to its default
+    named: dict[str, Any] = {}
+    # Parameters before "/" are passed by position; after one that keeps its default no further one can be passed.
+    positional: list[Any] = []
     for place, (name, parameter) in enumerate(inspect.signature(main).parameters.items()):
         if parameter.kind is parameter.POSITIONAL_ONLY:
-            first += [space[name]] if name in space and len(first) == place else []
+            positional += [space[name]] if name in space and len(positional) == place else []
         elif parameter.kind is parameter.VAR_KEYWORD:
-            given.update({key: value for key, value in space["args"].items() if key not in given})
+            named.update({key: value for key, value in space["args"].items() if key not in named})
         elif parameter.kind is not parameter.VAR_POSITIONAL and name in space:
-            given[name] = space[name]
-    result = main(*first, **given)
+            named[name] = space[name]
+    result = main(*positional, **named)
     if inspect.iscoroutine(result):
         import asyncio
 

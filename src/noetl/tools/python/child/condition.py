@@ -1,33 +1,35 @@
-"""The condition of the process between two calls. Which process a task gets must make no difference to it, so what the
-code changed is put back where that can be done, and where it cannot, the process is not used again. Modules stay
-imported: they are the execution's own."""
+"""The state of the process between two calls, and the limits of one call. A task must not notice which process it gets.
+Changes by the code are undone where possible; otherwise the process is not used again. Modules stay imported: the
+process serves one execution only."""
 
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import sys
 import threading
+from contextlib import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-# Those that libraries commonly handle; asking for all of them would cost time at every call.
+# The signals that libraries commonly handle; comparing all of them would cost time at every call.
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGALRM, signal.SIGCHLD)
 
 
-class Condition:
-    """How the process is now."""
+class ProcessState:
+    """The state of the process when this object is made."""
 
     def __init__(self) -> None:
         self._folder = _folder()
         self._environment = dict(os.environ)
         self._path = list(sys.path)
-        self._rest = _process_state()
+        self._fixed = _fixed_state()
 
-    def restored(self) -> bool:
-        """Put back what can be; whether everything is as it was."""
+    def restore(self) -> bool:
+        """Undo changes where possible. Returns whether everything is as it was."""
         if os.environ != self._environment:
             os.environ.clear()
             os.environ.update(self._environment)
@@ -37,11 +39,11 @@ class Condition:
                 os.chdir(self._folder)
         except OSError:
             return False
-        return _process_state() == self._rest
+        return _fixed_state() == self._fixed
 
 
-def _process_state() -> tuple[Any, ...]:
-    """What only a new process puts right: threads that still run, hooks, handlers."""
+def _fixed_state() -> tuple[Any, ...]:
+    """The part that only a new process resets: running threads, hooks, signal handlers."""
     handlers = [signal.getsignal(each) for each in _SIGNALS]
     return threading.active_count(), sys.gettrace(), sys.getprofile(), sys.getrecursionlimit(), handlers
 
@@ -51,3 +53,50 @@ def _folder() -> str | None:
         return os.getcwd()
     except OSError:  # it was removed
         return None
+
+
+def limit(limits: dict[str, Any]) -> None:
+    """Set the declared limits and lift all others. CPU time counts from now, since a process serves many calls."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    cpu_s = limits.get("cpu_s")
+    soft_limits = {
+        resource.RLIMIT_AS: limits.get("memory_bytes"),
+        resource.RLIMIT_CPU: int(used.ru_utime + used.ru_stime + cpu_s) + 1 if cpu_s else None,
+        resource.RLIMIT_FSIZE: limits.get("file_bytes"),
+        resource.RLIMIT_NOFILE: limits.get("open_files"),
+        resource.RLIMIT_NPROC: processes_of(limits.get("processes")),
+    }
+    for what, soft in soft_limits.items():
+        before, hard = resource.getrlimit(what)
+        lifted = _INITIAL_LIMITS.setdefault(what, before)
+        now = lifted if soft is None else within(int(soft), hard)
+        if now != before:
+            resource.setrlimit(what, (now, hard))
+
+
+def processes_of(more: int | None) -> int | None:
+    """The system limit that allows `more` processes. The system counts all processes and threads of the user, so the
+    present ones are added. They are counted once, because a count walks through all of /proc."""
+    if more is not None and not _RUNNING:
+        _RUNNING.append(threads_of_user())
+    return None if more is None else _RUNNING[0] + more
+
+
+def threads_of_user() -> int:
+    """The number of threads of all processes of this user; 0 on systems without /proc."""
+    own_uid, count = os.getuid(), 0
+    with suppress(OSError), os.scandir("/proc") as entries:
+        for entry in entries:
+            with suppress(OSError):  # it may have ended meanwhile
+                if entry.name.isdigit() and entry.stat().st_uid == own_uid:
+                    count += os.stat(f"/proc/{entry.name}/task").st_nlink - 2
+    return count
+
+
+_RUNNING: list[int] = []  # the cached result of `threads_of_user`
+_INITIAL_LIMITS: dict[int, int] = {}  # the soft limits this process began with
+
+
+def within(soft: int, hard: int) -> int:
+    """The soft limit, at most the hard one: a playbook cannot know the hard limits of each worker."""
+    return soft if hard == resource.RLIM_INFINITY else min(soft, hard)

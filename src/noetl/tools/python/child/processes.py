@@ -1,4 +1,4 @@
-"""Processes that the code starts: a task leaves none behind, in whatever session they are."""
+"""Processes that the code starts. They end with their task, even in a session of their own."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ _SET_CHILD_SUBREAPER = 36
 
 
 def adopt() -> None:
-    """From now on, what our descendants leave behind when they end becomes a child of ours, not of the system's, so
-    that it can be found; where the system knows such a thing."""
-    # Broad: without ctypes or prctl, orphans go to the system as ever, and no task fails for it.
+    """Become the parent of orphaned descendants, in place of init, so that they can be found. Linux only."""
+    # Broad: without ctypes or prctl, orphans go to init as usual, and no task fails for it.
     with suppress(Exception):
         import ctypes  # slow to import, and rarely needed
 
@@ -23,15 +22,15 @@ def adopt() -> None:
 
 
 def end_descendants() -> None:
-    """End everything below this process, and wait until it is gone."""
-    for _ in range(100):  # who is killed may leave others behind
-        found = descendants(os.getpid())
-        kill(found)
+    """Kill all descendants of this process and wait for their end."""
+    for _ in range(100):  # a killed process may leave children of its own behind; bounded against a fork bomb
+        pids = descendants(os.getpid())
+        kill(pids)
         try:
             while True:
                 os.waitpid(-1, 0)
         except ChildProcessError:
-            if not found:
+            if not pids:
                 return
 
 
@@ -42,22 +41,22 @@ def kill(pids: Iterable[int]) -> None:
 
 
 def children(pid: int) -> list[int]:
-    """The processes right below this one, where the system tells."""
-    found: list[int] = []
+    """The direct children of a process; none on systems without /proc."""
+    pids: list[int] = []
     tasks = f"/proc/{pid}/task"
     with suppress(OSError):
         for thread in os.listdir(tasks):
             with open(f"{tasks}/{thread}/children", encoding="ascii") as file:
-                found += [int(child) for child in file.read().split()]
-    return found
+                pids += [int(child) for child in file.read().split()]
+    return pids
 
 
 def descendants(pid: int) -> list[int]:
-    """Every process below this one, where the system tells."""
-    found: list[int] = []
+    """All descendants of a process; none on systems without /proc."""
+    pids: list[int] = []
     pending = [pid]
     while pending:
         below = children(pending.pop())
-        found += below
+        pids += below
         pending += below
-    return found
+    return pids

@@ -1,7 +1,7 @@
-"""A child: reads calls, runs them, writes answers, as JSON over the socket it finds as its standard input.
+"""A child: reads calls, runs them and writes answers, as JSON over the socket that is its standard input.
 
-Frames are a length in eight hexadecimal digits and that many bytes. Standard output and error lead to the worker too,
-by a pipe of their own, so that nothing the code writes can break the conversation.
+A frame is a length in eight hexadecimal digits and that many bytes. Standard output and error use a pipe of their own
+to the worker, so that output of the code cannot break the protocol.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import signal
 import sys
 from contextlib import suppress
 
-from .answers import encoded, outcome_of  # noqa: TID252
+from .answers import call_outcome, encoded_answer  # noqa: TID252
 from .capture import Captured  # noqa: TID252
-from .condition import Condition  # noqa: TID252
+from .condition import ProcessState  # noqa: TID252
 from .processes import STARTING, adopt, descendants, end_descendants, kill  # noqa: TID252
 
-POUR_MS = 100  # so often at most what is printed is poured
+FLUSH_MS = 100  # live output is flushed at most this often
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -35,7 +35,7 @@ class Server:
         self._starts_processes = False
 
     def watch(self, event: str, _: tuple[Any, ...]) -> None:
-        """Before a process is started: what it leaves behind can be found, and what it prints comes in its order."""
+        """An audit hook. Before the code starts a process: flush, so that output keeps its order, and adopt orphans."""
         if event in STARTING:
             self._captured.flush_to_descriptor()
             if not self._starts_processes:
@@ -43,18 +43,19 @@ class Server:
                 adopt()
 
     def serve(self) -> None:
-        me, before = os.getpid(), Condition()
+        me, before = os.getpid(), ProcessState()
         with os.fdopen(self._conversation, "rb", closefd=False) as source:
             while header := source.read(8):
                 call = json.loads(source.read(int(header, 16)))
-                outcome = outcome_of(call, self._captured)
+                outcome = call_outcome(call, self._captured)
+                # A process that the code forked has returned from the code: it must not answer as well.
                 if os.getpid() != me:
                     os._exit(0)
                 if self._starts_processes:
                     end_descendants()
                 stdout, dropped = self._captured.end(), self._captured.dropped
-                self._send(encoded(outcome, stdout=stdout, dropped=dropped, clean=before.restored()))
-                del call, outcome
+                self._send(encoded_answer(outcome, stdout=stdout, dropped=dropped, clean=before.restore()))
+                del call, outcome  # or their memory would be held while the child waits for the next call
 
     def _send(self, answer: bytes) -> None:
         frame = memoryview(b"%08x" % len(answer) + answer)
@@ -63,9 +64,9 @@ class Server:
 
 
 def end_with_worker(conversation: int, woken: int, captured: Captured) -> None:
-    """Wait until the other end of the socket is gone, then end everything this process started, itself included: a
-    task whose worker was killed must not go on beside the one that takes its place. Meanwhile pour what the code
-    prints, shortly after it woke us: a thread of its own would count among those that the task may have."""
+    """Wait until the worker's end of the socket is closed, then end this process and all its descendants: a task whose
+    worker was killed must not run on beside the attempt that replaces it. Meanwhile flush live output shortly after the
+    code wrote it. This thread does both, since every thread counts against the limit of the task."""
     worker, both = select.poll(), select.poll()
     for poll in (worker, both):
         poll.register(conversation, 0)
@@ -73,9 +74,9 @@ def end_with_worker(conversation: int, woken: int, captured: Captured) -> None:
     while not is_gone(ready := both.poll()):
         if ready:
             os.read(woken, 4096)
-            if is_gone(worker.poll(POUR_MS)):
+            if is_gone(worker.poll(FLUSH_MS)):
                 break
-            captured.pour()
+            captured.flush_live()
     kill(descendants(os.getpid()))
     os.killpg(0, signal.SIGKILL)
 
@@ -85,19 +86,19 @@ def is_gone(ready: list[tuple[int, int]]) -> bool:
 
 
 def begin() -> None:
-    """Serve, and end. Whoever calls this is in a session of its own."""
+    """Serve calls until the socket closes. The caller has made this process the leader of a session."""
     conversation = os.dup(0)
-    # The code must not read the conversation as its standard input.
+    # The code must not read the socket as its standard input.
     nowhere = os.open(os.devnull, os.O_RDWR)
     os.dup2(nowhere, 0)
     os.close(nowhere)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core file would hold the data of the playbook
     woken, wake = os.pipe()
     captured = Captured(wake)
-    # the plain way: nobody waits until it runs
+    # `_thread`, since `threading` would wait until the thread runs.
     _thread.start_new_thread(end_with_worker, (conversation, woken, captured))
-    # a forked process that held it open would keep the worker waiting for an answer after our own end
-    os.register_at_fork(after_in_child=lambda: let_go(conversation))
+    # If a forked process kept the socket open, the worker would wait for an answer after the end of this process.
+    os.register_at_fork(after_in_child=lambda: close_quietly(conversation))
     server = Server(conversation, captured)
     sys.addaudithook(server.watch)
     with suppress(OSError):
@@ -105,6 +106,6 @@ def begin() -> None:
     server.serve()
 
 
-def let_go(conversation: int) -> None:
+def close_quietly(conversation: int) -> None:
     with suppress(OSError):
         os.close(conversation)

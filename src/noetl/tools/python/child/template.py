@@ -1,9 +1,9 @@
 """The template: a clean process that forks children on request, so that each begins with Python already started.
 
-It never runs code of a playbook. Over the socket it finds as its standard input come requests, the text of a working
-folder with two descriptors: a child's conversation and its output. It tells `born PID` (0: there is no room) and, when
-one has ended, `gone PID CODE`. While nobody asks, it imports what code commonly uses. When the worker is gone, it
-ends all children.
+It never runs code of a playbook. The socket that is its standard input brings requests: a working folder with two
+descriptors, the socket and the output pipe of a child. It answers `born PID` (0 if the system refused another process)
+and reports `gone PID CODE` when a child has ended. While idle, it imports modules that code commonly uses. When the
+worker is gone, it ends all children.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from importlib import import_module
 from . import serving  # noqa: TID252
 from .processes import adopt, children, descendants, kill  # noqa: TID252
 
-COMMON = (  # in an order that keeps every import short, since a request waits for the one at hand
+# In an order that keeps every single import short, since a request waits for the import in progress.
+COMMON = (
     *(
         "typing",
         "traceback",
@@ -38,55 +39,59 @@ COMMON = (  # in an order that keeps every import short, since a request waits f
     *("string", "textwrap", "time", "uuid", "hashlib", "hmac", "base64", "csv", "copy", "dataclasses", "enum", "io"),
     *("pathlib", "tempfile", "subprocess", "logging", "urllib.parse", "socket", "concurrent.futures", "ssl", "asyncio"),
 )
-REST_MS = 20  # of nobody asking, before it begins to import: a short run is over by then
+IDLE_MS = 20  # idle time before the imports begin: a short run is over by then
 
 
 class TemplateProcess:
+    """Forks children, reaps them, and imports common modules while idle."""
+
     def __init__(self, control: socket.socket) -> None:
         self._control = control
         self._children: dict[int, int] = {}  # pid by pidfd
         self._imports = iter(COMMON)
-        self._adopts = False
+        self._has_adopted = False
         self._poll = select.poll()
         self._poll.register(control, select.POLLIN)
 
     def serve(self) -> None:
-        rest_ms: int | None = REST_MS
+        timeout_ms: int | None = IDLE_MS
         while True:
-            ready = self._poll.poll(rest_ms)
+            ready = self._poll.poll(timeout_ms)
             for descriptor, _ in ready:
                 if descriptor in self._children:
                     self._reap(descriptor)
                 elif not self._request():
                     return
             if not ready:
-                rest_ms = 0 if self._import_next() else None
+                timeout_ms = 0 if self._import_next() else None
 
     def _request(self) -> bool:
         """Fork one child; False when the worker is gone."""
         folder, descriptors, _, _ = socket.recv_fds(self._control, 1 << 16, 2)
         if len(descriptors) != 2:
             return False
-        pid = forked()
+        pid = fork()
         if pid == 0:
             become_child(folder, *descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
         if pid is not None:
-            watched = os.pidfd_open(pid)
-            self._children[watched] = pid
-            self._poll.register(watched, select.POLLIN)
-        if not self._adopts:
-            self._adopts = True
-            adopt()  # while the first child begins, and before it is given code, which may start a process and crash
+            pidfd = os.pidfd_open(pid)
+            self._children[pidfd] = pid
+            self._poll.register(pidfd, select.POLLIN)
+        if not self._has_adopted:
+            self._has_adopted = True
+            # Here the first child starts meanwhile. It must happen before the child gets code, which may start a
+            # process and crash.
+            adopt()
         self._control.send(b"born %d" % (pid or 0))
         return True
 
-    def _reap(self, watched: int) -> None:
-        """Tell that a child has ended, once what it left behind is ended too."""
-        pid = self._children.pop(watched)
-        self._poll.unregister(watched)
-        os.close(watched)
+    def _reap(self, pidfd: int) -> None:
+        """Report the end of a child, after its orphans have ended too."""
+        pid = self._children.pop(pidfd)
+        self._poll.unregister(pidfd)
+        os.close(pidfd)
         _, status = os.waitpid(pid, 0)
         self._end_orphans()
         self._control.send(b"gone %d %d" % (pid, os.waitstatus_to_exitcode(status)))
@@ -105,7 +110,8 @@ class TemplateProcess:
         name = next(self._imports, None)
         if name is None:
             gc.collect()
-            gc.freeze()  # children look through what they made themselves, and copy no pages for the rest
+            # The garbage collector of a child then skips these objects, so their memory pages stay shared.
+            gc.freeze()
             return False
         with suppress(ImportError):
             import_module(name)
@@ -118,8 +124,8 @@ class TemplateProcess:
                 os.killpg(pid, signal.SIGKILL)
 
 
-def forked() -> int | None:
-    """0 in the child, its pid here; None where the system has no room for another process now."""
+def fork() -> int | None:
+    """Fork: 0 in the child, its pid here; None if the system refuses another process now."""
     try:
         return os.fork()
     except OSError:
@@ -127,12 +133,12 @@ def forked() -> int | None:
 
 
 def become_child(folder: bytes, conversation: int, output: int) -> None:
-    """Be a child from here on, with nothing of the template's. It never comes back."""
+    """Turn this forked process into a child. Never returns."""
     try:
         os.setsid()
         for descriptor, place in ((conversation, 0), (output, 1), (output, 2)):
             os.dup2(descriptor, place)
-        # Everything of the template's, above all the sockets of other children.
+        # All descriptors of the template, above all the sockets of other children.
         os.closerange(3, 1 << 16)
         with suppress(OSError):
             os.chdir(folder)
@@ -142,7 +148,8 @@ def become_child(folder: bytes, conversation: int, output: int) -> None:
 
 
 def begin() -> None:
-    os.close(os.pidfd_open(os.getpid()))  # without these there is no template: the worker starts children itself
+    # Fails on kernels without pidfds. The template then ends, and the worker starts children itself.
+    os.close(os.pidfd_open(os.getpid()))
     control = socket.socket(fileno=os.dup(0))
     template = TemplateProcess(control)
     try:

@@ -1,1 +1,0 @@
-"""`mcp`: calls tools of Model Context Protocol servers. Read first: `tool.py`."""

@@ -1,1 +1,0 @@
-"""`nats`: messages, key-value buckets and object buckets of a NATS server. Read first: `tool.py`."""

@@ -1,1 +1,0 @@
-"""`ssh` and `sftp`: commands on another machine, and its files."""
