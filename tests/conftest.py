@@ -38,7 +38,9 @@ if not IS_DEEP:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if file := os.environ.get(processor_time.FILE):
+    # With -n the processes that run the tests measure them: the one that hands them out would count all of it again.
+    is_controller = bool(config.getoption("numprocesses", None)) and not hasattr(config, "workerinput")
+    if (file := os.environ.get(processor_time.FILE)) and not is_controller:
         config.pluginmanager.register(processor_time.Meter(file))
 
 

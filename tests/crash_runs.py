@@ -14,7 +14,7 @@ from noetl.net.net import Net
 from noetl.store.contract import Commit, Store
 from noetl.store.memory import MemoryStore
 from noetl.store.results.files import MemoryResults
-from noetl.store.wakeups.contract import MemoryWakeups
+from noetl.store.wakeups import MemoryWakeups
 from noetl.tools.registry import Registry
 from noetl.worker.leases import HeldLeases
 from noetl.worker.slots import WorkerHandle

@@ -23,7 +23,7 @@ from tests.engine_script import net_of
 
 
 class Scripted:
-    """Answers each task by name, one answer per run, the last one for ever. Exceptions are raised, functions called."""
+    """Answers each task by name, one answer per run, the last one forever. Exceptions are raised, functions called."""
 
     def __init__(self, **answers: Any) -> None:
         self._answers = {name: list(given) if isinstance(given, list) else [given] for name, given in answers.items()}

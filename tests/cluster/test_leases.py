@@ -16,7 +16,7 @@ from noetl.control.assembly import assemble
 from noetl.control.claiming.local_control_plane import LocalControlPlane
 from noetl.control.claiming.orders import terms_of
 from noetl.control.commit.sharing import SharedExecutions
-from noetl.engine.lost_leases import MOST_LEASES
+from noetl.engine.reports import MOST_LEASES
 from noetl.events.orders import LeaseTerms, PlaybookCall, Report, ReportResult, Timed, Turn, TurnAnswer
 from noetl.events.outcomes import Error, TaskResult
 from noetl.events.steps import ReportRefused, StepDone, StepFailed
@@ -24,7 +24,7 @@ from noetl.server.backends import StoreClock
 from noetl.store.memory import MemoryStore
 from noetl.store.postgres.store import PostgresStore
 from noetl.store.results.files import MemoryResults
-from noetl.store.wakeups.contract import MemoryWakeups
+from noetl.store.wakeups import MemoryWakeups
 from noetl.worker.control_plane import RetryingControlPlane
 from noetl.worker.leases import Heartbeat, HeldLeases
 from tests.contracts.stores import fresh_url

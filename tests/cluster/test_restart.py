@@ -13,7 +13,7 @@ from noetl.base.ids import uuid7
 from noetl.control.assembly import assemble
 from noetl.control.commit.sharing import SharedExecutions
 from noetl.store.open_store import open_store
-from noetl.store.wakeups.contract import MemoryWakeups
+from noetl.store.wakeups import MemoryWakeups
 from tests.cluster.backends import Postgres
 from tests.cluster.ledgers import Effects, Starts
 from tests.cluster.machines import cluster

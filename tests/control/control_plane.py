@@ -18,7 +18,7 @@ from noetl.events.steps import StepDone
 from noetl.store.contract import Commit
 from noetl.store.memory import MemoryStore
 from noetl.store.results.files import MemoryResults
-from noetl.store.wakeups.contract import MemoryWakeups
+from noetl.store.wakeups import MemoryWakeups
 from tests.engine_script import net_of
 
 CHAIN = """

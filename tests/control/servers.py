@@ -11,7 +11,7 @@ from noetl.store.contract import Store
 from noetl.store.memory import MemoryStore
 from noetl.store.postgres.store import PostgresStore
 from noetl.store.sqlite.store import SqliteStore
-from tests.contracts.stores import fresh_url
+from tests.contracts.stores import borrowed_url
 from tests.control.control_plane import ControlPlane
 
 BACKENDS = ("memory", "sqlite", "postgres")
@@ -22,7 +22,7 @@ async def connections(backend: str, folder: Path, number: int) -> AsyncIterator[
     """So many connections to one and the same fresh store."""
     async with AsyncExitStack() as stack:
         stores: list[Store] = []
-        url = fresh_url() if backend == "postgres" else ""
+        url = await stack.enter_async_context(borrowed_url()) if backend == "postgres" else ""
         for _ in range(number):
             if backend == "memory":
                 stores.append(stores[0] if stores else MemoryStore())

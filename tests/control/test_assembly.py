@@ -16,7 +16,7 @@ from noetl.control.executions import Executions
 from noetl.store.contract import Commit
 from noetl.store.memory import MemoryStore
 from noetl.store.results.files import MemoryResults
-from noetl.store.wakeups.contract import MemoryWakeups
+from noetl.store.wakeups import MemoryWakeups
 from tests.control.control_plane import CHAIN
 from tests.engine_script import net_of
 

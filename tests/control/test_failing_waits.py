@@ -69,7 +69,7 @@ LONG = {
 @pytest.mark.req("MSG-01", "MSG-05", "HUM-01", "TPL-09")
 @pytest.mark.parametrize("what", LONG)
 async def test_what_is_too_long_to_be_looked_up_fails_the_step(what: str, tmp_path: Path) -> None:
-    """A store that failed on it would be asked for ever."""
+    """A store that failed on it would be asked forever."""
     async with opened("postgres", tmp_path) as store:
         control_plane = ControlPlane(store, shared=True)
         await control_plane.start((ROUTED % (LONG[what] % NOISE)).replace("WORK", ""))

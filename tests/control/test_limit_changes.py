@@ -8,14 +8,14 @@ import pytest
 
 from noetl.base.clock import ManualClock
 from noetl.base.errors import InvalidError
-from noetl.control.limits.playbook_limits import KNOWN_S, PlaybookLimit
+from noetl.control.playbook_limits import KNOWN_S, PlaybookLimit
 from noetl.engine.commands import ChangeLimit
 from noetl.operations.api_shapes import PlaybookLimitView
 from noetl.operations.limits import playbook_limits, step_limits
 from noetl.store.memory import MemoryStore
 from noetl.store.sqlite.store import SqliteStore
 from tests.contracts.stores import opened
-from tests.control.limits.limited_playbooks import limited, statuses
+from tests.control.limited_playbooks import limited, statuses
 from tests.control.waiting import ControlPlane
 from tests.engine_script import net_of
 

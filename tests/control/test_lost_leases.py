@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from noetl.engine.commands import ClaimOrder, LoseOrder
-from noetl.engine.lost_leases import MOST_LEASES
+from noetl.engine.reports import MOST_LEASES
 from noetl.events.loops import IterationDone, IterationFailed, IterationStarted
 from noetl.events.orders import ReportResult
 from noetl.events.outcomes import TaskResult

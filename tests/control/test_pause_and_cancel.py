@@ -8,7 +8,7 @@ import pytest
 
 from noetl.base.errors import BackendError, RefusedError
 from noetl.control.outside import requests
-from noetl.control.outside.requests import attend, command_for, take
+from noetl.control.outside.requests import command_for, serve_requests, take
 from noetl.engine.commands import CancelExecution, PauseExecution, ResumeExecution
 from noetl.events.control import PlaybookCancelled
 from noetl.events.orders import ReportResult
@@ -147,7 +147,7 @@ async def test_requests_of_other_processes_are_taken_and_answered(monkeypatch: p
     pause = await asked.ask("x1", "pause", reason="look", at=1.0)
     again = await asked.ask("x1", "pause", reason=None, at=1.0)
     stranger = await asked.ask("x9", "cancel", reason=None, at=1.0)
-    attending = asyncio.create_task(attend(control_plane.executions, asked, control_plane.clock))
+    attending = asyncio.create_task(serve_requests(control_plane.executions, asked, control_plane.clock))
 
     async with asyncio.timeout(60):
         while len(await asked.pending()) > 1:
@@ -179,7 +179,7 @@ async def test_a_request_that_was_recorded_and_not_answered_changes_nothing_when
 
 
 def test_an_action_nobody_knows_is_refused() -> None:
-    with pytest.raises(RefusedError, match="there is pause, resume, cancel"):
+    with pytest.raises(RefusedError, match="allowed are pause, resume, cancel"):
         command_for("stop", at=1.0, reason=None)
 
 

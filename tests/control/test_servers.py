@@ -13,7 +13,7 @@ from noetl.control.commit.memory_use import Bounds
 from noetl.engine.commands import PauseExecution, ResumeExecution
 from noetl.events.envelope import Event
 from noetl.events.orders import ReportResult
-from noetl.store.contract import SingleRow
+from noetl.store.contract import EventFilter
 from noetl.store.memory import MemoryStore
 from tests.control.control_plane import CHAIN, FORK, ControlPlane
 from tests.control.servers import BACKENDS, servers
@@ -96,7 +96,7 @@ class Reading(MemoryStore):
         super().__init__()
         self.read = 0
 
-    async def events(self, execution_id: str, *, after: int = 0, only: SingleRow | None = None) -> list[Event]:
+    async def events(self, execution_id: str, *, after: int = 0, only: EventFilter | None = None) -> list[Event]:
         found = await super().events(execution_id, after=after, only=only)
         self.read += len(found)
         return found

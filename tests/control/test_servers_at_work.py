@@ -17,7 +17,7 @@ from noetl.control.commit.sharing import SharedExecutions
 from noetl.events.orders import LeaseTerms
 from noetl.store.contract import ResultStore, Store
 from noetl.store.results.files import MemoryResults
-from noetl.store.wakeups.contract import MemoryWakeups
+from noetl.store.wakeups import MemoryWakeups
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.registry import Registry
 from noetl.worker.leases import HeldLeases

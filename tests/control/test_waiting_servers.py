@@ -10,8 +10,7 @@ import pytest
 
 from noetl.base.clock import ManualClock
 from noetl.base.errors import SettledError
-from noetl.control.schedule.schedule_store import ScheduleStore
-from noetl.control.schedule.schedules import Schedules
+from noetl.control.schedules import Schedules, ScheduleStore
 from noetl.events.waits import MessageReceived
 from noetl.net.net import content_hash, to_json
 from noetl.store.installation import Registration

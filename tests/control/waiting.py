@@ -12,7 +12,7 @@ from noetl.events.envelope import Event
 from noetl.store.contract import Store
 from noetl.store.memory import MemoryStore
 from noetl.store.results.files import MemoryResults
-from noetl.store.wakeups.contract import MemoryWakeups
+from noetl.store.wakeups import MemoryWakeups
 from tests.engine_script import net_of
 
 TIMER = """

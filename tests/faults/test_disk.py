@@ -59,7 +59,7 @@ def test_a_run_whose_files_cannot_grow_says_so_and_can_be_taken_up(tmp_path: Pat
     assert full.code == 4
     assert full.problem.startswith("error: the store s.db cannot be written (")
     assert "Traceback" not in full.stderr
-    assert full.sentence.startswith("take it up with: noetl run --db s.db --resume ")
+    assert full.sentence.startswith("resume it with: noetl run --db s.db --resume ")
     before = log_of(tmp_path)
     assert before
     take_up(tmp_path, before)

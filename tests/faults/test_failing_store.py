@@ -25,7 +25,7 @@ from noetl.store.contract import ConflictError, Store
 from noetl.store.memory import MemoryStore
 from noetl.store.results.files import MemoryResults
 from noetl.store.sqlite.store import SqliteStore
-from noetl.store.wakeups.contract import MemoryWakeups
+from noetl.store.wakeups import MemoryWakeups
 from tests.cluster.checkers import fenced_changes_nothing, items_count_once, no_gaps, one_end_each
 from tests.engine_script import net_of
 from tests.faults.store_methods import METHODS

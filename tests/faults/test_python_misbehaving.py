@@ -34,7 +34,11 @@ def ran(folder: Path, tasks: Mapping[str, str], **spec: Any) -> tuple[Ended, dic
 
 BAD: dict[str, tuple[str, str, str]] = {
     "raises": ("raise KeyError('x')", "py.exception", "KeyError: 'x'"),
-    "mute": ("class E(Exception):\n    def __str__(self): return 5\nraise E()", "py.exception", "E: (it does not say)"),
+    "mute": (
+        "class E(Exception):\n    def __str__(self): return 5\nraise E()",
+        "py.exception",
+        "E: (its message cannot be read)",
+    ),
     "exits": ("import sys; sys.exit(3)", "py.exception", "SystemExit: 3"),
     "exits_well": ("import sys; sys.exit(0)", "py.exception", "SystemExit: 0"),
     "leaves": ("import os; os._exit(0)", "py.exception", "the python process ended with code 0 before it gave"),

@@ -21,7 +21,7 @@ from noetl.events.outcomes import TaskResult
 from noetl.events.steps import StepDone
 from noetl.store.open_store import open_store
 from noetl.store.results.files import FileResults
-from noetl.store.wakeups.contract import MemoryWakeups
+from noetl.store.wakeups import MemoryWakeups
 from tests.contracts.stores import fresh_url
 from tests.engine_script import net_of
 from tests.faults.processes import Ended, noetl

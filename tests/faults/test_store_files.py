@@ -144,7 +144,7 @@ workflow:
 
     assert stopped.code == 4
     assert stopped.problem == "error: the store s.db is locked by another program: try again when that has ended"
-    assert stopped.sentence.startswith("take it up with: noetl run --db s.db --resume ")
+    assert stopped.sentence.startswith("resume it with: noetl run --db s.db --resume ")
     done = noetl("run", "--db", "s.db", "--resume", "last", "-q", cwd=tmp_path)
     assert (done.code, done.stdout) == (0, "through\n")
     assert ledger.read_text().split() == ["one", "two", "two"], "only what could not be recorded is done again"

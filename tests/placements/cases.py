@@ -52,7 +52,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     `early` is said before it starts, `say` while it runs. `varying` are variables that no two runs have alike."""
 
     name: str
-    text: str
+    text: str | Callable[[], str]  # a function where a text is expensive to make: every process collects all cases
     payload: dict[str, Any] = {}
     routes: Mapping[str, Script] | None = None
     sql: str | None = None
@@ -64,6 +64,11 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     early: Say | None = None
     say: Say | None = None
     varying: tuple[str, ...] = ()
+
+    @property
+    def playbook(self) -> str:
+        """Its text."""
+        return self.text if isinstance(self.text, str) else self.text()
 
 
 async def until(line: Line, event_type: str, times: int = 1) -> None:

@@ -14,7 +14,7 @@ def _case(playbook: Playbook, form: str) -> Case:
         return Scripted(**{task: _answers(given) for task, given in playbook.answers.items()})
 
     name = f"{playbook.name}, {form}"
-    return Case(name=name, text=hurried(playbook.forms[form]), kinds=KINDS, script=script)
+    return Case(name=name, text=lambda: hurried(playbook.text(form)), kinds=KINDS, script=script)
 
 
-CASES = [_case(playbook, form) for playbook in playbooks() for form in playbook.forms]
+CASES = [_case(playbook, form) for playbook in playbooks() for form in playbook.forms()]

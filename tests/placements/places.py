@@ -25,10 +25,9 @@ from noetl.client.async_client import AsyncClient
 from noetl.events.envelope import Event
 from noetl.operations.embedded import compiled, driving
 from noetl.tools.contract import Tool
-from noetl.tools.permissions import Permissions
-from noetl.tools.registry import Registry
+from noetl.tools.registry import Permissions, Registry
 from tests.cli.processes_here import Here
-from tests.contracts.stores import fresh_url
+from tests.contracts.stores import borrowed_url, fresh_url
 from tests.fixtures.running import CREDENTIALS, ENDPOINT, PASSWORD, Tables
 from tests.placements.cases import Case, Line
 from tests.placements.lines import Called, Straight
@@ -54,7 +53,7 @@ class Place(Protocol):
         """Run a case to its end."""
 
 
-class Ready:
+class ReadyOrder:
     """A case with its surroundings standing: the text and credential names as they are in this run."""
 
     def __init__(self, case: Case, server: HttpServer, tables: Tables | None) -> None:
@@ -84,10 +83,10 @@ class Ready:
 
 
 @asynccontextmanager
-async def standing(case: Case) -> AsyncIterator[Ready]:
+async def standing(case: Case) -> AsyncIterator[ReadyOrder]:
     tables = await asyncio.to_thread(Tables, _auth(), case.sql) if case.sql is not None else None
     async with HttpServer(case.routes or {}) as server:
-        yield Ready(case, server, tables)
+        yield ReadyOrder(case, server, tables)
 
 
 def _auth() -> dict[str, Any]:
@@ -101,12 +100,14 @@ class Embedded:
         self._folder = folder
 
     async def ran(self, case: Case) -> Told:
-        db = str(self._folder / f"{uuid4().hex}.db") if self._folder is not None else fresh_url()
         async with asyncio.timeout(_ENDS_S), standing(case) as ready:
-            return await _ran_embedded(ready, db)
+            if self._folder is not None:
+                return await _ran_embedded(ready, str(self._folder / f"{uuid4().hex}.db"))
+            async with borrowed_url() as db:
+                return await _ran_embedded(ready, db)
 
 
-async def _ran_embedded(ready: Ready, db: str) -> Told:
+async def _ran_embedded(ready: ReadyOrder, db: str) -> Told:
     case, events, script = ready.case, list[Event](), ready.case.script()
     vault = new_vault()
     for name, fields in ready.credentials.items():
@@ -118,7 +119,7 @@ async def _ran_embedded(ready: Ready, db: str) -> Told:
         try:
             for text in case.children:
                 await driver.register(ready.text(text))
-            net = compiled(ready.text(case.text))
+            net = compiled(ready.text(case.playbook))
             await driver.register(net)
             if case.early is not None:
                 await case.early(line)
@@ -168,14 +169,14 @@ class Server:
         ):
             return await self._ran(client, ready)
 
-    async def _ran(self, client: AsyncClient, ready: Ready) -> Told:
+    async def _ran(self, client: AsyncClient, ready: ReadyOrder) -> Told:
         case, line = ready.case, Called(client)
         for name, fields in ready.credentials.items():
             await client.set_credential(name, fields, kind="postgres")
         try:
             for text in case.children:
                 await client.register(ready.text(text))
-            registered = await client.register(ready.text(case.text))
+            registered = await client.register(ready.text(case.playbook))
             if case.early is not None:
                 await case.early(line)
             with self._secret_release.starting():

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from noetl.base.source import Source
+from noetl.base.diagnostics import Source
 from noetl.language.checking import check
 from noetl.language.migrating.migrator import migrate
 from noetl.tools.kinds import KINDS
@@ -45,7 +45,7 @@ def test_it_leads_where_its_author_meant_it_to(case: Case, tmp_path: Path) -> No
 @pytest.mark.parametrize("case", OLDER, ids=lambda case: case.name)
 def test_migrated_it_leads_to_the_same(case: Case, tmp_path: Path) -> None:
     """Variables of a step run are kept in `ctx` by v10, under names of their own."""
-    source = Source(f"{case.name}.yaml", case.text)
+    source = Source(f"{case.name}.yaml", case.playbook)
     playbook = check(source, kinds=KINDS).playbook
     assert playbook is not None
 

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from noetl.base.diagnostics import Findings
-from noetl.base.source import Source
+from noetl.base.diagnostics import Findings, Source
 from noetl.language.compiling.compiler import Compiled, compile_playbook
 from noetl.language.reading.reader import read_playbook
 from noetl.net.dump import dump

@@ -14,12 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noetl.engine.evolve import evolve, replayed
+from noetl.engine.evolve import evolve, replay
 from noetl.engine.execution import Execution
 from noetl.engine.loops.levels import level_at
 from noetl.engine.loops.state import Range
-from noetl.events.encoding import decode_payload, encode_payload
-from noetl.events.envelope import Event
+from noetl.events.envelope import Event, decode_payload, encode_payload
 from noetl.events.loops import IterationDone, IterationFailed, IterationStarted, LoopStarted
 from tests.engine.looping import BROKE, LoopTalk
 
@@ -125,7 +124,7 @@ def test_the_log_of_a_loop_tells_its_state_at_every_point(text: str, choose: st.
     for length, event in enumerate(talk.log, 1):
         evolve(live, event)
         if length % 5 == 0 or length == len(talk.log):
-            assert replayed("x1", "t1", [_stored(one) for one in talk.log[:length]]) == live
+            assert replay("x1", "t1", [_stored(one) for one in talk.log[:length]]) == live
     assert live == talk.execution
 
 

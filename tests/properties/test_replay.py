@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noetl.engine.evolve import evolve, replayed
+from noetl.engine.evolve import evolve, replay
 from noetl.engine.execution import Execution
-from noetl.events.encoding import decode_payload, encode_payload
-from noetl.events.envelope import Event
+from noetl.events.envelope import Event, decode_payload, encode_payload
 from tests.engine_script import Conversation
 from tests.properties.random_playbooks import act, as_yaml, open_runs, playbooks
 
@@ -33,7 +32,7 @@ def test_replay_equals_the_live_state_at_every_prefix(text: str, choose: st.Data
     live = Execution(execution_id="x1", trace_id="t1")
     for length, event in enumerate(talk.log, 1):
         evolve(live, event)
-        assert replayed("x1", "t1", [_stored(one) for one in talk.log[:length]]) == live
+        assert replay("x1", "t1", [_stored(one) for one in talk.log[:length]]) == live
     assert live == talk.execution
     _check_log(talk)
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from noetl.base.ids import derived
-from noetl.control.claiming.leases import OrderLeases
+from noetl.control.claiming.claims import OrderLeases
 from noetl.engine import decide, evolve, reports
 from noetl.engine.commands import RecordReport
 from noetl.engine.decision import Decision
@@ -46,20 +46,20 @@ def repeated_requests_say_nothing_more(patch: pytest.MonkeyPatch) -> None:
 
 def refusals_are_recorded_each_time(patch: pytest.MonkeyPatch) -> None:
     """The execution forgets what it has refused, and each refusal has an id of its own."""
-    refused = reports._refused
+    refused = reports._refusal
 
     def forgetful(execution: Execution, command: RecordReport, *more: Any) -> Decision:
         with pytest.MonkeyPatch.context() as inner:
             inner.setattr(reports, "derived", lambda *parts: derived(*parts, execution.seq))
             return refused(execution, command, *more)
 
-    patch.setattr(reports, "_refused", forgetful)
-    patch.setitem(evolve.HANDLERS, ReportRefused, evolve._pass_by)
+    patch.setattr(reports, "_refusal", forgetful)
+    patch.setitem(evolve.HANDLERS, ReportRefused, evolve._ignore)
 
 
 def reports_are_not_fenced(patch: pytest.MonkeyPatch) -> None:
     """Whoever reports is taken for the holder of the order."""
-    record = reports.record
+    record = reports.record_report
 
     def trusting(plan: Any, execution: Execution, command: RecordReport) -> Decision:
         lease = execution.lease_of(command.report.order_id)
@@ -70,7 +70,7 @@ def reports_are_not_fenced(patch: pytest.MonkeyPatch) -> None:
             command = msgspec.structs.replace(command, report=report)
         return record(plan, execution, command)
 
-    patch.setattr(decide, "record", trusting)
+    patch.setattr(decide, "record_report", trusting)
 
 
 def orders_are_run_as_often_as_they_come(patch: pytest.MonkeyPatch) -> None:

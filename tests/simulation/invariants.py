@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection
 
 from noetl.control.executions import Executions
-from noetl.engine.evolve import replayed
+from noetl.engine.evolve import replay
 from noetl.events.envelope import Event
 from noetl.events.steps import ReportRefused
 from noetl.events.tasks import TaskProcessed
@@ -72,7 +72,7 @@ def replays_alike(log: list[Event], control_planes: Collection[Executions]) -> N
         if not executions.drives(first.execution_id):
             continue
         loaded = executions._loaded[first.execution_id].execution
-        again = replayed(first.execution_id, loaded.trace_id, log[: loaded.seq])
+        again = replay(first.execution_id, loaded.trace_id, log[: loaded.seq])
         assert again == loaded, f"{first.execution_id}: memory and log differ at event {loaded.seq}"
 
 

@@ -1,7 +1,7 @@
 """An event loop with virtual time, whose callbacks belong to nodes: simulated processes that can be killed or frozen.
 
 Time passes only when nothing is left to do at a moment, so an hour takes as long as its work does. A node is known by
-the context of its callbacks. Those of a dead node are kept back for ever, those of a frozen one until it thaws: a crash
+the context of its callbacks. Those of a dead node are kept back forever, those of a frozen one until it thaws: a crash
 or a freeze can hit every await of a node, and no clean-up code runs that a killed process would not have run.
 """
 

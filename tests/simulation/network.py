@@ -139,4 +139,4 @@ class SimulatedLine(ServerConnection):
 
     def __init__(self, network: Network, address: Address, token: str) -> None:
         super().__init__("http://127.0.0.1:1", None)
-        self._wire = SimulatedWire(network, address, token)  # type: ignore[assignment]  # a stand-in
+        self._http = SimulatedWire(network, address, token)  # type: ignore[assignment]  # a stand-in

@@ -11,6 +11,7 @@ from tests.simulation.seeds import KINDS, run
 
 CHUNK, SEEDS, DEEP_SEEDS = 50, 500, 20_000
 MOST = 600  # seeds that are tried for a defect
+FOUND_BY = (2, 5, 12, 21, 105, 198, 285)  # tried first: each found a defect when this was written
 
 
 CHUNKS = [
@@ -19,7 +20,7 @@ CHUNKS = [
 
 
 def run_some(kinds: tuple[str, ...]) -> None:
-    for seed in range(MOST):
+    for seed in dict.fromkeys((*FOUND_BY, *range(MOST))):
         if KINDS[seed % len(KINDS)] in kinds:
             run(seed)
 

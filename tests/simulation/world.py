@@ -25,16 +25,15 @@ from noetl.control.claiming.pools import EVERY
 from noetl.control.commit.effects import Listeners
 from noetl.control.commit.sharing import SharedExecutions
 from noetl.control.executions import Executions
-from noetl.events.orders import Turn, TurnAnswer
-from noetl.events.worker_protocol import read_turn
+from noetl.events.orders import Turn, TurnAnswer, read_turn
 from noetl.net.net import Net, to_json
-from noetl.server.problem_details import ProblemDetails, written
+from noetl.server.problem_details import ProblemDetails, problem_response
 from noetl.server.routes import orders as routes
-from noetl.server.workers import Roster, WorkerRow, given_id
+from noetl.server.workers import Roster, WorkerRow, worker_id_of
 from noetl.store.contract import Commit, TakenError
 from noetl.store.memory import MemoryStore
 from noetl.store.results.files import MemoryResults
-from noetl.store.wakeups.contract import MemoryWakeups
+from noetl.store.wakeups import MemoryWakeups
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.registry import Registry
 from noetl.worker.control_plane import RetryingControlPlane
@@ -173,7 +172,7 @@ class SimulatedServer:
         except BackendError as problem:
             return Reply(503, str(problem), {}, b"{}")
         except ProblemDetails as problem:
-            return Reply(problem.status, problem.detail, {}, bytes(written(problem, target).body))
+            return Reply(problem.status, problem.detail, {}, bytes(problem_response(problem, target).body))
         except Exception as problem:  # a defect of the server or of this stand-in: to its peers it looks like silence
             self._world.broken = self._world.broken or AssertionError(f"{target} broke {self.node.name}: {problem!r}")
             raise
@@ -189,7 +188,7 @@ class SimulatedServer:
     async def _answer(self, path: str, target: str, body: bytes, token: str) -> bytes:
         services: Any = self._stubs
         if path == "/api/workers":
-            worker_id = given_id(token, "worker", body.decode())
+            worker_id = worker_id_of(token, "worker", body.decode())
             await self._roster.register(WorkerRow(worker_id=worker_id, token_id=token))
             return msgspec.json.encode({"worker_id": worker_id})
         if path.startswith("/api/nets/"):
@@ -209,7 +208,7 @@ class SimulatedServer:
         services: Any = self._stubs
         answer = await routes._take_turn(services, asked)
         if not answer.orders and not asked.reports and asked.capacity and wait_s:
-            answer = await routes._waited(_Connected(), services, asked, wait_s)  # type: ignore[arg-type]  # a stand-in
+            answer = await routes._wait_for_orders(_Connected(), services, asked, wait_s)  # type: ignore[arg-type]  # a stand-in
         return answer
 
 

@@ -40,7 +40,7 @@ def order_context(order: Order, net: Net, control_plane: ControlPlane, tools: Re
     """Where a worker runs it, with a queue of its own and without slots to lend."""
     services = WorkerServices(
         control_plane=control_plane,
-        post=ReportQueue(control_plane, WorkerHandle("w", lambda _: None)),
+        reports=ReportQueue(control_plane, WorkerHandle("w", lambda _: None)),
         collections=Collections(control_plane.load),
         tools=tools,
         clock=clock,

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from noetl.engine.evolve import replayed
-from noetl.events.encoding import decode_payload, encode_payload
+from noetl.engine.evolve import replay
+from noetl.events.envelope import decode_payload, encode_payload
 from noetl.store.memory import MemoryStore
 from noetl.tools.contract import ToolContext
 from tests.crash_runs import Recording, drive
@@ -98,4 +98,4 @@ async def test_a_case_run_is_told_by_its_log_as_text() -> None:
         for event in await store.events("x1")
     ]
 
-    assert replayed("x1", "t1", events) == live
+    assert replay("x1", "t1", events) == live

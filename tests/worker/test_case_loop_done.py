@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.base.source import Source
+from noetl.base.diagnostics import Source
 from noetl.language.conversion import convert
 from noetl.tools.kinds import load_kinds
 from tests.worker.case_running import called, case_text, run_case

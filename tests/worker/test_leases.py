@@ -19,8 +19,8 @@ from noetl.worker.leases import Heartbeat, HeldLeases
 from noetl.worker.remote_worker import RemoteWorker, WorkerSpec
 from noetl.worker.server_connection import PlainServerConnection
 from tests.playbook_runs import Scripted
+from tests.worker.http_app import TWO, wire_server
 from tests.worker.orders import an_order
-from tests.worker.wire_app import TWO, wire_server
 
 TERMS = LeaseTerms(ttl_s=30.0, heartbeat_s=5.0)
 

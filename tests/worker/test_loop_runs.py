@@ -16,7 +16,7 @@ from noetl.events.tasks import TaskProcessed, TaskStarted
 from noetl.operations.embedded import run_net
 from noetl.store.memory import MemoryStore
 from noetl.store.results.files import MemoryResults
-from noetl.store.wakeups.contract import MemoryWakeups
+from noetl.store.wakeups import MemoryWakeups
 from noetl.tools.registry import Registry
 from noetl.worker.leases import HeldLeases
 from noetl.worker.slots import WorkerHandle

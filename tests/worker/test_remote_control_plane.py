@@ -10,25 +10,26 @@ from typing import Any
 import pytest
 from fastapi import Request, Response
 
+from noetl.base import retry_delay
 from noetl.base.clock import ManualClock
 from noetl.base.errors import RefusedError
 from noetl.engine.commands import PauseExecution, ResumeExecution
 from noetl.events.outcomes import TaskResult
 from noetl.events.tasks import TaskProcessed
 from noetl.tools.registry import Registry
-from noetl.worker import backoff, remote_worker
+from noetl.worker import remote_worker
 from noetl.worker.remote_values import RemoteValues
 from noetl.worker.remote_worker import RemoteWorker, WorkerSpec
 from noetl.worker.server_connection import ServerClock, ServerConnection
 from tests.narrowing import payloads, present
 from tests.playbook_runs import Scripted
+from tests.worker.http_app import TWO, WireServer, wire_server
 from tests.worker.orders import an_order
-from tests.worker.wire_app import TWO, WireServer, wire_server
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backoff, "FIRST_S", 0.001)
+    monkeypatch.setattr(retry_delay, "FIRST_S", 0.001)
 
 
 def spec(server: WireServer, **more: Any) -> WorkerSpec:
@@ -267,12 +268,6 @@ def test_a_clock_that_is_wrong_is_set_by_the_servers(date: str | None, ahead_s: 
 
     assert clock.ahead_s == ahead_s
     assert clock.now() == ManualClock().now() + ahead_s
-
-
-def test_who_asks_again_waits_longer_and_as_long_as_the_server_says() -> None:
-    assert backoff.delay_s(3, spread=lambda: 1.0) > backoff.delay_s(1, spread=lambda: 1.0)
-    assert backoff.delay_s(50, spread=lambda: 1.0) == backoff.LONGEST_S
-    assert backoff.delay_s(0, "7", spread=lambda: 0.0) == 7.0
 
 
 async def test_draining_finishes_what_runs_and_takes_nothing_more() -> None:

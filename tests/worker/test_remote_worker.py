@@ -1,4 +1,4 @@
-"""The doorbell of a remote worker: it asks while somebody waits, and not once it was closed (CLI-01)."""
+"""The wake-ups of a remote worker: it polls while a slot waits, and not after it was closed (CLI-01)."""
 
 from __future__ import annotations
 

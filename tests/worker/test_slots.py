@@ -9,7 +9,7 @@ import pytest
 
 from noetl.base.clock import SystemClock
 from noetl.events.orders import Turn, TurnAnswer
-from noetl.store.wakeups.contract import MemoryWakeups
+from noetl.store.wakeups import MemoryWakeups
 from noetl.tools.registry import Registry
 from noetl.worker.slots import Slots, WorkerHandle
 from noetl.worker.worker import Worker
@@ -17,7 +17,7 @@ from tests.worker.accepting_control_plane import AcceptingControlPlane
 
 
 class Shop:
-    """Slots that take jobs from a list and wait for the doorbell when there is none."""
+    """Slots that take jobs from a list and wait for a wake-up when there is none."""
 
     def __init__(self) -> None:
         self.wakeups, self.jobs, self.open, self.done = MemoryWakeups(), list[Awaitable[object]](), 0, 0
@@ -122,8 +122,8 @@ class NothingToDo(AcceptingControlPlane):
         return TurnAnswer()
 
 
-class ForgetfulBell(MemoryWakeups):
-    """As the bell of a remote worker: a ring that nobody waits for is not kept."""
+class ForgetfulWakeups(MemoryWakeups):
+    """Like those of a remote worker: a wake-up without a waiter is lost."""
 
     def notify_workers(self, times: int = 1, *, pool: str = "default") -> None:
         pass
@@ -133,9 +133,9 @@ class ForgetfulBell(MemoryWakeups):
 async def test_a_slot_that_asks_for_work_while_it_is_wanted_back_ends_without_a_ring() -> None:
     """A worker of one slot: the child has ended, and the slot that was lent to it still reports that and asks on."""
     control_plane = NothingToDo()
-    bell = ForgetfulBell()
-    handle = WorkerHandle("w", bell.notify_workers)
-    service = Worker(control_plane, bell, Registry(), handle, clock=SystemClock(), slots=1)
+    wakeups = ForgetfulWakeups()
+    handle = WorkerHandle("w", wakeups.notify_workers)
+    service = Worker(control_plane, wakeups, Registry(), handle, clock=SystemClock(), slots=1)
     async with asyncio.timeout(60):
         serving = asyncio.create_task(service.serve())
         await _quiet()

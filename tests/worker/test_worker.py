@@ -12,7 +12,7 @@ import pytest
 from noetl.base.clock import ManualClock
 from noetl.events.orders import Order, Report, ReportResult, Turn, TurnAnswer
 from noetl.net.net import Net
-from noetl.store.wakeups.contract import MemoryWakeups
+from noetl.store.wakeups import MemoryWakeups
 from noetl.tools.registry import Registry
 from noetl.worker import worker as service
 from noetl.worker.identity import is_gone, own_worker_id
@@ -294,7 +294,7 @@ def test_a_worker_knows_itself_alive_and_a_dead_one_gone() -> None:
     assert not is_gone("elsewhere/1/1"), "nobody can tell from here"
 
 
-async def test_the_doorbell_forgets_no_ring_and_wakes_one_for_each() -> None:
+async def test_no_wake_up_is_forgotten_and_each_wakes_one_slot() -> None:
     wakeups = MemoryWakeups()
     wakeups.notify_workers(3)
     await asyncio.wait_for(wakeups.wait(), 60)
@@ -320,7 +320,7 @@ async def test_an_order_that_comes_again_under_a_later_lease_while_it_runs_does_
     worker = Worker(desk, MemoryWakeups(), Registry({"python": Scripted()}), handle, clock=ManualClock(), slots=2)
     serving = asyncio.create_task(worker.serve())
     async with asyncio.timeout(60):
-        while not desk.reports or handle.leases.held():
+        while not desk.reports or handle.leases.epochs():
             await asyncio.sleep(0)
 
     assert not serving.done()

@@ -3,14 +3,15 @@
 In: commands for executions (start, report, message, timer due, pause). Out: committed events, and only then effects:
 wake-ups are sent, claimed orders are handed over, listeners are notified. Refuses to know: HTTP.
 
-`commit` decides and stores, `claiming` gives orders to workers, `background` looks for what crashed processes left
-and deletes what is old enough, `schedule` has timers and schedules, `outside` messages and human tasks, `nested` starts
-and child executions, `limits` concurrency of playbooks, `results` large values, `secrets` what an order may read,
-`views` where tokens stand, `triggers` playbooks that start when something arrives, `notifications` who is told of a
-failed or late execution.
+`commit` decides and stores. `claiming` gives orders to workers. `background` finds the work of crashed processes and
+deletes old executions. `outside` has messages and human tasks, `nested` has child executions and reruns, `secrets` says
+which secrets an order may read. `views` shows tokens, side runs, live output and the inputs of attempts.
+`notifications` informs people of failed and late executions. `timers.py` wakes executions, `schedules.py` and
+`triggers.py` start playbooks when a time has come or something arrives, and `playbook_limits.py` bounds how many
+executions of a playbook run at once.
 
-`assembly.py` makes all objects of it, for embedded runs, servers and tests. Each is complete after its constructor;
-`tests/control/test_assembly.py` holds that nothing is assigned to it from outside afterwards.
+`assembly.py` builds all objects, for embedded runs, servers and tests. Each is complete after its constructor;
+`tests/control/test_assembly.py` checks that nothing is assigned to it from outside afterwards.
 
 Read first: `executions.py` (the public face), `commit/group_commit.py` (many commands, one transaction),
 `claiming/claims.py` (which worker gets which order).

@@ -1,53 +1,50 @@
-"""Assembly: builds the objects of a control plane, for embedded runs, servers and tests.
+"""Assembly: builds the objects of a control plane, for embedded runs, servers and tests. Also its background jobs.
 
-Every object is complete after its constructor, and nothing is assigned to it from outside afterwards. What looks like
-a circle is broken by a small object that both sides are given: the timers, waits and limited executions that hear of
-commits before there is anybody who acts on them, the children that step runs wait for, the slots of the worker in the
-same process.
+Every object is complete after its constructor, and nothing is assigned to it from outside afterwards. Where two objects
+need each other, both get a third, small one: timers, open waits, limited executions and awaited children note what a
+commit brings, and the objects that act on them are built later.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Coroutine
+from typing import Any, NamedTuple
 
 import msgspec
 
 from noetl.base.clock import Clock
-from noetl.control.background.background_jobs import BackgroundJobs
-from noetl.control.background.lost_work import Followed, LostOrders, LostWork, OrphanedCalls
+from noetl.control.background.lost_work import FollowedExecutions, LostOrders, LostWork, OrphanedCalls
+from noetl.control.background.presence import announce_presence
 from noetl.control.background.recovery import Recovery
-from noetl.control.claiming.claims import Claims, WaitingForResults
-from noetl.control.claiming.leases import OrderLeases
+from noetl.control.claiming.claims import Claims, OrderLeases, WaitingForResults
 from noetl.control.claiming.local_control_plane import LocalControlPlane
-from noetl.control.claiming.long_polls import Polls
 from noetl.control.claiming.order_needs import WorkerAbilities
 from noetl.control.claiming.pools import Pools
 from noetl.control.claiming.ready_orders import LocalWorker, ReadyOrders
-from noetl.control.claiming.turns import Turns
-from noetl.control.commit.decisions import Decisions
+from noetl.control.claiming.turns import Polls, Turns
+from noetl.control.commit.decisions import AwaitedChildren, Decisions
 from noetl.control.commit.effects import Effects, Listeners
 from noetl.control.commit.group_commit import GroupCommit
 from noetl.control.commit.loaded_executions import LoadedExecutions
 from noetl.control.commit.quarantine import Quarantine
+from noetl.control.commit.result_cache import ResultCache
 from noetl.control.commit.sharing import OwnExecutions, SharingPolicy
 from noetl.control.executions import Executions
-from noetl.control.limits.playbook_concurrency import LimitedExecutions, PlaybookConcurrency
-from noetl.control.nested.awaited_children import AwaitedChildren
 from noetl.control.nested.calls import Library, NestedCalls, NoLibrary
 from noetl.control.notifications.notices import NoticeWriter
 from noetl.control.outside.delivery import MessageDelivery
 from noetl.control.outside.human_tasks import HumanTasks
 from noetl.control.outside.messages import MessageQueue, OpenWaits
-from noetl.control.results.result_cache import ResultCache
-from noetl.control.schedule.timers import Sleep, TimerQueue, Timers
+from noetl.control.outside.requests import serve_requests
+from noetl.control.playbook_limits import LimitedExecutions, PlaybookConcurrency
 from noetl.control.secrets.execution_secrets import ExecutionSecrets
 from noetl.control.secrets.release import SecretRelease
+from noetl.control.timers import Sleep, TimerQueue, Timers
 from noetl.control.views.live_output import LiveOutput
 from noetl.events.orders import LeaseTerms
 from noetl.store.contract import ResultStore, Store
-from noetl.store.wakeups.contract import Wakeups
+from noetl.store.wakeups import Wakeups
 
 
 class Assembly(NamedTuple):
@@ -55,35 +52,36 @@ class Assembly(NamedTuple):
 
     executions: Executions  # what people and programs ask for
     for_workers: LocalControlPlane  # what workers ask for
-    background_jobs: BackgroundJobs  # what time, messages and other processes bring; nothing runs before it is told to
+    background_jobs: BackgroundJobs  # timers, messages, requests of other processes; the caller starts them
     decisions: Decisions  # executions in memory and ready orders, for views and tests
     commit: GroupCommit
     calls: NestedCalls  # child executions
     pools: Pools
-    expected: WaitingForResults
+    waiting_for_results: WaitingForResults
 
     async def close(self) -> None:
         """Return once nothing is under way."""
-        self.expected.close()
+        self.waiting_for_results.close()
         await self.executions.close()
 
 
-class _Heard(NamedTuple):
-    """What hears of commits, and is acted on by somebody who is made later."""
+class _CommitListeners(NamedTuple):
+    """Listeners of commits that other objects read. Those objects need the group commit, so they are built later."""
 
     timers: Timers
     waits: OpenWaits
     limited: LimitedExecutions
     awaited: AwaitedChildren
 
-    def before(self, others: Listeners) -> Listeners:
+    def ahead_of(self, others: Listeners) -> Listeners:
+        """All listeners, those of the control plane first: `others` may look at what these have noted."""
         own = (self.awaited.stored, self.timers.stored, self.limited.stored, self.waits.stored)
         taken_up = (self.timers.taken_up, self.waits.taken_up)
         return msgspec.structs.replace(others, stored=(*own, *others.stored), taken_up=(*taken_up, *others.taken_up))
 
 
-class _Ground(NamedTuple):
-    """What nearly every object is given."""
+class _Foundation(NamedTuple):
+    """The first three constructor arguments of nearly every object."""
 
     store: Store
     clock: Clock
@@ -91,11 +89,11 @@ class _Ground(NamedTuple):
 
 
 class _Claiming(NamedTuple):
-    """How orders come to workers."""
+    """The objects that give orders to workers."""
 
     pools: Pools
     leases: OrderLeases
-    expected: WaitingForResults
+    waiting_for_results: WaitingForResults
     claims: Claims
     polls: Polls
 
@@ -118,50 +116,59 @@ def assemble(
     is_traced: bool = False,
     sleep: Sleep = asyncio.sleep,
 ) -> Assembly:
-    """A control plane over an open store. `sharing` says whether other servers decide upon the same executions; an
-    embedded run's own are nobody else's. `library` finds nested playbooks, `ability_of` what a worker can do;
-    `local_worker` is given what becomes ready while it waits; `notices` says what a commit tells people; `live_output`
-    keeps what tasks print while they run."""
-    ground = _Ground(store, clock, sharing or OwnExecutions())
-    heard = _Heard(Timers(), OpenWaits(remembers=not ground.policy.reaches_all), LimitedExecutions(), AwaitedChildren())
-    listeners, secret_release = heard.before(listeners or Listeners()), secret_release or SecretRelease(None)
-    decisions = _decisions(ground, results, wakeups, listeners, heard.awaited, terms or LeaseTerms(), notices)
-    claiming = _claiming(ground, decisions, ability_of, local_worker)
-    # The group commit claims for workers that wait, so claiming is there before it.
-    commit = GroupCommit(decisions, decisions.effects, claiming.polls, ground.policy)
+    """A control plane over an open store.
+
+    `sharing` says whether other servers decide upon the same executions; the default is that of an embedded run.
+    `library` finds nested playbooks. `ability_of` returns the tool kinds and labels of a worker. `local_worker` is the
+    worker in this process, which receives orders in the commit that makes them ready. `notices` makes the notices to
+    people that a commit stores. `live_output` keeps what tasks print while they run.
+    """
+    foundation = _Foundation(store, clock, sharing or OwnExecutions())
+    own_listeners = _CommitListeners(
+        Timers(), OpenWaits(remembers=not foundation.policy.reaches_all), LimitedExecutions(), AwaitedChildren()
+    )
+    listeners, secret_release = own_listeners.ahead_of(listeners or Listeners()), secret_release or SecretRelease(None)
+    decisions = _decisions(
+        foundation, results, wakeups, listeners, own_listeners.awaited, terms or LeaseTerms(), notices
+    )
+    claiming = _claiming(foundation, decisions, ability_of, local_worker)
+    # The group commit claims orders for waiting workers, so the objects of claiming are built first.
+    commit = GroupCommit(decisions, decisions.effects, claiming.polls, foundation.policy)
     recovery = Recovery(commit, decisions, claiming.claims, clock)
 
     # None: every server reaches every execution.
-    reaches = None if ground.policy.reaches_all else decisions.loaded.__contains__
-    gate = PlaybookConcurrency(commit, heard.limited, store, clock, reaches=reaches)
-    executions = Executions(*ground, commit=commit, decisions=decisions, admission=gate, secret_release=secret_release)
-    calls = NestedCalls(executions, recovery, secret_release, heard.awaited, library or NoLibrary())
+    reaches = None if foundation.policy.reaches_all else decisions.loaded.__contains__
+    gate = PlaybookConcurrency(commit, own_listeners.limited, store, clock, reaches=reaches)
+    executions = Executions(
+        *foundation, commit=commit, decisions=decisions, admission=gate, secret_release=secret_release
+    )
+    calls = NestedCalls(executions, recovery, secret_release, own_listeners.awaited, library or NoLibrary())
     for_workers = LocalControlPlane(
         store,
         executions,
         decisions.effects,
-        turns=Turns(commit, decisions, claiming.claims, clock, ground.policy),
+        turns=Turns(commit, decisions, claiming.claims, clock, foundation.policy),
         polls=claiming.polls,
         leases=claiming.leases,
         recovery=recovery,
         calls=calls,
         secret_release=secret_release,
-        secrets=ExecutionSecrets(store, secret_release, clock, decisions.loaded, ground.policy),
+        secrets=ExecutionSecrets(store, secret_release, clock, decisions.loaded, foundation.policy),
         is_traced=is_traced,
         live_output=live_output,
     )
 
-    chores = (LostOrders(recovery), Followed(executions), OrphanedCalls(calls))
-    lost_work = LostWork(chores, decisions.quarantine, store.key_values, clock)
+    jobs = (LostOrders(recovery), FollowedExecutions(executions), OrphanedCalls(calls))
+    lost_work = LostWork(jobs, decisions.quarantine, store.key_values, clock)
     deliveries = MessageDelivery(executions, store, clock, reaches=reaches)
-    background_jobs = _background(ground, heard, executions, gate, deliveries, lost_work, sleep)
+    background_jobs = _background(foundation, own_listeners, executions, gate, deliveries, lost_work, sleep)
     return Assembly(
-        executions, for_workers, background_jobs, decisions, commit, calls, claiming.pools, claiming.expected
+        executions, for_workers, background_jobs, decisions, commit, calls, claiming.pools, claiming.waiting_for_results
     )
 
 
 def _decisions(
-    ground: _Ground,
+    foundation: _Foundation,
     results: ResultStore,
     wakeups: Wakeups,
     listeners: Listeners,
@@ -169,16 +176,16 @@ def _decisions(
     terms: LeaseTerms,
     notices: NoticeWriter | None,
 ) -> Decisions:
-    """What decides upon executions in memory, and what happens after each commit."""
-    values, ready = ResultCache(results, ground.policy.near_bytes), ReadyOrders()
-    loaded = LoadedExecutions(ground.store, values, ground.policy, listeners.watch)
+    """The executions in memory, with the effects of each commit."""
+    values, ready = ResultCache(results, foundation.policy.near_bytes), ReadyOrders()
+    loaded = LoadedExecutions(foundation.store, values, foundation.policy, listeners.watch)
     return Decisions(
-        *ground,
+        *foundation,
         loaded=loaded,
         values=values,
         ready=ready,
-        effects=Effects(loaded, ready, wakeups, ground.policy, listeners),
-        quarantine=Quarantine(ground.clock),
+        effects=Effects(loaded, ready, wakeups, foundation.policy, listeners),
+        quarantine=Quarantine(foundation.clock),
         awaited=awaited,
         terms=terms,
         notices=notices,
@@ -186,36 +193,86 @@ def _decisions(
 
 
 def _claiming(
-    ground: _Ground,
+    foundation: _Foundation,
     decisions: Decisions,
     ability_of: Callable[[str], WorkerAbilities] | None,
     local_worker: LocalWorker | None,
 ) -> _Claiming:
-    pools, leases = Pools(ground.store, ground.clock), OrderLeases(decisions, ground.store, ground.clock)
-    expected = WaitingForResults(decisions.effects.offer_again)
-    claims = Claims(decisions, *ground, pools=pools, leases=leases, expected=expected, ability_of=ability_of)
+    pools, leases = (
+        Pools(foundation.store, foundation.clock),
+        OrderLeases(decisions, foundation.store, foundation.clock),
+    )
+    waiting_for_results = WaitingForResults(decisions.effects.offer_again)
+    claims = Claims(
+        decisions,
+        *foundation,
+        pools=pools,
+        leases=leases,
+        waiting_for_results=waiting_for_results,
+        ability_of=ability_of,
+    )
     polls = Polls(claims, decisions.ready, decisions.effects, local_worker)
-    return _Claiming(pools, leases, expected, claims, polls)
+    return _Claiming(pools, leases, waiting_for_results, claims, polls)
 
 
 def _background(
-    ground: _Ground,
-    heard: _Heard,
+    foundation: _Foundation,
+    own_listeners: _CommitListeners,
     executions: Executions,
     gate: PlaybookConcurrency,
     deliveries: MessageDelivery,
     lost_work: LostWork,
     sleep: Sleep,
 ) -> BackgroundJobs:
-    store, clock = ground.store, ground.clock
+    store, clock = foundation.store, foundation.clock
     return BackgroundJobs(
         executions=executions,
         store=store,
         clock=clock,
         deliveries=deliveries,
         inbox=HumanTasks(executions, store, clock),
-        timer_queue=TimerQueue(executions, heard.timers, store, clock, sleep=sleep),
-        message_queue=MessageQueue(deliveries, heard.waits, store, clock),
+        timer_queue=TimerQueue(executions, own_listeners.timers, store, clock, sleep=sleep),
+        message_queue=MessageQueue(deliveries, own_listeners.waits, store, clock),
         gate=gate,
         lost_work=lost_work,
     )
+
+
+class BackgroundJobs(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that moves executions apart from workers: timers, messages, people, requests of other processes.
+    An embedded run serves its own executions, a server all executions of the store, and schedules."""
+
+    executions: Executions
+    store: Store
+    clock: Clock
+    deliveries: MessageDelivery  # of messages and signals, to the executions that wait for them
+    inbox: HumanTasks
+    timer_queue: TimerQueue
+    message_queue: MessageQueue
+    gate: PlaybookConcurrency  # resumes executions that wait for room under their playbook's limit
+    lost_work: LostWork  # finds the work of crashed processes; for a server
+
+    def own(self, *, shared_as: str | None) -> list[Coroutine[Any, Any, None]]:
+        """The jobs of an embedded run. `shared_as` is the name of this process on a store that others use too."""
+        running = [self.timer_queue.serve_own(), self.message_queue.serve(), self.gate.serve_own()]
+        if shared_as is not None:
+            requests = self.store.requests
+            running.append(serve_requests(self.executions, requests, self.clock, message_queue=self.message_queue))
+            running.append(announce_presence(self.store.key_values, shared_as, self.clock))
+        return running
+
+    def all(self, *, shared_as: str) -> list[Coroutine[Any, Any, None]]:
+        """The jobs of a server. Each of them may run on several servers at once."""
+        # Imported here: an embedded run has no schedules, and the calendar code would delay its start.
+        from noetl.control.schedules import Schedules
+
+        return [
+            self.timer_queue.serve_all(),
+            self.message_queue.serve(),
+            self.message_queue.serve_all(),
+            self.gate.serve_all(),
+            self.lost_work.serve(),
+            Schedules(self.store, self.executions, self.clock).serve(),
+            serve_requests(self.executions, self.store.requests, self.clock, reaches=lambda _: True),
+            announce_presence(self.store.key_values, shared_as, self.clock),
+        ]

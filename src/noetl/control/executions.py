@@ -1,8 +1,8 @@
-"""Executions: the public face of the control plane. Load, decide, commit, perform (docs/style.md §2).
+"""Executions: the public face of the control plane. Load, decide, commit, perform (docs/style.md §3).
 
-Whatever is asked of an execution becomes a command, and a command is submitted here. A decision takes effect only
-after it is committed: orders reach a worker, wake-ups are sent and watchers hear of events afterwards, never before
-(SRV-05). How decisions share a commit is the business of `commit`; what workers ask is that of `claiming`.
+Every request to an execution becomes a command, and a command is submitted here. A decision takes effect only after it
+is committed: orders reach a worker, wake-ups are sent and watchers receive events afterwards, never before (SRV-05).
+`commit` decides how commands share a transaction; `claiming` serves workers.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from noetl.base.clock import Clock
 from noetl.base.crash_points import crash_point
 from noetl.base.errors import RefusedError
 from noetl.control.commit.batch import CommitBatch
-from noetl.control.commit.decisions import Control, Decisions, ready_of
+from noetl.control.commit.decisions import Control, Decisions, ready_order
 from noetl.control.commit.group_commit import GroupCommit
 from noetl.control.commit.loaded_executions import LoadedExecution
 from noetl.control.commit.sharing import SharingPolicy
@@ -32,13 +32,15 @@ __all__ = ["Control", "Executions", "StartGate"]
 
 
 class StartGate(Protocol):
+    """Limits how many executions begin."""
+
     async def admitted(self, start: Start) -> Start:
-        """The start as it may begin now: as it is, held, or refused."""
+        """The start as it may begin now: unchanged, paused until there is room, or refused."""
 
 
 class Executions:
-    """Drives the executions it has started or taken up, with their children, and no others; where they are shared with
-    other servers on the same store, it drives whatever the store has. Made by `assembly.assemble`."""
+    """The executions of this process. An embedded run drives those it has started or taken over, with their children.
+    A server shares its store with other servers and drives every execution of it. Built by `assembly.assemble`."""
 
     def __init__(
         self,
@@ -54,7 +56,8 @@ class Executions:
         self._store, self._clock, self.policy = store, clock, policy
         self._commit, self._decisions, self._loaded = commit, decisions, decisions.loaded
         self._admission, self._secret_release = admission, secret_release
-        self.values = decisions.values  # results that are stored apart, for whoever cannot wait while deciding
+        # Large results, read without waiting: deciding is synchronous.
+        self.values = decisions.values
 
     # begin
 
@@ -67,8 +70,8 @@ class Executions:
         payload: dict[str, Any],
         carried: RerunState | None = None,
     ) -> None:
-        """Begin an execution; once this returns, it is durable and will be completed. With `carried` it begins at a
-        step, with what an earlier run had there."""
+        """Begin an execution. Once this returns, the execution is durable and will be completed. With `carried` it
+        begins at a later step, with the state that an earlier execution had there."""
         # Before the batch: looking up credentials may wait for another service.
         refused = await self._secret_release.refusal(net, payload)
         start = Start(
@@ -77,14 +80,13 @@ class Executions:
         await self.begin(await self._admission.admitted(start))
 
     async def begin(self, start: Start) -> None:
-        """Begin an execution that was admitted, or a child. Starts of one moment share a transaction (performance.md
-        §2)."""
+        """Begin an admitted execution, or a child. Concurrent starts share a transaction (performance.md §2)."""
 
         async def begin_execution(batch: CommitBatch) -> None:
             loaded, now = self._loaded, self._clock.now()
-            # Only what memory knows. For all others the store refuses the commit, since `after` is 0 and the log
-            # exists.
-            if start.execution_id in loaded:  # others wait for that one's end
+            # Memory knows only some executions. For the others the store refuses the commit, since `after` is 0 and
+            # the log exists. `loaded.begin` would replace the entry, and callers that wait for its end would hang.
+            if start.execution_id in loaded:
                 raise TakenError(f"execution {start.execution_id} exists already")
             new = loaded.begin(start.net, start.execution_id, start.trace_id, now, start.parent_execution_id)
             command = start.command(now, new.plan.net_hash, self._late_after(start))
@@ -99,7 +101,7 @@ class Executions:
         return () if notices is None else notices.late_after(start.net, is_nested=start.parent_execution_id is not None)
 
     async def take_up(self, execution_id: str, *, is_gone: IsGone) -> None:
-        """Go on with an execution whose process ended, and with its children. `is_gone` tells whether the owner of a
+        """Take over an execution whose process has ended, with its children. `is_gone` says whether the owner of a
         lease has certainly ended."""
 
         async def take_over_execution(batch: CommitBatch) -> None:
@@ -110,12 +112,12 @@ class Executions:
     # command
 
     async def submit(self, execution_id: str, command: Command) -> Decision:
-        """Have one command decided and stored; what it led to."""
+        """Decide and store one command; returns the decision."""
         [decision] = await self._commit.submit([(execution_id, command)])
         return decision
 
     async def submit_all(self, commands: Sequence[tuple[str, Command]]) -> list[Decision]:
-        """Have commands decided in their order, and stored in one transaction: all of them or none."""
+        """Decide commands in their order and store them in one transaction: all of them or none."""
         return await self._commit.submit(commands)
 
     async def control(self, execution_id: str, command: Control) -> ReportResult:
@@ -125,10 +127,10 @@ class Executions:
     async def cancel(self, execution_id: str, reason: str) -> ReportResult:
         return await self.control(execution_id, CancelExecution(at=self._clock.now(), reason=reason))
 
-    # look
+    # read
 
     async def execution(self, execution_id: str) -> LoadedExecution:
-        """An execution with its plan, as of now; ahead of the log by the commit that is under way."""
+        """An execution with its plan, as of now. It may be ahead of the log by the commit that is under way."""
         if self.policy.is_memory_current and execution_id in self._loaded and not self._loaded.is_stale(execution_id):
             return self._loaded[execution_id]
 
@@ -139,8 +141,8 @@ class Executions:
         return await self._commit.run(loaded)
 
     async def ended_execution(self, execution_id: str) -> Execution:
-        """The execution, once it is over."""
-        # Loaded again afterwards: another server may have ended it, and then memory was read anew.
+        """Wait for the end of an execution and return it."""
+        # Loaded again after the wait: if another server ended it, memory holds a new object by then.
         await (await self.execution(execution_id)).ended.wait_counted()
         return (await self.execution(execution_id)).execution
 
@@ -149,47 +151,52 @@ class Executions:
         return await self._store.execution(execution_id) is not None
 
     async def plan(self, net_hash: str) -> Plan:
-        """The compiled playbook of an execution, ready to be decided with."""
+        """The net with this hash, prepared for deciding."""
         return await self._loaded.plans.get(net_hash)
 
     async def net(self, net_hash: str) -> Net:
         return (await self.plan(net_hash)).net
 
     def drives(self, execution_id: str) -> bool:
-        """Whether it is in memory here."""
+        """Whether the execution is in the memory of this process."""
         return execution_id in self._loaded
 
     def open_children(self) -> list[str]:
         """The nested executions that are still running here."""
-        return [
-            one for one in self._loaded if (e := self._loaded[one].execution).is_open and e.origin.parent_execution_id
-        ]
+        executions = (self._loaded[execution_id].execution for execution_id in self._loaded)
+        return [e.execution_id for e in executions if e.is_open and e.origin.parent_execution_id]
 
     def release(self, execution_id: str) -> None:
-        """Keep an execution that is over in memory no longer."""
+        """Remove a finished execution from memory."""
         self._loaded.drop(execution_id)
 
     # follow what others do
 
     @property
     def may_be_moved_by_others(self) -> bool:
-        """Whether others have moved an execution of ours, or may well do so: one is paused, or waits for somebody
-        outside, who may have recorded it himself."""
-        executions = (self._loaded[one].execution for one in self._loaded)
+        """Whether another process has moved an execution of this one, or is likely to. Likely: the execution is paused,
+        or waits for a message or a person, and a `noetl` command on the same store may record the answer."""
+        executions = (self._loaded[execution_id].execution for execution_id in self._loaded)
         return self._decisions.is_contended or any(
             e.holds or (e.is_open and (e.open_waits.waits or e.open_waits.listeners)) for e in executions
         )
 
     async def catch_up(self) -> None:
-        """Follow what another process has done: paused, resumed, cancelled or taken over meanwhile. On a server only
-        where somebody waits for it; whoever touches another execution looks by himself."""
+        """Load what another process has recorded: a pause, resumption, cancellation or takeover. A server does so only
+        for executions that a caller waits for; every command on another execution compares it with the log anyway."""
 
-        async def caught_up(batch: CommitBatch) -> None:
+        async def catch_up_in_batch(batch: CommitBatch) -> None:
             loaded, is_awaited = self._loaded, self._decisions.effects.is_resumption_awaited
-            wanted = (one for one in loaded if self.policy.follows_all or is_awaited(one) or loaded[one].ended.waiting)
-            await self._decisions.catch_up([one for one in wanted if loaded[one].execution.is_open])
+            await self._decisions.catch_up(
+                [
+                    execution_id
+                    for execution_id in loaded
+                    if loaded[execution_id].execution.is_open
+                    and (self.policy.follows_all or is_awaited(execution_id) or loaded[execution_id].ended.waiting)
+                ]
+            )
 
-        await self._commit.run(caught_up)
+        await self._commit.run(catch_up_in_batch)
 
     async def close(self) -> None:
         """Return once nothing is under way."""
@@ -197,28 +204,28 @@ class Executions:
         self.values.close()
 
 
-# Takeover: going on with an execution whose process has ended, and with its children (SRV-12).
-# For a run that drives its own executions. A server takes over nothing: what is to be done stands in the store, and
-# leases run out there.
+# Takeover: an embedded run continues an execution whose process has ended, with its children (SRV-12).
+# A server takes over nothing: it finds ready orders and expired leases in the store (`background/lost_work.py`).
 IsGone = Callable[[str], bool]
 
 
 async def take_over(decisions: Decisions, store: Store, clock: Clock, execution_id: str, is_gone: IsGone) -> None:
-    """Inside a batch. `is_gone` tells whether the owner of a lease has certainly ended; RefusedError where one has
-    not."""
+    """Load an execution and offer its open orders again; runs inside a batch. `is_gone` says whether the owner of a
+    lease has certainly ended. RefusedError when an owner may still be alive."""
     execution = (await decisions.load(execution_id)).execution
     decisions.effects.note_taken_up(execution)
     if execution.is_open:
         open_orders = await store.orders(execution_id)
-        # All are checked before any is taken: a refusal half-way would leave some claimed by nobody.
+        # All orders are checked before any is offered: a refusal half-way would leave orders on offer here that the
+        # other process still runs.
         for order in open_orders:
             _refuse_if_held(order, clock.now(), is_gone)
         for order in open_orders:
-            # Their leases have not run out in the store. The epoch limits this to the leases of the dead process.
+            # The store still shows these leases as valid. The epoch limits the exception to those of the dead process.
             decisions.abandoned.add((order.order_id, order.lease_epoch))
-            decisions.ready.add(ready_of(order))
+            decisions.ready.add(ready_order(order))
         decisions.effects.notify_workers()
-    # Also of an execution that is over: children that were started without waiting go on by themselves.
+    # Also for a finished execution: children that it did not wait for may still be open.
     for child in await store.children(execution_id):
         if child.finished_at is None:
             await take_over(decisions, store, clock, child.execution_id, is_gone)

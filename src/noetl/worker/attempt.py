@@ -1,8 +1,8 @@
-"""Attempt: one run of one task, from rendered inputs to exactly one outcome (OUT-01, OUT-04, OUT-05). An outcome is
-held to its schema, too.
+"""Attempt: one run of one task, from rendered inputs to exactly one outcome (OUT-01, OUT-04, OUT-05). It also checks
+the outcome against its schema.
 
-Whatever a tool does, an outcome comes out: a result, its own error, a timeout, or `tool.exception`. Policy is not
-known here.
+A tool always yields an outcome: a result, its own error, a timeout, or `tool.exception`. This module does not know
+policies.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import msgspec
 from noetl.base.clock import Clock
 from noetl.base.durations import seconds
 from noetl.base.errors import ToolError
-from noetl.engine.pipeline.payloads import within_cap
+from noetl.engine.pipeline.payloads import capped_outcome
 from noetl.engine.pipeline.preparation import Prepared
-from noetl.engine.pipeline.result_schemas import misfit
+from noetl.engine.pipeline.result_schemas import mismatch
 from noetl.events.outcomes import Error, Meta, Outcome, Status
 from noetl.tools.contract import Tool, ToolContext, ToolResult
 
@@ -60,8 +60,8 @@ async def attempt(
     trace_id: str,
     ready: Ready | None = None,
 ) -> Outcome:
-    """Run the tool once, with its internal retries, and say how it ended. `ready` is awaited right before each try;
-    what it raises comes out, and the tool is not run."""
+    """Run the tool once, with its internal retries, and return the outcome. `ready` is awaited right before each try;
+    if it raises, the tool is not run and the exception goes to the caller."""
     started_at = clock.now()
     tries = 0
     try:
@@ -71,10 +71,12 @@ async def attempt(
             if ready is not None:
                 await ready()
             found = await _once(tool, inputs, context)
+            # `spec.retry` repeats every error, also one that is marked as not retryable: the author has asked for it
+            # here.
             if isinstance(found, ToolResult) or tries >= retry.attempts:
                 break
             await sleep(retry.delay_after(tries))
-    except ValueError as problem:  # a knob that is no number
+    except ValueError as problem:  # a setting that is not a number
         found = ToolError("tool.exception", str(problem))
     meta = Meta(
         attempt=context.attempt,
@@ -85,15 +87,16 @@ async def attempt(
         internal_attempts=max(tries, 1),
         stdout=found.stdout if isinstance(found, ToolResult) else _stdout(found),
     )
-    return within_cap(outcome_of(found, meta, tool.helpers()))
+    return capped_outcome(outcome_of(found, meta, tool.helpers()))
 
 
 async def _once(tool: Tool, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult | ToolError:
     clock: asyncio.Timeout | None = None
+    # A tool that only waits, as for a nested playbook, applies its time limit itself, and cancels the child with it.
     limit_s = None if getattr(tool, "waits", False) else timeout_s(context.spec.get("timeout"))
     try:
         if getattr(tool, "is_instant", False):
-            return await tool.run(inputs, context)  # it awaits nothing, so no timer could end it
+            return await tool.run(inputs, context)  # it awaits nothing, so a timer could not end it
         clock = asyncio.timeout(limit_s)
         async with clock:
             return await tool.run(inputs, context)
@@ -114,7 +117,7 @@ def _unexpected(problem: Exception) -> ToolError:
 
 
 def outcome_of(found: ToolResult | ToolError, meta: Meta, helpers: dict[str, dict[str, Any]]) -> Outcome:
-    """One outcome, whichever way it went; the kind's own words are there either way (OUT-02)."""
+    """The outcome of a result or an error. The kind's own names are on both (OUT-02)."""
     if isinstance(found, ToolResult):
         return Outcome(
             status=Status.SUCCESS,
@@ -127,7 +130,7 @@ def outcome_of(found: ToolResult | ToolError, meta: Meta, helpers: dict[str, dic
 
 
 def error_of(problem: ToolError) -> Error:
-    """A tool's error as it is recorded (OUT-03)."""
+    """A tool's error in its recorded form (OUT-03)."""
     details = {key: value for key, value in problem.details.items() if value is not None and key not in _APART}
     status, code = problem.details.get("status"), problem.details.get("code")
     return Error(
@@ -144,7 +147,7 @@ _APART = frozenset({"stdout", "status", "code"})
 
 
 def _error_details(problem: ToolError, helpers: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The error's details, under those of the kind's words that name them: `outcome.py.exception`."""
+    """The error's details under the kind's own names: `outcome.py.exception`."""
     return {
         word: {key: problem.details.get(key, value) for key, value in keys.items()} for word, keys in helpers.items()
     }
@@ -156,7 +159,7 @@ def _stdout(problem: ToolError) -> str | None:
 
 
 def timeout_s(written: Any) -> float | None:
-    """The longest time of one run: `spec.timeout`, or its `total` where it is told by parts."""
+    """The time limit of one run: `spec.timeout`, or its `total` if it has parts."""
     if isinstance(written, dict):
         total = written.get("total")
         return seconds(total) if total is not None else None
@@ -175,14 +178,14 @@ def internal_retry(written: Any) -> InternalRetry:
     raise ValueError("spec.retry must be a count or {attempts, delay, backoff}")
 
 
-# Schemas of results: an outcome whose payload is not what its schema says is an error its policy can see (RES-07).
+# Schemas of results: an outcome whose payload does not match its schema is an error that policies can handle (RES-07).
 #
-# `spec.result_schema` names the schema of what a task gives. A reference whose `schema_hint` names one is held to it
-# when an artifact is read. What `artifact` puts is checked on its way in, and the reference it gives carries the name.
+# `spec.result_schema` names the schema of the result of a task. A reference whose `schema_hint` names a schema is
+# checked when an artifact is read. What `artifact` puts is checked before it is stored, and its reference has the name.
 
 
-async def conforming(kind: str, prepared: Prepared, outcome: Outcome, schema_of: SchemaOf) -> Outcome:
-    """The outcome as it is, or the error `result.schema`. `schema_of` gives nothing for a name nobody registered."""
+async def checked_outcome(kind: str, prepared: Prepared, outcome: Outcome, schema_of: SchemaOf) -> Outcome:
+    """The same outcome, or the error `result.schema`. `schema_of` returns None for an unknown name."""
     if not outcome.ok:
         return outcome
     named = prepared.spec.get("result_schema")
@@ -195,7 +198,7 @@ async def conforming(kind: str, prepared: Prepared, outcome: Outcome, schema_of:
         return _failed(outcome, f'no schema "{named}" is registered here: PUT /api/schemas/{named}')
     is_put = kind == _ARTIFACT and prepared.inputs.get("op", "put") == "put" and "data" in prepared.inputs
     value = prepared.inputs.get("data") if is_put else _payload(outcome)
-    if problem := misfit(schema, value):
+    if problem := mismatch(schema, value):
         return _failed(outcome, f'{problem} (schema "{named}")')
     if is_put and isinstance(outcome.result, dict):
         return msgspec.structs.replace(outcome, result={**outcome.result, "schema_hint": str(named)})

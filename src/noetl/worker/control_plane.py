@@ -1,6 +1,10 @@
-"""All that a worker knows of the server (WRK-01, WRK-06). It claims from it and reports to it, nothing else.
+"""The control plane as a worker sees it: the worker claims orders and reports, nothing else (WRK-01, WRK-06).
 
-`RetryingControlPlane` is one in the same process, which is asked again while its store is away.
+`RetryingControlPlane` is a control plane in the same process; it repeats calls during an outage of the store.
+
+Also cancelled orders: work that their tools have begun elsewhere is ended if the order was withdrawn (SRV-11). A
+stopped order may also have moved to another worker, which continues with the same jobs. So the worker asks the server
+with an empty report. A slot does not wait for the answer; the end of the worker does.
 """
 
 from __future__ import annotations
@@ -14,25 +18,25 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from noetl.base.errors import BackendError, Outage
-from noetl.events.orders import PlaybookCall, PlaybookCallResult, Turn, TurnAnswer
+from noetl.base.errors import BackendError, NoetlError, Outage
+from noetl.base.retry_delay import delay_s
+from noetl.events.orders import Order, PlaybookCall, PlaybookCallResult, Report, ReportResult, Turn, TurnAnswer
 from noetl.events.outcomes import Reference
 from noetl.events.secret_materials import Ask, Material
 from noetl.net.net import Net
 from noetl.worker.attempt import Sleep
-from noetl.worker.backoff import delay_s
 from noetl.worker.leases import HeldLeases
 
 
 class ControlPlane(Protocol):
     async def turn(self, turn: Turn) -> TurnAnswer:
-        """Record what is reported, durably, and hand out orders, in one call."""
+        """Store the reports durably and hand out orders, in one call."""
 
     async def renew(
         self, worker_id: str, leases: dict[str, int], ttls: dict[str, float] | None = None
     ) -> frozenset[str]:
-        """Prolong leases (order id -> epoch), by the server's usual time or by `ttls`; gives the orders that are no
-        longer held."""
+        """Renew leases (order id -> epoch) for the server's default time or for `ttls`; returns the orders that this
+        worker no longer holds."""
 
     async def resumed(self, execution_id: str) -> None:
         """Return once the execution is not paused."""
@@ -41,35 +45,36 @@ class ControlPlane(Protocol):
         """The compiled playbook of an order."""
 
     async def secret(self, ask: Ask) -> Material:
-        """One secret, for the holder of an order, in memory only (KEY-07). ToolError `keychain.unresolved`."""
+        """One secret, for the holder of an order, in memory only (KEY-07). Raises ToolError `keychain.unresolved`."""
 
     async def call(self, call: PlaybookCall) -> PlaybookCallResult:
-        """Start a nested playbook, and wait for its end if asked to. ToolError `playbook.failed` says why not."""
+        """Start a nested playbook, and wait for its end if `call.wait`. Raises ToolError `playbook.failed` with the
+        reason if it cannot be started."""
 
     async def give_up(self, call: PlaybookCall, reason: str) -> None:
-        """Nobody waits for this child any more: cancel it."""
+        """Cancel the child, since its caller no longer waits for it."""
 
     async def schema(self, named: str) -> Any:
-        """The schema of results that is registered under a name (RES-07); None where there is none."""
+        """The schema of results that is registered under a name (RES-07); None if there is none."""
 
     def keep(self, value: Any, execution_id: str = "") -> Reference:
-        """Store a value of an execution that is too large for an event, and say where."""
+        """Store a value of an execution that is too large for an event, and return its reference."""
 
     def load(self, reference: Reference) -> Any:
         """A stored value."""
 
     async def keep_table(self, file: Path, execution_id: str = "") -> Reference:
-        """Store a table of an execution, masked by its worker, and say where. The file is streamed."""
+        """Store a table of an execution, masked by its worker, and return its reference. The file is streamed."""
 
     async def fetch_table(self, reference: Reference, into: Path) -> None:
-        """Write a stored table to a file. ToolError `result.missing`."""
+        """Write a stored table to a file. Raises ToolError `result.missing`."""
 
 
-# A control plane in the same process, asked again for as long as its store is away (reliability.md §3.7).
+# A control plane in the same process, with retries during an outage of the store (reliability.md §3.7).
 #
-# A remote worker repeats its requests itself. Here a restarted store would end the worker that runs beside its server.
-# What is reported twice counts once. Orders of a lost answer are handed out again, since the worker says which ones it
-# knows.
+# A remote worker repeats its requests itself. Without this, a restart of the store would end the worker in the server's
+# process. A repeated report counts once. Orders of a lost answer are handed out again, since the worker names the ones
+# it holds.
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -83,11 +88,11 @@ class RetryingControlPlane:
         self._outage = Outage(_log, "the worker waits for the store", "the store answers the worker again")
 
     async def until(self, done: Callable[[], Awaitable[T]]) -> T:
-        """What else its worker needs of the same store."""
+        """Repeat another call of the worker to the same store until it succeeds."""
         return await self._retried(lambda _: done())
 
     async def _retried(self, ask: Callable[[int], Awaitable[T]]) -> T:
-        """The answer, however long it takes to get one. `ask` is told how often it was tried before."""
+        """Repeat `ask` until it succeeds. It gets the number of earlier tries."""
         tries = 0
         while True:
             began_at = time.monotonic()
@@ -104,11 +109,11 @@ class RetryingControlPlane:
     async def turn(self, turn: Turn) -> TurnAnswer:
         def send_turn(tries: int) -> Awaitable[TurnAnswer]:
             # The first attempt may have claimed orders whose answer was lost.
-            again = msgspec.structs.replace(turn, holding=self._leases.held()) if tries else turn
+            again = msgspec.structs.replace(turn, holding=self._leases.epochs()) if tries else turn
             return self._control_plane.turn(again)
 
         answer = await self._retried(send_turn)
-        # An order that the lost answer had brought after all comes a second time.
+        # An order of the lost answer may come a second time.
         new = (order for order in answer.orders if self._leases.add_if_new(order.order_id, order.lease_epoch))
         return msgspec.structs.replace(answer, orders=tuple(new)) if answer.orders else answer
 
@@ -146,3 +151,53 @@ class RetryingControlPlane:
 
     async def fetch_table(self, reference: Reference, into: Path) -> None:
         await self._retried(lambda _: self._control_plane.fetch_table(reference, into))
+
+
+Begun = dict[str, Callable[[], Awaitable[Any]]]  # by a name that the tool chose, the function that ends it
+
+PATIENCE_S = 30.0
+_WITHDRAWN = (ReportResult.CANCELLED, ReportResult.TERMINAL)
+
+
+class CancelledOrders:
+    def __init__(self, control_plane: ControlPlane, worker_id: str) -> None:
+        self._control_plane, self._worker_id = control_plane, worker_id
+        self._ending: set[asyncio.Task[None]] = set()
+
+    def end(self, order: Order, begun: Begun, verdict: ReportResult | None = None) -> None:
+        """End the work that a stopped order has begun elsewhere, unless another worker holds the order now. `verdict`
+        is the answer of the server, if there was one."""
+        if begun:
+            ending = asyncio.ensure_future(self._end(order, dict(begun), verdict))
+            self._ending.add(ending)
+            ending.add_done_callback(self._ending.discard)
+
+    async def settled(self) -> None:
+        """Return once all of it was tried."""
+        if self._ending:
+            await asyncio.wait(self._ending)
+
+    async def _end(self, order: Order, begun: Begun, verdict: ReportResult | None) -> None:
+        try:
+            # Bounded: the worker waits for this before it ends.
+            async with asyncio.timeout(PATIENCE_S):
+                if (verdict or await self._verdict(order)) not in _WITHDRAWN:
+                    return
+                # All of them, even if one fails: a job that is left running costs money.
+                ended = await asyncio.gather(*(end() for end in begun.values()), return_exceptions=True)
+        except (NoetlError, TimeoutError) as problem:
+            ended = [problem]
+        for one in ended:
+            if isinstance(one, Exception):  # only its kind is logged: the message may hold a secret
+                kind = getattr(one, "kind", type(one).__name__)
+                _log.warning("something that order %s had begun could not be ended: %s", order.order_id, kind)
+
+    async def _verdict(self, order: Order) -> ReportResult:
+        nothing = Report(
+            order_id=order.order_id,
+            execution_id=order.execution_id,
+            lease_epoch=order.lease_epoch,
+            worker_id=self._worker_id,
+            entries=(),
+        )
+        return (await self._control_plane.turn(Turn(worker_id=self._worker_id, reports=(nothing,)))).verdicts[0]

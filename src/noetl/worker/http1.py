@@ -1,8 +1,8 @@
-"""HTTP/1.1 to one server over connections that are kept, as thin as a turn needs it.
+"""HTTP/1.1 to one server over persistent connections, with only what a turn needs.
 
 A worker's turn is on the path of every step. Through a general client it took 1.0 ms of processor time, two thirds of
-all a worker had; here it takes 0.2 ms. It follows no redirect, asks for no compression and knows no proxy: it speaks to
-a server of ours, or to what stands before one. When to send again is the business of `line`.
+all a worker had; here it takes 0.2 ms. It does not follow redirects, request compression or use a proxy: it speaks
+to a NoETL server, or to a reverse proxy before one. `ServerConnection` decides when to send again.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ import msgspec
 from noetl.base.tls_trust import UNTRUSTED, is_distrust
 
 CONNECT_S = 15.0
-# Of all headers together: what is longer is no answer of ours.
+# The limit of all headers together: a NoETL server sends less.
 _LINE_BYTES = 65_536
 _PORTS = {"http": 80, "https": 443}
 
 
 class HttpConnectionError(Exception):
-    """No answer came: nobody listens, the connection broke, or what came is no HTTP. `was_sent`: the server may have
-    done what was asked. `was_idle`: a kept connection broke before anything came; most often the server had closed it
-    long ago, so that asking again at once is right."""
+    """There is no answer: the server does not listen, the connection broke, or it does not speak HTTP. `was_sent`: the
+    server may have processed the request. `was_idle`: a kept connection broke before any byte came; usually the server
+    had closed it long ago, so the caller can retry at once."""
 
     def __init__(self, why: str, *, was_sent: bool, was_idle: bool = False) -> None:
         super().__init__(why)
@@ -50,7 +50,7 @@ class _Connection:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
         self.is_kept = True
-        self.has_answered = False  # something of the present answer has come
+        self.has_answered = False  # a part of the current answer has come
 
     @property
     def is_open(self) -> bool:
@@ -61,19 +61,20 @@ class _Connection:
 
     async def closed(self) -> None:
         self.close()
-        with suppress(OSError):  # it was broken before
+        with suppress(OSError):  # it is broken already
             await self._writer.wait_closed()
 
     async def ask(self, request: bytes) -> Reply:
         self.has_answered = False
         self._writer.write(request)
-        with suppress(ConnectionError):  # refused before all of it was read: the answer may be there all the same
+        # The server may refuse a request before it has read all of it, and its answer may have come anyway.
+        with suppress(ConnectionError):
             await self._writer.drain()
         while True:
             head = await self._reader.readuntil(b"\r\n\r\n")
             self.has_answered = True
             status, reason, headers = _head(head)
-            if status >= 200:  # else a word on the way, and the answer follows
+            if status >= 200:  # else an informational answer, and the final one follows
                 break
         self.is_kept = headers.get("connection", "").lower() != "close"
         return Reply(status, reason, headers, await self._body(status, headers))
@@ -93,12 +94,12 @@ class _Connection:
         while size := int((await self._reader.readuntil(b"\r\n")).split(b";")[0], 16):
             parts.append((await self._reader.readexactly(size + 2))[:-2])
         while await self._reader.readuntil(b"\r\n") != b"\r\n":
-            pass  # a trailer: nobody asked for one
+            pass  # ignore trailers
         return b"".join(parts)
 
 
 class HttpConnection:
-    """`url` names the server, with the path that everything is below, if any; `headers` go with every request."""
+    """`url` names the server, with a base path if there is one; `headers` go with every request."""
 
     def __init__(self, url: str, headers: Mapping[str, str], *, verify: ssl.SSLContext | bool = True) -> None:
         parts = urlsplit(url)
@@ -107,7 +108,7 @@ class HttpConnection:
         self._tls: ssl.SSLContext | None = None
         host = parts.netloc.rpartition("@")[2]
         self._always = "".join(f"{name}: {value}\r\n" for name, value in {"Host": host, **headers}.items())
-        # The last one used is taken first, so that the others grow old and are closed by the server.
+        # The most recently used is taken first, so that the server closes the others when they are idle for long.
         self._idle: list[_Connection] = []
         self._open: set[_Connection] = set()
         self._is_closed = False
@@ -115,8 +116,8 @@ class HttpConnection:
     async def ask(
         self, method: str, target: str, *, body: bytes | None = None, media_type: str = "", timeout_s: float
     ) -> Reply:
-        """One answer to one request, which is sent once: who sends it again may have to say more. HttpConnectionError
-        when there is no answer within `timeout_s`."""
+        """The answer to one request, which is sent once: a caller that repeats it may have to change the body. Raises
+        HttpConnectionError if there is no answer within `timeout_s`."""
         about = f"Content-Type: {media_type}\r\nContent-Length: {len(body)}\r\n" if body is not None else ""
         head = f"{method} {self._below}{target} HTTP/1.1\r\n{self._always}{about}\r\n"
         request = head.encode("latin-1") + (body or b"")
@@ -133,7 +134,7 @@ class HttpConnection:
             was_idle = kept is not None and not connection.has_answered
             raise HttpConnectionError(_error_text(problem), was_sent=True, was_idle=was_idle) from problem
         except BaseException:
-            connection.close()  # its answer would be taken for the next one's
+            connection.close()  # a late answer would be taken for the next one
             raise
         self._put_back(connection)
         return reply
@@ -176,7 +177,7 @@ class HttpConnection:
         return self._tls
 
     async def close(self) -> None:
-        """Whatever is still asked breaks."""
+        """Close all connections; requests in progress fail."""
         self._is_closed = True
         self._idle.clear()
         while self._open:
@@ -184,7 +185,7 @@ class HttpConnection:
 
 
 def _head(head: bytes) -> tuple[int, str, dict[str, str]]:
-    """Status, reason and headers. ValueError when it is none."""
+    """Status, reason and headers. Raises ValueError if it is not a head of HTTP."""
     first, *lines = head[:-4].decode("latin-1").split("\r\n")
     version, _, rest = first.partition(" ")
     if not version.startswith("HTTP/1."):

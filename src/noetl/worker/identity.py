@@ -1,4 +1,4 @@
-"""Who a worker is: host, process and the moment it started, so that a dead one can be told from a living one."""
+"""The identity of a worker: host, process and start time, which distinguish it from one that ended before."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import socket
 from pathlib import Path
 
-_DEAD = ("Z", "X")  # states of a process that has ended and has not been taken note of
+_DEAD = ("Z", "X")  # states of a process that has ended and whose parent has not waited for it
 
 
 def own_worker_id() -> str:
@@ -14,13 +14,13 @@ def own_worker_id() -> str:
 
 
 def own_instance() -> str:
-    """What tells this process from others on hosts of the same name, also from one that had its number before."""
+    """Distinguishes this process from others on hosts of the same name, and from an earlier one with the same pid."""
     return f"{os.getpid()}:{started_at(os.getpid()) or 0}:{os.urandom(8).hex()}"
 
 
 def is_gone(worker_id: str) -> bool:
-    """Whether this worker has certainly ended: it ran on this host, and its process is not there any more, or is dead
-    and only waits for its parent to take note (in a container there is often none that does)."""
+    """Whether this worker has certainly ended: it ran on this host, and its process is gone or a zombie. In a container
+    often no parent waits for zombies."""
     host, _, rest = worker_id.partition("/")
     pid, _, started = rest.partition("/")
     if host != socket.gethostname() or not pid.isdigit():
@@ -31,21 +31,22 @@ def is_gone(worker_id: str) -> bool:
         return True
     except PermissionError:
         pass
-    told = _told_of(int(pid))
-    if not told:
+    fields = _process_status(int(pid))
+    if not fields:
         return False
-    return told[0] in _DEAD or (started not in ("", "0") and told[19] != started)  # or the number was given out again
+    # Another start time: the pid was given to another process.
+    return fields[0] in _DEAD or (started not in ("", "0") and fields[19] != started)
 
 
 def started_at(pid: int) -> int | None:
-    """When a process started, in clock ticks since boot: with its number that tells it from every other. None when
-    there is no such process, or the system does not tell."""
-    told = _told_of(pid)
-    return int(told[19]) if told else None
+    """When a process started, in clock ticks since boot: pid and start time identify a process. None if there is no
+    such process, or if the system does not say."""
+    fields = _process_status(pid)
+    return int(fields[19]) if fields else None
 
 
-def _told_of(pid: int) -> list[str]:
-    """What the system tells of a process, after its name, which may hold blanks: its state comes first."""
+def _process_status(pid: int) -> list[str]:
+    """The fields of `/proc/PID/stat` after the name, which may contain blanks: the state comes first."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

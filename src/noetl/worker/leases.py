@@ -1,4 +1,4 @@
-"""Leases that a worker holds, as its event loop and its heartbeat see them, and the heartbeat, which prolongs them."""
+"""The leases that a worker holds, and the heartbeat that renews them from a thread of its own."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ from noetl.base.errors import BackendError
 from noetl.events.orders import LeaseTerms, Order
 
 _USUAL = LeaseTerms()
-_REMEMBERED = 10_000  # orders that an answer on its way could still name
+_REMEMBERED = 10_000  # received orders, to recognise one that a late answer repeats
 
 
 class HeldLeases:
-    """Order ids with the epochs they are held under, their terms, and when each lease runs out. Safe to use from
-    several threads.
+    """Order ids with the epochs they are held under, their terms, and when each lease expires. Thread-safe.
 
-    `clock` is the server's, by which orders say when their leases end; `monotonic` is the worker's own, by which their
-    age is measured.
+    `clock` is the server's: orders give the end of their leases by it. `monotonic` is the worker's own: it measures
+    their age.
     """
 
     def __init__(self, clock: Clock | None = None, monotonic: Callable[[], float] = uptime_s) -> None:
@@ -30,17 +29,17 @@ class HeldLeases:
         self._lock = Lock()
         self._clock, self.now = clock or SystemClock(), monotonic
         self._epochs: dict[str, int] = {}
-        self._ends: dict[str, float] = {}  # by order, the moment its lease runs out, on the worker's own clock
-        self._terms: dict[str, LeaseTerms] = {}  # those that are not the usual ones
-        # Orders with their epochs that have come before, also those that have ended.
+        self._ends: dict[str, float] = {}  # by order, when its lease expires, on the worker's own clock
+        self._terms: dict[str, LeaseTerms] = {}  # by order, where they differ from the default
+        # Orders that were received before, with their epochs, also those that have ended.
         self._met: OrderedDict[tuple[str, int], None] = OrderedDict()
-        # Set when one came that may have to be prolonged sooner than the others: for a heartbeat in a thread, and for
-        # one in the worker's event loop. Only that loop holds leases, so it may set its own event.
+        # Set when a lease was added that may have to be renewed sooner than the others: for a heartbeat in a thread,
+        # and for one in the worker's event loop. Only that loop holds leases, so it may set its own event.
         self.sooner, self.sooner_here = Event(), asyncio.Event()
 
     def add_if_new(self, order_id: str, epoch: int) -> bool:
-        """Whether it has come for the first time. One that is given again, since its answer seemed lost, may come
-        twice: also after it was run and before the server has heard of it. It is run once."""
+        """Whether the order is received for the first time under this epoch; it is remembered. The server repeats an
+        order if its answer may have been lost, so it may arrive twice, even after it was run. It is run once."""
         with self._lock:
             # Remembered beyond the end of the order: the answer that repeats it may arrive after it was run.
             if (order_id, epoch) in self._met:
@@ -51,8 +50,8 @@ class HeldLeases:
             return True
 
     def receive(self, order: Order, left_s: float | None = None) -> None:
-        """An order has come. `left_s` is how long its lease lasts from now on, where the server's clock does not tell;
-        what is known of the same lease stays as it is."""
+        """Hold the lease of a received order. `left_s` is how long it lasts from now on; by default until
+        `order.lease_until`, by the server's clock. A lease that is held already does not change."""
         if left_s is None:
             left_s = order.lease_until - self._clock.now() if order.lease_until else order.terms.ttl_s
         self.hold(order.order_id, order.lease_epoch, order.terms, left_s=left_s)
@@ -61,7 +60,7 @@ class HeldLeases:
         with self._lock:
             known = self._epochs.get(order_id)
             if known is not None and known > epoch:
-                return  # the order has come again meanwhile, under a later lease
+                return  # the order was received again meanwhile, under a later lease
             # Only for a new lease: a repeated answer says nothing new about how long this one lasts.
             if known != epoch:
                 self._ends[order_id] = self.now() + (terms.ttl_s if left_s is None else left_s)
@@ -79,8 +78,8 @@ class HeldLeases:
             self._terms.pop(order_id, None)
 
     def renewed(self, leases: Mapping[str, int], asked_at: float) -> None:
-        """The server has prolonged these. It was asked at `asked_at`: they last from then, not from its answer, which
-        may have been long on its way."""
+        """Note that the server has renewed these. They last from `asked_at`, when it was asked: the answer may have
+        taken long."""
         with self._lock:
             for order_id, epoch in leases.items():
                 if self._epochs.get(order_id) == epoch:
@@ -89,33 +88,33 @@ class HeldLeases:
                     self._ends[order_id] = max(self._ends[order_id], end)
 
     def is_replaced(self, order_id: str, epoch: int) -> bool:
-        """Whether the order has come again, under a later lease."""
+        """Whether the order was received again, under a later lease."""
         with self._lock:
             return self._epochs.get(order_id, 0) > epoch
 
     def is_over(self, order_id: str, epoch: int) -> bool:
-        """Whether this lease may have run out: then nothing begins under it before the server was asked."""
+        """Whether this lease may have run out. Then no task begins under it before the server has renewed it."""
         with self._lock:
             # By the worker's monotonic clock: setting the wall clock must not make an expired lease look valid.
             return self._epochs.get(order_id) != epoch or self.now() >= self._ends[order_id]
 
-    def held(self) -> dict[str, int]:
-        """As of this moment."""
+    def epochs(self) -> dict[str, int]:
+        """The epochs of all held leases, by order; a copy."""
         with self._lock:
             return dict(self._epochs)
 
     @property
     def terms(self) -> dict[str, LeaseTerms]:
-        """By order, where they are not the usual ones."""
+        """By order, where they differ from the default; a copy."""
         with self._lock:
             return dict(self._terms)
 
     def ttls(self) -> dict[str, float]:
-        """How long each lasts, where that is not as usual."""
+        """The durations of leases, by order, where they differ from the default."""
         return {order_id: terms.ttl_s for order_id, terms in self.terms.items()}
 
     def every_s(self, usual_s: float) -> float:
-        """How often they are to be prolonged, so that none of them is too late."""
+        """The shortest interval at which the held leases have to be renewed."""
         with self._lock:
             # Where all leases have terms of their own, the usual interval does not matter.
             is_usual = len(self._epochs) > len(self._terms) or not self._terms
@@ -123,23 +122,23 @@ class HeldLeases:
         return min([*every_s, usual_s] if is_usual else every_s)
 
 
-# Heartbeat: prolongs leases from a thread of its own, over a connection of its own (reliability.md §3.3).
+# Heartbeat: renews leases from a thread of its own, over a connection of its own (reliability.md §3.3).
 #
-# A tool that keeps the event loop busy must not cost its worker the lease, so the loop has no part in it. What turns
-# out to be somebody else's is stopped; so is everything once the server could not be told for two thirds of the lease,
-# before another worker may begin the same work.
+# A tool that blocks the event loop must not cost its worker the lease, so the heartbeat does not use the loop. An order
+# that the server no longer counts as held is stopped. If the server cannot be reached for two thirds of a lease, all
+# orders are stopped, before another worker may begin the same work.
 
 LEASE_S = LeaseTerms().ttl_s
 EVERY_S = LeaseTerms().heartbeat_s
 # The last third is for stopping the tools: they must have ended before another worker may begin.
-PATIENCE = 2 / 3  # of a lease: so long a worker goes on without being able to prolong it
+PATIENCE = 2 / 3  # the part of a lease for which a worker goes on without renewing it
 
-Renew = Callable[[dict[str, int]], Collection[str]]  # leases -> those no longer held; BackendError: nobody there
+Renew = Callable[[dict[str, int]], Collection[str]]  # leases -> those no longer held; BackendError: no server answers
 Stop = Callable[[Collection[str]], None]
 
 
 class Heartbeat(Thread):
-    """`stop` is told which orders to stop, in this thread."""
+    """`stop` is called with the orders to stop, in this thread."""
 
     def __init__(
         self,
@@ -155,7 +154,7 @@ class Heartbeat(Thread):
         self._leases, self._renew, self._stop_orders = leases, renew, stop
         self._usual, self._monotonic = LeaseTerms(ttl_s=lease_s, heartbeat_s=every_s), monotonic
         self._over = Event()
-        # By order and epoch, on the monotonic clock: until then the order may go on without a word from the server.
+        # By order and epoch, on the monotonic clock: until then the order may run without a renewal.
         self._safe_until: dict[tuple[str, int], float] = {}
 
     def run(self) -> None:
@@ -169,9 +168,9 @@ class Heartbeat(Thread):
                 self.beat()
 
     def beat(self) -> None:
-        """Prolong everything once."""
-        # Read before the request: a lease that comes during it is not counted as renewed.
-        leases, asked_at, since = self._leases.held(), self._monotonic(), self._leases.now()
+        """Renew all held leases once, and stop orders that are lost."""
+        # Read before the request: a lease that is added during it is not counted as renewed.
+        leases, asked_at, since = self._leases.epochs(), self._monotonic(), self._leases.now()
         own = self._leases.terms
         terms = {lease: own.get(lease[0], self._usual) for lease in leases.items()}
         self._safe_until = {
@@ -196,7 +195,7 @@ class Heartbeat(Thread):
             self._stop_orders(lost)
 
     def end(self) -> None:
-        """No further beat; returns once the thread has ended."""
+        """End the heartbeat; returns once its thread has ended."""
         self._over.set()
         self._leases.sooner.set()
         if self.is_alive():

@@ -1,7 +1,7 @@
-"""What the tasks of a worker print, sent while they run (best effort).
+"""Live output: the lines that the tasks of a worker print, sent while they run (best effort).
 
-Nothing waits for it: a task run keeps a bounded number of lines that are not sent yet, several times a second all of
-them leave in one request, and what cannot be sent is dropped and counted. The log of a task run is in its report.
+Nothing waits for it. A task run keeps a bounded number of unsent lines. Several times a second one request sends the
+lines of all task runs. Lines that cannot be sent are dropped and counted. The log of a task run is in its report.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from noetl.base.errors import NoetlError
 from noetl.base.redaction import Mask, MaskedLines
 from noetl.events.orders import MAX_BATCH_BYTES, OutputBatch, OutputChunk, OutputStream
 
-# Often enough to be called live, and at most four requests a second from a worker, whatever its tasks print.
+# Often enough to be live, and at most four requests a second from a worker, however much its tasks print.
 EVERY_S = 0.25
-SEND_S = 5.0  # a server that takes longer does not get the lines
-MAX_LINES = 500  # of one task run that are not sent yet
+SEND_S = 5.0  # lines are dropped if the server takes longer
+MAX_LINES = 500  # unsent lines of one task run
 MAX_CHARACTERS = 64 * 1024
 _BATCH = MAX_BATCH_BYTES // 8  # characters: each may take six bytes as JSON
 
@@ -32,7 +32,7 @@ Send = Callable[[OutputBatch], Awaitable[object]]
 
 
 class TaskOutput:
-    """The output of one task run, from what its tool reads to masked lines."""
+    """The output of one task run: turns the bytes that its tool reads into masked lines."""
 
     def __init__(self, of: OutputChunk, mask: Mask, pending: Callable[[TaskOutput], None]) -> None:
         self._of, self._mask, self._tell_pending = of, mask, pending
@@ -44,7 +44,7 @@ class TaskOutput:
         self._is_over = False
 
     def write(self, data: bytes, stream: OutputStream = "stdout") -> None:
-        """Called by a tool with whatever it has read."""
+        """Called by a tool with the bytes it has read."""
         if self._is_over:
             return
         if stream not in self._decoders:
@@ -54,19 +54,19 @@ class TaskOutput:
             self._lines.append((stream, line))
             self._size += len(line) + 1
             while len(self._lines) > MAX_LINES or self._size > MAX_CHARACTERS:
-                # The oldest goes: who looks wants to see where the task is now.
+                # The oldest line is dropped: viewers want to see where the task is now.
                 self._pop()
                 self._dropped += 1
         if self._lines:
             self._tell_pending(self)
 
     def end(self) -> None:
-        """Its outcome is there, and tells what it printed: nothing more is sent."""
+        """The task run has its outcome, which contains the output: send nothing more."""
         self._is_over = True
         self._lines.clear()
 
     def take(self, most: int) -> list[OutputChunk]:
-        """What is to be sent now, at most so many characters; neighbours of one stream together."""
+        """Remove lines to send, at most `most` characters. Adjacent lines of one stream form one chunk."""
         found: list[tuple[OutputStream, list[str]]] = []
         while self._lines and most > 0:
             stream, line = self._pop()
@@ -75,6 +75,7 @@ class TaskOutput:
                 found.append((stream, []))
             found[-1][1].append(line)
         dropped = self._dropped
+        # The count goes with the next lines that are sent.
         self._dropped = 0 if found else dropped
         return [
             msgspec.structs.replace(self._of, stream=stream, lines=tuple(lines), dropped=0 if at else dropped)
@@ -95,7 +96,7 @@ class TaskOutput:
 
 
 class OutputSender:
-    """Sends what the task runs of one worker print."""
+    """Sends the output of the task runs of one worker."""
 
     def __init__(self, worker_id: str, send: Send) -> None:
         self._worker_id, self._send = worker_id, send
@@ -103,7 +104,7 @@ class OutputSender:
         self._sending: asyncio.Task[None] | None = None
 
     def output(self, of: OutputChunk, mask: Mask) -> TaskOutput:
-        """For one task run, which `of` names."""
+        """The output of the task run that `of` names."""
         return TaskOutput(of, mask, self._note)
 
     def _note(self, output: TaskOutput) -> None:

@@ -1,12 +1,13 @@
-"""What all pipelines of one order share. Iterations of a range have one journal, one secret store, one lease. Also
-the time after which its step run is stopped."""
+"""The context of one order, shared by all its pipelines. Iterations of a range have one journal, one secret store, one
+lease. Also the expiry of its step run, and calls of nested playbooks: they go to the control plane under the order's
+lease, and its slot is lent meanwhile."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -14,13 +15,14 @@ from typing import Any
 import msgspec
 
 from noetl.base.clock import Clock
+from noetl.base.errors import ToolError
 from noetl.base.redaction import Mask
 from noetl.engine.pipeline.payloads import max_payload_bytes
 from noetl.engine.pipeline.preparation import NOOP, Prepared, plain_inputs
 from noetl.engine.pipeline.progress import MAX_TASK_RUNS
 from noetl.engine.v2_case.port import has_rules
-from noetl.engine.waits.times import expired
-from noetl.events.orders import Order, ReportResult
+from noetl.engine.waits.times import expiry_error
+from noetl.events.orders import Order, PlaybookCall, PlaybookCallResult, ReportResult
 from noetl.events.outcomes import Error, Reference
 from noetl.net.names import known_names
 from noetl.net.net import Net, Transition, credential_input, submitting_task, tasks_of
@@ -29,23 +31,79 @@ from noetl.net.task import Task
 from noetl.templates.values import Authored
 from noetl.tools.registry import Registry
 from noetl.worker.attempt import Sleep
-from noetl.worker.calls import Lend, keep_slot
-from noetl.worker.cancelled_orders import Begun
-from noetl.worker.control_plane import ControlPlane
+from noetl.worker.control_plane import Begun, ControlPlane
 from noetl.worker.leases import HeldLeases
 from noetl.worker.live_output import OutputSender
 from noetl.worker.report_queue import Journal, LeaseLost, ReportQueue
 from noetl.worker.report_writer import ReportWriter
 from noetl.worker.secret_store import SecretStore
 
+Lend = Callable[[], AbstractAsyncContextManager[None]]  # while it is entered, another order uses the slot
+
+
+def keep_slot() -> AbstractAsyncContextManager[None]:
+    """The `Lend` of a worker that has no slots to lend."""
+    return nullcontext()
+
+
+class TaskCalls:
+    """The nested playbooks of one task run (`tools.contract.Playbooks`)."""
+
+    __slots__ = ("_called", "_context", "_task_run_id")
+
+    def __init__(self, context: OrderContext, task_run_id: str) -> None:
+        self._context, self._task_run_id = context, task_run_id
+        # The last call, for `give_up`: it must name the same lease and task run.
+        self._called: PlaybookCall | None = None
+
+    async def call(
+        self, path: str, *, version: str | None, payload: dict[str, Any], return_step: str | None, wait: bool
+    ) -> PlaybookCallResult:
+        """Start the child, or find the existing one, and wait for its end if `wait`."""
+        if self._context.writer.holds_secret([path, version, payload]):  # a payload is recorded (KEY-06)
+            raise ToolError(
+                "playbook.failed",
+                "args hold a secret, and what a child is started with is recorded: "
+                "name it in the child's own keychain, or look it up there with a secrets task",
+                child_status="refused",
+            )
+        return await self._ask(path=path, version=version, payload=payload, return_step=return_step, wait=wait)
+
+    async def compensate(self, execution_id: str) -> PlaybookCallResult:
+        """Run the compensations that a child had registered, in an execution that is itself a child of this task
+        run."""
+        return await self._ask(path="", compensates=execution_id)
+
+    async def _ask(self, **wanted: Any) -> PlaybookCallResult:
+        """Call the control plane under the order's lease. The slot is lent while this waits."""
+        context, order = self._context, self._context.order
+        await context.flush()  # the server checks which task the order is at before it starts a child
+        self._called = call = PlaybookCall(
+            execution_id=order.execution_id,
+            step_run_id=order.step_run_id,
+            order_id=order.order_id,
+            worker_id=context.worker_id,
+            lease_epoch=order.lease_epoch,
+            task_run_id=self._task_run_id,
+            **wanted,
+        )
+        async with context.lend() if call.wait else keep_slot():
+            return await context.control_plane.call(call)
+
+    async def give_up(self, reason: str) -> None:
+        """Cancel the child, since its task no longer waits for it."""
+        if self._called is not None:
+            await self._context.control_plane.give_up(self._called, reason)
+
+
 _NO_TEMPLATES = Prepared()
 
 
 class WorkerServices(msgspec.Struct, frozen=True, kw_only=True):
-    """What all orders of a worker share, made once."""
+    """Services that all orders of a worker share."""
 
     control_plane: ControlPlane
-    post: ReportQueue
+    reports: ReportQueue
     collections: Collections
     tools: Registry
     clock: Clock
@@ -53,14 +111,14 @@ class WorkerServices(msgspec.Struct, frozen=True, kw_only=True):
     worker_id: str
     lend: Lend = keep_slot  # a task that only waits lends its slot
     leases: HeldLeases | None = None
-    output: OutputSender | None = None  # takes what tasks print, where somebody can look
+    output: OutputSender | None = None  # receives what tasks print; None if live output is off
 
 
 _LOOP = re.compile(rb"\{%[-+]?\s*for\b")
 
 
 class StepFacts:
-    """What a worker asks of a step for every order of it, found once for each net."""
+    """Facts about a step that every order of it needs, computed once for each net."""
 
     def __init__(self, net: Net, name: str) -> None:
         self.step = index_of(net).steps[name]
@@ -76,15 +134,15 @@ class StepFacts:
         self._loops: dict[int, bool] = {}
 
     def keychain_reads(self, task: Task) -> Reads:
-        """What the task reads of the keychain."""
+        """The keychain entries that the task reads."""
         reads = self._reads.get(id(task))
         if reads is None:
             reads = self._reads[id(task)] = keychain_reads(task)
         return reads
 
     def has_loops(self, task: Task) -> bool:
-        """Whether a template of the task has a loop: it may take a quarter of a second until its budget ends it, and
-        everybody else in this process would wait for it (P8)."""
+        """Whether a template of the task has a loop. Such a template may run for a quarter of a second until its budget
+        ends it, and would block the event loop meanwhile (P8)."""
         found = self._loops.get(id(task))
         if found is None:
             written = msgspec.json.encode((task.inputs.data, task.spec.data))
@@ -92,7 +150,7 @@ class StepFacts:
         return found
 
     def plain_inputs(self, task: Task, tools: Registry) -> Prepared | None:
-        """The inputs of a task whose author wrote no template, as they are. ToolError as from `tools`."""
+        """The inputs of a task without templates, unchanged; None if it has any. Raises ToolError as `tools` does."""
         plain = self._plain.get(id(task), _NO_TEMPLATES)
         if plain is _NO_TEMPLATES:
             plain = self._plain[id(task)] = plain_inputs(task, tools.bound_inputs(task.kind))
@@ -108,7 +166,7 @@ def facts_of(net: Net, step: str) -> StepFacts:
 
 
 class OrderContext:
-    """`unwanted` is what tools have begun elsewhere, and not seen the end of."""
+    """`cleanups` are functions that end what tools have begun elsewhere, by names that the tools chose."""
 
     def __init__(self, order: Order, net: Net, services: WorkerServices, mask: Mask) -> None:
         self.order, self.net, self.mask, self.collections = order, net, mask, services.collections
@@ -119,14 +177,14 @@ class OrderContext:
         self.step = self.facts.step
         self.writer = ReportWriter(mask, self.facts.max_payload_bytes, services.control_plane, order.execution_id)
         self.journal = Journal(order, services.clock, services.worker_id)
-        self.unwanted: Begun = {}
-        self._post, self._leases = services.post, services.leases
-        # A side run has tasks of its own, and its task may be made for this order alone.
-        self._tasks = self.facts.tasks if order.side_run is None else _with_following(part_of(self.step, order))
+        self.cleanups: Begun = {}
+        self._reports, self._leases = services.reports, services.leases
+        # A side run has its own tasks, and a task may be made for this order alone.
+        self._tasks = self.facts.tasks if order.side_run is None else _with_following(order_tasks(self.step, order))
 
     @cached_property
-    def safe(self) -> SecretStore:
-        """Its secrets; most orders have none."""
+    def secrets(self) -> SecretStore:
+        """The secrets of the order, made on first use: most orders read none."""
         return SecretStore(self.order, self.net, self.control_plane, self.mask, self.clock, self.worker_id)
 
     @property
@@ -134,19 +192,19 @@ class OrderContext:
         return index_of(self.net).names
 
     def task(self, name: str) -> tuple[Task, str | None]:
-        """A task of the pipeline, and the one that follows it."""
+        """A task of the pipeline, and the name of the next one."""
         return self._tasks[name]
 
     async def until_resumed(self) -> None:
-        """While the execution is paused no further task begins (SRV-07). One that only waits lends its slot."""
+        """Return once the execution is not paused: until then no task begins (SRV-07). The slot is lent meanwhile."""
         while self.journal.paused:
             async with self.lend() if self.order.iterations is None else keep_slot():
                 await self.control_plane.resumed(self.order.execution_id)
             self.journal.note_paused(False)
 
     async def confirm_lease(self) -> None:
-        """Return while the order is ours. A worker that was frozen, or cut off, may hold a lease that has run out: it
-        asks the server before it begins anything under it. LeaseLost if another worker has the order."""
+        """Return if this worker holds the order. The lease of a worker that was frozen or disconnected may have
+        expired: it asks the server before it begins a task. Raises LeaseLost if another worker has the order."""
         leases, order_id, epoch = self._leases, self.order.order_id, self.order.lease_epoch
         while leases is not None and leases.is_over(order_id, epoch):
             asked_at = leases.now()
@@ -155,16 +213,16 @@ class OrderContext:
                 self.worker_id, {order_id: epoch}, ttls
             ):
                 raise LeaseLost(ReportResult.FENCED.value)
-            leases.renewed({order_id: epoch}, asked_at)  # and once more: the answer may have come too late
+            leases.renewed({order_id: epoch}, asked_at)  # checked again in the loop: the answer may have come too late
 
     @property
     def is_full(self) -> bool:
-        """Whether as much is written as may wait."""
-        return self.journal.pending >= self._post.most_pending
+        """Whether the journal has as many unsent entries as it may have."""
+        return self.journal.pending >= self._reports.most_pending
 
     async def flush(self) -> None:
-        """Return once everything written so far is durable. LeaseLost if the order is no longer ours."""
-        await self._post.flush(self.journal)
+        """Return once all entries so far are stored. Raises LeaseLost if this worker no longer holds the order."""
+        await self._reports.flush(self.journal)
 
 
 def _with_following(tasks: tuple[Task, ...]) -> dict[str, tuple[Task, str | None]]:
@@ -172,12 +230,12 @@ def _with_following(tasks: tuple[Task, ...]) -> dict[str, tuple[Task, str | None
     return {task.name: (task, following.get(task.name)) for task in tasks}
 
 
-# Collections of loops that are stored apart: read once by a worker, not once per range (reliability.md §3.5).
+# Large collections of loops: a worker reads each once, not once per range (reliability.md §3.5).
 _KEPT = 4
 
 
 class Collections:
-    """The last few, by their content."""
+    """A cache of the last few collections, by content hash."""
 
     def __init__(self, load: Callable[[Reference], Any]) -> None:
         self._load = load
@@ -192,12 +250,12 @@ class Collections:
         return found
 
 
-# Side runs at a worker: which tasks one has (SAGA-01, ADV-01, TOOL-12).
+# The tasks of side runs (SAGA-01, ADV-01, TOOL-12).
 PLAYBOOK = "playbook"
-COMPENSATES = "compensates"  # the input of a playbook task that undoes an execution instead of starting one
+COMPENSATES = "compensates"  # the input of a playbook task that compensates an execution instead of starting one
 
 
-def part_of(step: Transition, order: Order) -> tuple[Task, ...]:
+def order_tasks(step: Transition, order: Order) -> tuple[Task, ...]:
     """The tasks of an order: the step's pipeline, or those of its side run."""
     side_run = order.side_run
     if side_run is None:
@@ -205,7 +263,7 @@ def part_of(step: Transition, order: Order) -> tuple[Task, ...]:
     if side_run.child is not None:
         return (Task(name=PLAYBOOK, kind=PLAYBOOK, inputs=Authored({COMPENSATES: side_run.child})),)
     if side_run.job_id is not None:
-        return (_cancelling(step, side_run.job_id),)
+        return (_job_cancellation(step, side_run.job_id),)
     part, _, index = side_run.part.partition("/")
     match part:
         case "compensation":
@@ -215,30 +273,30 @@ def part_of(step: Transition, order: Order) -> tuple[Task, ...]:
             assert step.handlers is not None
             return step.handlers.handlers[int(index)].tasks
         case _:
-            return tuple(_alone(task) for task in tasks_of(step) if task.name == order.position.task)[:1]
+            return tuple(_async_task(task) for task in tasks_of(step) if task.name == order.position.task)[:1]
 
 
-def _cancelling(step: Transition, job_id: str) -> Task:
-    """Cancels a job of the step, with the credential that it was submitted with."""
+def _job_cancellation(step: Transition, job_id: str) -> Task:
+    """A task that cancels a job of the step, with the credential that it was submitted with."""
     task = submitting_task(step)
     assert task is not None
     inputs = Authored(credential_input(task))
     return Task(name=task.kind, kind=task.kind, inputs=inputs, verbatim={"op": "cancel", "job_id": job_id})
 
 
-def _alone(task: Task) -> Task:
-    """A task that nobody waits for: its policy has judged that it was accepted (TOOL-12)."""
+def _async_task(task: Task) -> Task:
+    """An asynchronous task, without its policy: that was applied when the task was accepted (TOOL-12)."""
     spec = task.spec.data if isinstance(task.spec.data, dict) else {}
     waited_for = Authored({key: value for key, value in spec.items() if key != "async"})
     return msgspec.structs.replace(task, policy=None, repeat=(), spec=waited_for)
 
 
-# Lifetime: a step run that takes too long is stopped where it stands (WRK-07).
+# Lifetime: a step run that takes too long is stopped (WRK-07).
 #
-# Only waiting and running tools are cut short, never a report on its way.
+# Only waits and tools are cancelled, never a report that is being sent.
 
 
-class Expired(Exception):  # noqa: N818  it is no error of ours: the step run is over
+class Expired(Exception):  # noqa: N818  not an error of the worker: the step run has expired
     """The step run ends here, with this error."""
 
     def __init__(self, error: Error) -> None:
@@ -248,12 +306,12 @@ class Expired(Exception):  # noqa: N818  it is no error of ours: the step run is
 
 @asynccontextmanager
 async def alive(expiries: Mapping[str, float], now: float) -> AsyncIterator[None]:
-    """Run the body until the first of `expiries` (kind -> moment); past it, `Expired`. The earliest wins (C-30)."""
+    """Run the body until the earliest of `expiries` (kind -> time); then raise `Expired` (C-30)."""
     if not expiries:
         yield
         return
     kind, moment = min(expiries.items(), key=lambda item: item[1])
-    error = expired(kind)
+    error = expiry_error(kind)
     try:
         async with asyncio.timeout(max(0.0, moment - now)) as clock:
             yield

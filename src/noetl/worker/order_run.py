@@ -1,4 +1,4 @@
-"""Takes one order to its end, a step run or a range of iterations."""
+"""Runs one order to its end: a step run or a range of iterations."""
 
 from __future__ import annotations
 
@@ -9,15 +9,19 @@ from typing import Any
 import msgspec
 
 from noetl.base.errors import TemplateError
-from noetl.engine.pipeline.patches import written
-from noetl.engine.pipeline.preparation import enclosing, iteration_of, side_run_surroundings, with_iteration_args
-from noetl.engine.pipeline.result_schemas import kept_as_wanted
+from noetl.engine.pipeline.patches import patched
+from noetl.engine.pipeline.preparation import (
+    enclosing_iterations,
+    iteration_of,
+    side_run_surroundings,
+    with_iteration_args,
+)
+from noetl.engine.pipeline.result_schemas import stored_result
 from noetl.engine.pipeline.scopes import Load, PipelineScope
 from noetl.events.loops import IterationDone, IterationFailed, IterationStarted
 from noetl.events.orders import Iterations, Order, Report
 from noetl.events.outcomes import Error
-from noetl.events.steps import StepDone, StepFailed
-from noetl.events.v2_case_runs import CaseWaiting
+from noetl.events.steps import CaseWaiting, StepDone, StepFailed
 from noetl.net.net import Net
 from noetl.templates.scope import V2_CASE, V2_EVAL
 from noetl.worker.order_context import Collections, Expired, OrderContext
@@ -26,25 +30,25 @@ from noetl.worker.report_queue import IterationStopped
 from noetl.worker.v2_case_run import run_of
 
 
-async def run_order(place: OrderContext) -> Report:
-    """Run the order to its end; the report of that end is the caller's to hand in. `LeaseLost` comes out when it
-    turns out to be another worker's."""
-    order = place.order
-    around = order_scope(order, place.net, place.control_plane.load, place.facts.known_names)
+async def run_order(context: OrderContext) -> Report:
+    """Run the order to its end and return the report of the end, which the caller sends. Raises `LeaseLost` if another
+    worker has the order."""
+    order = context.order
+    around = order_scope(order, context.net, context.control_plane.load, context.facts.known_names)
     if order.iterations is not None:
-        return await RangeRun(place, order.iterations, around, place.collections).to_end()
+        return await RangeRun(context, order.iterations, around, context.collections).to_end()
     try:
-        end = await _pipeline(place, around).to_end(order.position)
+        end = await _pipeline(context, around).to_end(order.position)
     except Expired as expired:
-        end = place.writer.ended(StepFailed(error=expired.error))
-    if place.step.result is not None and isinstance(end, StepDone) and order.side_run is None:
-        end = _with_output(place, end)
-    place.journal.add(end)
-    return place.journal.report()
+        end = context.writer.ended(StepFailed(error=expired.error))
+    if context.step.result is not None and isinstance(end, StepDone) and order.side_run is None:
+        end = _with_output(context, end)
+    context.journal.add(end)
+    return context.journal.report()
 
 
 def order_scope(order: Order, net: Net, load: Load, known: frozenset[str] | None) -> PipelineScope:
-    """What the templates of an order read, before any of its tasks has run."""
+    """The scope of the templates of an order, before any of its tasks has run."""
     return PipelineScope(
         execution_id=order.execution_id,
         args=order.args,
@@ -59,46 +63,49 @@ def order_scope(order: Order, net: Net, load: Load, known: frozenset[str] | None
     )
 
 
-def _pipeline(place: OrderContext, around: PipelineScope) -> PipelineRun:
-    side_run, interrupted = place.order.side_run, place.order.interrupted
+def _pipeline(context: OrderContext, around: PipelineScope) -> PipelineRun:
+    side_run, interrupted = context.order.side_run, context.order.interrupted
     if side_run is None:
-        return run_of(place, around, interrupted=interrupted)
-    return SideRunPipeline(place, side_run_surroundings(side_run, around), side_run, interrupted=interrupted)
+        return run_of(context, around, interrupted=interrupted)
+    return SideRunPipeline(context, side_run_surroundings(side_run, around), side_run, interrupted=interrupted)
 
 
-def _with_output(place: OrderContext, end: StepDone) -> StepDone:
-    """The step's own result as its author wants it kept. It is masked by now, and so is what is stored."""
-    load, keep, limit_bytes = place.control_plane.load, place.writer.keep, place.facts.max_payload_bytes
-    result = kept_as_wanted(end.result, place.step.result, load, keep, limit_bytes)
+def _with_output(context: OrderContext, end: StepDone) -> StepDone:
+    """The step's result in the form that its `result` block asks for. It is masked already, so stored values are
+    too."""
+    load, keep, limit_bytes = context.control_plane.load, context.writer.keep, context.facts.max_payload_bytes
+    result = stored_result(end.result, context.step.result, load, keep, limit_bytes)
     return end if result is end.result else StepDone(result=result)
 
 
 # A range of iterations: up to `slots` of them at a time, each a pipeline of its own, all under one lease (WRK-02).
 #
-# What the iterations do not share they cannot touch: each has its own `iter` and its own `ctx` (LOOP-03, SCOPE-06).
-# Those that run one after another hand `ctx` and `vars` on. Whether the loop is done is the server's to say.
+# Iterations are isolated: each has its own `iter` and its own `ctx` (LOOP-03, SCOPE-06). Sequential iterations pass
+# `ctx` and `vars` on. The server decides whether the loop is done.
 
 
-class _Stop(Exception):  # noqa: N818  nothing is wrong: the rest of the range is not wanted
-    """An iteration failed, and so does the loop, or it has what it wanted: begin no other, stop the ones that run
-    (LOOP-10)."""
+class _Stop(Exception):  # noqa: N818  not an error: the rest of the range is not needed
+    """An iteration failed and fails the loop, or the loop has its result: begin no other iteration, and stop the
+    running ones (LOOP-10)."""
 
 
 class RangeRun:
-    def __init__(self, place: OrderContext, iterations: Iterations, around: PipelineScope, items: Collections) -> None:
-        self._place, self._its, self._around = place, iterations, around
+    def __init__(
+        self, context: OrderContext, iterations: Iterations, around: PipelineScope, items: Collections
+    ) -> None:
+        self._context, self._its, self._around = context, iterations, around
         self._todo, self._waiting = _elements(iterations, items), len(_indices(iterations))
-        self._enclosing = enclosing(iterations.outer)
+        self._enclosing = enclosing_iterations(iterations.outer)
 
     async def to_end(self) -> Report:
-        """Run all of it; the report of the end is the caller's to hand in."""
+        """Run the whole range and return the report of the end, which the caller sends."""
         try:
             await self._slots()
         except _Stop:
             pass
         except Expired as expired:
-            self._place.journal.add(StepFailed(error=expired.error))
-        return self._place.journal.report()
+            self._context.journal.add(StepFailed(error=expired.error))
+        return self._context.journal.report()
 
     async def _slots(self) -> None:
         if self._its.slots == 1:
@@ -106,50 +113,51 @@ class RangeRun:
             return
         tasks = [asyncio.ensure_future(self._slot()) for _ in range(self._its.slots)]
         try:
-            # no TaskGroup: one that is stopping its own swallows a cancellation that comes meanwhile
+            # no TaskGroup: while it stops its tasks, it swallows a cancellation from outside
             await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
         errors = [error for task in tasks if not task.cancelled() and (error := task.exception()) is not None]
-        # A real error before `_Stop`: that one only says that some other iteration has ended the range.
+        # A real error comes before `_Stop`, which only says that another iteration has ended the range.
         for error in sorted(errors, key=lambda error: isinstance(error, _Stop)):
             raise error
 
     async def _slot(self) -> None:
-        """Run one iteration after another. Its end is durable before the next begins, but for nothing but noop."""
+        """Run one iteration after another. The end of each is stored before the next begins, unless it has only noop
+        tasks."""
         for index, item in self._todo:
             self._waiting -= 1
             await self._iteration(index, item)
             if not self._waiting:
-                return  # the last ones leave with the end of the order
-            if not self._place.facts.only_noop or self._place.is_full:
-                await self._place.flush()
-            if self._its.path in self._place.journal.stopped:
+                return  # the report of the order's end includes the last ones
+            if not self._context.facts.only_noop or self._context.is_full:
+                await self._context.flush()
+            if self._its.path in self._context.journal.stopped:
                 raise _Stop
 
     async def _iteration(self, index: int, item: Any) -> None:
-        its, place = self._its, self._place
-        path, position, interrupted = (*its.path, index), place.order.position, False
+        its, context = self._its, self._context
+        path, position, interrupted = (*its.path, index), context.order.position, False
         resumed = its.begun.get(index) if its.begun else None
         ctx = self._around.ctx
         if resumed is None:
-            place.journal.add(IterationStarted(index=index, path=path, worker_id=place.worker_id))
+            context.journal.add(IterationStarted(index=index, path=path, worker_id=context.worker_id))
         else:
             position, interrupted = resumed.position, resumed.interrupted
-            # What the earlier lease wrote in this iteration is not in the order's `ctx`: it is the iteration's own
-            # until it ends.
-            ctx = written(ctx, resumed.writes)
+            # Writes of this iteration under an earlier lease are not in the order's `ctx`: they belong to the
+            # iteration until it ends.
+            ctx = patched(ctx, resumed.writes)
         iteration = iteration_of(its, self._enclosing, index, item)
         around = msgspec.structs.replace(self._around, ctx=ctx, iteration=iteration)
         try:
-            around = with_iteration_args(place.step, around, position, now=place.clock.now())
+            around = with_iteration_args(context.step, around, position, now=context.clock.now())
         except TemplateError as problem:
-            error = Error(kind=problem.kind, message=f'args of step "{place.step.name}": {problem}')
+            error = Error(kind=problem.kind, message=f'args of step "{context.step.name}": {problem}')
             self._note_ended(index, path, StepFailed(error=error), [])
             return
-        run = run_of(place, around, interrupted=interrupted)
+        run = run_of(context, around, interrupted=interrupted)
         try:
             end = await run.to_end(position)
         except IterationStopped:
@@ -158,19 +166,19 @@ class RangeRun:
         # Sequential iterations: the next one of this range sees what this one wrote.
         if its.hands_on:
             self._around = msgspec.structs.replace(self._around, ctx=run.around.ctx, vars=run.around.vars)
-        self._note_ended(index, path, end, self._added(run) if its.extend else [])
+        self._note_ended(index, path, end, self._added_items(run) if its.extend else [])
 
-    def _added(self, run: PipelineRun) -> list[Any]:
-        """What the iteration adds to the collection: `iter.extend` as it left it (beyond.md §1)."""
+    def _added_items(self, run: PipelineRun) -> list[Any]:
+        """The items that the iteration adds to the collection: its final `iter.extend` (beyond.md §1)."""
         added = run.position.iter.get("extend") if run.position is not None else None
         return added if isinstance(added, list) else []
 
     def _note_ended(self, index: int, path: tuple[int, ...], end: StepDone | StepFailed, added: list[Any]) -> None:
         if isinstance(end, StepDone):
             done = IterationDone(index=index, path=path, result=end.result, extend=added)
-            self._place.journal.add(self._place.writer.masked(done) if added else done)
+            self._context.journal.add(self._context.writer.masked(done) if added else done)
             return
-        self._place.journal.add(IterationFailed(index=index, path=path, error=end.error))
+        self._context.journal.add(IterationFailed(index=index, path=path, error=end.error))
         if self._its.fail_fast:
             raise _Stop
 

@@ -1,7 +1,7 @@
-"""The control plane of a worker that is elsewhere: everything it knows of the server comes over HTTP (WRK-01, WRK-06).
+"""The control plane of a remote worker, over HTTP (WRK-01, WRK-06).
 
-It opens connections and accepts none, and has no store. Who takes an order waits on a long poll; what it brings is kept
-until a slot asks. Reports never wait behind it, for it is a request of its own.
+The worker opens connections, accepts none, and has no store. Orders come by a long poll and are kept until a slot asks.
+Reports are separate requests, so they never wait behind the long poll.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from noetl.worker.leases import HeldLeases
 from noetl.worker.remote_values import RemoteTables, RemoteValues
 from noetl.worker.server_connection import Say, ServerClock, ServerConnection, ServerRefusedError
 
-POLL_S = 20.0  # a long poll with nothing to give is answered after so long
-ANSWER_S = 8.0  # after that, or so much later than a poll should be answered, it counts as lost: well within a lease
-DOUBT_S = POLL_S + ANSWER_S  # for so long a server may still act on a request that nobody hears the answer of
+POLL_S = 20.0  # after this time the server answers a long poll without orders
+ANSWER_S = 8.0  # an answer counts as lost after this, or this much after the end of a poll: well within a lease
+DOUBT_S = POLL_S + ANSWER_S  # for this long a server may still act on a request whose answer was lost
 CALL_S = 40.0  # one wait for a nested playbook; the server answers "running" well before
-PAUSE_S = 1.0  # between looks at a paused execution
+PAUSE_S = 1.0  # between two checks of a paused execution
 _NETS = 64
-_EXECUTIONS = 4096  # far more than a worker has orders of at a time
+_EXECUTIONS = 4096  # far more executions than a worker has at a time
 UNREGISTERED = "urn:noetl:problem:unregistered"
-_UNREADABLE = (400, 404, 413, 422)  # the server could not make anything of what was sent, or has it no more
+_UNREADABLE = (400, 404, 413, 422)  # the server could not read the request, or no longer has its object
 
 _answers = msgspec.json.Decoder(TurnAnswer)
 _called = msgspec.json.Decoder(PlaybookCallResult)
@@ -53,12 +53,12 @@ _materials = msgspec.json.Decoder(Material)
 
 
 class RemoteControlPlane:
-    """`leases` are those of orders that have come and wait for a slot; the worker adds those it runs. `register` makes
-    a server know the worker again that has forgotten it."""
+    """`leases` are those of orders that wait for a slot; the worker adds those it runs. `register` registers the worker
+    again at a server that does not know it."""
 
     def __init__(
         self,
-        line: ServerConnection,
+        connection: ServerConnection,
         values: RemoteValues,
         *,
         worker_id: str,
@@ -70,44 +70,43 @@ class RemoteControlPlane:
         register: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
         self._register = register
-        self._line, self._values, self._say, self._sleep = line, values, say, sleep
-        self._tables = RemoteTables(line.url, line.headers, verify=line.verify, sleep=sleep)
+        self._connection, self._values, self._say, self._sleep = connection, values, say, sleep
+        self._tables = RemoteTables(connection.url, connection.headers, verify=connection.verify, sleep=sleep)
         self._worker_id, self._pools = worker_id, pools
         self.leases, self.clock = leases or HeldLeases(), clock or ServerClock(SystemClock())
-        # Brought by the long poll and not yet asked for by a slot. They are held under leases, which the heartbeat
-        # prolongs.
+        # Orders from the long poll that no slot has taken yet. They are held under leases, which the heartbeat renews.
         self._arrived: deque[Order] = deque()
         self._nets: OrderedDict[str, Net] = OrderedDict()
-        # Until then a lost answer may have named orders that nobody here knows of: turns say what is held
-        # (`Turn.holding`).
+        # Until this time a lost answer may have named orders that this worker does not know: turns say which ones it
+        # holds (`Turn.holding`).
         self._in_doubt_until = float("-inf")
-        self._is_shown = True  # an older server has no request for live output
-        self._held: OrderedDict[str, tuple[str, int]] = OrderedDict()  # execution -> an order of it that was held last
+        self._is_shown = True  # False for an older server without a route for live output
+        self._held: OrderedDict[str, tuple[str, int]] = OrderedDict()  # execution -> the last order of it that was held
 
     # reporting and claiming
 
     async def turn(self, turn: Turn) -> TurnAnswer:
         arrived = self._pop_arrived(turn.capacity)
-        # The long poll has brought enough: no request at all.
+        # The long poll has brought enough orders: no request is needed.
         if len(arrived) == turn.capacity and not turn.reports:
             return TurnAnswer(orders=arrived)
-        # Values are uploaded beside the task; the report that names them waits for them here.
+        # Values are uploaded while the task runs; the report that names them waits for them here.
         await self._values.settled(turn.reports)
         sound = [report for report in turn.reports if not self._names_what_was_refused(report)]
-        told_as = tuple(map(self._values.as_stored, sound))
-        asked = msgspec.structs.replace(turn, reports=told_as, capacity=turn.capacity - len(arrived))
+        as_stored = tuple(map(self._values.as_stored, sound))
+        asked = msgspec.structs.replace(turn, reports=as_stored, capacity=turn.capacity - len(arrived))
         answer = await self._turn_answer(asked)
         verdicts = iter(answer.verdicts)
-        # By identity: reports of one order may be equal, and those that were left out have no verdict of the server.
-        told = {id(report): next(verdicts) for report in sound}
+        # By identity: reports of one order may be equal, and reports that were not sent have no verdict of the server.
+        given = {id(report): next(verdicts) for report in sound}
         return msgspec.structs.replace(
             answer,
-            verdicts=tuple(told.get(id(report), ReportResult.REFUSED) for report in turn.reports),
+            verdicts=tuple(given.get(id(report), ReportResult.REFUSED) for report in turn.reports),
             orders=(*arrived, *answer.orders),
         )
 
     async def poll(self, capacity: int) -> int:
-        """Wait for orders, and say how many have come; they are given with the next turns."""
+        """Wait for orders, and return how many have come; the next turns return them."""
         turn = Turn(worker_id=self._worker_id, capacity=capacity, pools=self._pools)
         answer = await self._send_turn(turn, wait_s=POLL_S)
         self._arrived += answer.orders
@@ -125,7 +124,7 @@ class RemoteControlPlane:
             return await self._one_by_one(turn, problem)
 
     async def _one_by_one(self, turn: Turn, problem: ServerRefusedError) -> TurnAnswer:
-        """A report that the server cannot read costs its own order, and no other."""
+        """Send reports one at a time, so that a report that the server cannot read fails its own order only."""
         if len(turn.reports) == 1 and turn.capacity == 0:
             self._say(f"a report of order {turn.reports[0].order_id} was not taken: {problem}")
             return TurnAnswer(verdicts=(ReportResult.REFUSED,))
@@ -141,7 +140,7 @@ class RemoteControlPlane:
         )
 
     async def _send_turn(self, turn: Turn, wait_s: float = 0.0) -> TurnAnswer:
-        """The answer to a turn; a server that does not know us, as one whose store was emptied, is told first."""
+        """The answer to a turn. If the server does not know this worker (its store was emptied), register first."""
         try:
             response, asked_at = await self._request_turn(turn, wait_s)
         except ServerRefusedError as problem:
@@ -149,7 +148,7 @@ class RemoteControlPlane:
                 raise
             await self._register()
             response, asked_at = await self._request_turn(turn, wait_s)
-        # The answer to a long poll may be old when it comes; it would set the clock wrongly.
+        # The answer to a long poll may be old when it is read, and would set the clock wrong.
         if not wait_s:
             self.clock.note_server_time(response.headers.get("noetl-now") or response.headers.get("date"))
         answer = _answers.decode(response.content)
@@ -168,16 +167,16 @@ class RemoteControlPlane:
         return answer
 
     async def _request_turn(self, turn: Turn, wait_s: float) -> tuple[Reply, float]:
-        """The reply, and when it was asked for. Once an answer was lost, this request and every other one says which
-        orders have come, until no server can be at the lost one any more: what nobody heard of is handed out again."""
+        """The reply, and when it was requested. Once an answer was lost, every request names the orders that arrived,
+        for as long as a server may still work on the lost one. The server hands out the others again."""
         asked_at = 0.0
 
         def body() -> bytes:
             nonlocal asked_at
             asked_at = self.leases.now()
             is_in_doubt = asked_at < self._in_doubt_until
-            told = msgspec.structs.replace(turn, holding=self.leases.held()) if is_in_doubt else turn
-            return msgspec.json.encode(told)
+            sent = msgspec.structs.replace(turn, holding=self.leases.epochs()) if is_in_doubt else turn
+            return msgspec.json.encode(sent)
 
         def retry_body() -> bytes:
             # The first request may still be worked on by a server. Until it cannot be, every turn says what has
@@ -185,7 +184,7 @@ class RemoteControlPlane:
             self._in_doubt_until = self.leases.now() + DOUBT_S
             return body()
 
-        reply = await self._line.ask(
+        reply = await self._connection.ask(
             "POST",
             "/api/orders/turn",
             body=body(),
@@ -207,13 +206,13 @@ class RemoteControlPlane:
     async def renew(
         self, worker_id: str, leases: dict[str, int], ttls: dict[str, float] | None = None
     ) -> frozenset[str]:
-        """The same as the heartbeat thread does, for whoever has none."""
+        """The same request as the heartbeat thread sends, for callers in the event loop."""
         body = msgspec.json.encode({"worker_id": worker_id, "leases": leases, "ttls": ttls or {}})
-        answer = msgspec.json.decode((await self._line.ask("POST", "/api/orders/heartbeat", body=body)).content)
+        answer = msgspec.json.decode((await self._connection.ask("POST", "/api/orders/heartbeat", body=body)).content)
         return frozenset(answer.get("lost", ())) | frozenset(answer.get("stop", ()))
 
     async def resumed(self, execution_id: str) -> None:
-        """A report with nothing in it is answered with whether its execution is paused."""
+        """Poll with empty reports: the answer says whether the execution is paused."""
         order_id, epoch = self._held.get(execution_id, ("", 0))
         nothing = Report(
             order_id=order_id, execution_id=execution_id, lease_epoch=epoch, worker_id=self._worker_id, entries=()
@@ -231,7 +230,7 @@ class RemoteControlPlane:
 
     async def net(self, net_hash: str) -> Net:
         if net_hash not in self._nets:
-            self._nets[net_hash] = from_json((await self._line.ask("GET", f"/api/nets/{net_hash}")).content)
+            self._nets[net_hash] = from_json((await self._connection.ask("GET", f"/api/nets/{net_hash}")).content)
             while len(self._nets) > _NETS:
                 self._nets.popitem(last=False)
         self._nets.move_to_end(net_hash)
@@ -239,7 +238,7 @@ class RemoteControlPlane:
 
     async def secret(self, ask: Ask) -> Material:
         try:
-            response = await self._line.ask("POST", "/api/orders/secret", body=msgspec.json.encode(ask))
+            response = await self._connection.ask("POST", "/api/orders/secret", body=msgspec.json.encode(ask))
         except ServerRefusedError as problem:
             _fail(problem, "keychain.unresolved")
         return _materials.decode(response.content)
@@ -248,31 +247,33 @@ class RemoteControlPlane:
         body = msgspec.json.encode(call)
         while True:
             try:
-                response = await self._line.ask("POST", "/api/orders/call", body=body, patience_s=CALL_S)
+                response = await self._connection.ask("POST", "/api/orders/call", body=body, patience_s=CALL_S)
             except ServerRefusedError as problem:
                 _fail(problem, "playbook.failed", child_status="refused")
             called = _called.decode(response.content)
-            # The server answers before proxies lose patience. Asking again finds the same child, by its derived id.
+            # The server answers before proxies time out. A repeated call finds the same child, by its derived id.
             if called.status != "running" or not call.wait:
                 return called
 
     async def give_up(self, call: PlaybookCall, reason: str) -> None:
         body = msgspec.json.encode({"call": call, "reason": reason})
-        await self._line.ask("POST", "/api/orders/give-up", body=body)
+        await self._connection.ask("POST", "/api/orders/give-up", body=body)
 
     async def show_output(self, batch: OutputBatch) -> None:
-        """Lines that tasks print, for whoever looks. A server that knows no such request is not asked again."""
+        """Send lines that tasks print. An older server has no such route; then the worker sends no more."""
         if not self._is_shown:
             return
         try:
-            await self._line.ask("POST", "/api/orders/output", body=msgspec.json.encode(batch), patience_s=ANSWER_S)
+            await self._connection.ask(
+                "POST", "/api/orders/output", body=msgspec.json.encode(batch), patience_s=ANSWER_S
+            )
         except ServerRefusedError as problem:
             self._is_shown = problem.status not in (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)
             raise
 
     async def schema(self, named: str) -> Any:
         try:
-            response = await self._line.ask("GET", f"/api/schemas/{quote(named, safe='')}")
+            response = await self._connection.ask("GET", f"/api/schemas/{quote(named, safe='')}")
         except ServerRefusedError as problem:
             if problem.status != HTTPStatus.NOT_FOUND:
                 raise
@@ -296,24 +297,24 @@ class RemoteControlPlane:
         await self._values.settled(what)
 
     async def prepare(self, order: Order) -> None:
-        """Have at hand what the order refers to."""
+        """Load the values that the order refers to."""
         await self._values.prefetch(order)
 
 
 def _left_s(order: Order, headers: Mapping[str, str]) -> float:
-    """How long the lease of an order lasts, from when it was asked for. The answer tells when the server had the
-    request: the answer itself may have waited here while this process was stopped."""
+    """How long the lease of an order lasts, counted from the request. The answer says when the server had the request:
+    the answer itself may have waited here while this process was stopped."""
     asked = headers.get("noetl-asked")
     if asked is None or not order.lease_until:
-        return order.terms.ttl_s  # of a server that does not tell: no longer than that, at any rate
+        return order.terms.ttl_s  # the server did not say; it is not longer than this
     return order.lease_until - float(asked)
 
 
 def _fail(problem: ServerRefusedError, kind: str, **details: object) -> NoReturn:
-    """The server's refusal as the error of the task that asked; its own, where a tool's error is told with it."""
-    told = problem.problem.get("error")
-    if not isinstance(told, dict):
-        told = {"kind": kind, "message": str(problem.problem.get("detail") or problem)}
-    error = ToolError(str(told["kind"]), str(told["message"]), retryable=bool(told.get("retryable")))
-    error.details.update({**details, **(told.get("details") or {})})
+    """Raise the server's refusal as the error of the task: the tool error in the answer, or one of `kind`."""
+    fields = problem.problem.get("error")
+    if not isinstance(fields, dict):
+        fields = {"kind": kind, "message": str(problem.problem.get("detail") or problem)}
+    error = ToolError(str(fields["kind"]), str(fields["message"]), retryable=bool(fields.get("retryable")))
+    error.details.update({**details, **(fields.get("details") or {})})
     raise error from None

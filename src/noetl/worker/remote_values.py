@@ -1,10 +1,10 @@
-"""Values stored apart, as a worker without a store has them: by way of the server (RES-01, WRK-06). Also tables, which
-travel as files.
+"""Large values of a remote worker, stored and read through the server (RES-01, WRK-06). Also tables, which are sent as
+files.
 
-Where a value will be is known before it is there, since its address is its content. So `keep` only begins to send it;
-`settled` waits until the server has it, and no report that names it leaves earlier. `load` cannot wait, for it is
-called in the middle of a template: what an order refers to is fetched beforehand, as much as there is room for. The
-rest, which is next to nothing, is read by a blocking request, that holds up the worker's event loop, not its heartbeat.
+The address of a value is the hash of its content, so it is known before the value is stored. `keep` only begins the
+upload; `settled` waits for its end, and no report that names the value is sent before. `load` is called inside
+templates and cannot await: values that an order refers to are fetched before it runs, as far as the cache has room. The
+few others are read by a blocking request, which blocks the worker's event loop but not its heartbeat.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ import msgspec
 
 from noetl.base.crash_points import crash_point
 from noetl.base.errors import BackendError, ToolError
+from noetl.base.retry_delay import delay_s
 from noetl.engine.pipeline.payloads import MAX_RESULT_BYTES
 from noetl.events.large_values import wanted_of
 from noetl.events.orders import Order, Report
 from noetl.events.outcomes import PARQUET, Reference
 from noetl.store.results.files import STORE, decoded_body, file_checksum, key_of, schema_hint, verify_file
 from noetl.worker.attempt import Sleep
-from noetl.worker.backoff import delay_s
 from noetl.worker.server_connection import (
     PlainServerConnection,
     ServerConnection,
@@ -37,32 +37,33 @@ from noetl.worker.server_connection import (
     refusal,
 )
 
-_Key = tuple[str, str]  # an execution, and the checksum of a value it stores: the same value may be masked in one only
+_Key = tuple[str, str]  # an execution and the checksum of a value: the same value may be masked in one execution only
 _MOST_STORED = 4096
-# So that the largest value fits, with another one.
+# Room for the largest value and another one.
 CACHE_BYTES = 2 * MAX_RESULT_BYTES
 _AT_A_TIME = 4
 _PATIENCE_S = 120.0
 _MISSING = "result.missing"
 _T = TypeVar("_T")
 _BLOCK_BYTES = 1 << 20
-_TIMES = httpx2.Timeout(15.0, read=300.0, write=120.0)  # the server looks through a table before it answers
+_TIMES = httpx2.Timeout(15.0, read=300.0, write=120.0)  # the server searches a table for secrets before it answers
 
 
 class RemoteValues:
-    """`plain` makes a line for a blocking request, when one is first needed."""
+    """`plain` makes the connection for blocking requests, on first use."""
 
-    def __init__(self, line: ServerConnection, plain: Callable[[], PlainServerConnection]) -> None:
-        self._line, self._make_plain = line, plain
+    def __init__(self, connection: ServerConnection, plain: Callable[[], PlainServerConnection]) -> None:
+        self._connection, self._make_plain = connection, plain
         self._plain: PlainServerConnection | None = None
         self._bodies: OrderedDict[str, bytes] = OrderedDict()
         self._size = 0
         self._under_way: dict[_Key, asyncio.Task[None]] = {}
         self._places = asyncio.Semaphore(_AT_A_TIME)
-        self.refused: dict[str, str] = {}  # values that the server would not have, and why
-        # What the server is known to have. Only to save sending it twice: storing again is harmless.
+        self.refused: dict[str, str] = {}  # values that the server refused, with the reason
+        # Values that the server has, to avoid sending them twice. Sending again would be harmless.
         self._stored: OrderedDict[_Key, None] = OrderedDict()
-        self._masked: dict[str, dict[str, Reference]] = {}  # by execution and checksum, what is stored instead
+        # By execution and checksum, the masked value that is stored instead.
+        self._masked: dict[str, dict[str, Reference]] = {}
 
     def keep(self, value: Any, execution_id: str = "") -> Reference:
         body = msgspec.json.encode(value)
@@ -76,9 +77,9 @@ class RemoteValues:
         )
 
     async def settled(self, what: Any) -> None:
-        """Return once every value that `what` names has been stored, or refused. Others may be on their way still: a
-        value that cannot be stored holds up its own order only."""
-        # Again until none is left: a value may be kept while this waits.
+        """Return once every value that `what` names is stored or refused. It does not wait for other uploads: a value
+        that cannot be stored delays its own order only."""
+        # Repeated until none is left: a new upload may begin while this waits.
         while named := self._transfers_named_in(what):
             await asyncio.wait(named)
             crash_point("worker.object_stored")
@@ -86,6 +87,7 @@ class RemoteValues:
     def _transfers_named_in(self, what: Any) -> list[asyncio.Task[None]]:
         if not self._under_way:
             return []
+        # A search in the text: a reference may be anywhere in a result, and other text never equals a checksum.
         text = msgspec.json.encode(what).decode()
         return [sending for (_, checksum), sending in self._under_way.items() if checksum in text]
 
@@ -94,11 +96,13 @@ class RemoteValues:
         params = {"execution_id": execution_id} if execution_id else None
         try:
             async with self._places:
-                answer = await self._line.ask(
+                answer = await self._connection.ask(
                     "PUT", f"/api/results/{checksum}", body=body, params=params, patience_s=_PATIENCE_S
                 )
             self._note(key, msgspec.json.decode(answer.content, type=Reference))
         except ServerRefusedError as problem:
+            # Recorded, since `keep` has returned a reference already: the report that names it is not sent, with this
+            # reason.
             self.refused[checksum] = str(problem)
             self._forget(checksum)
         finally:
@@ -114,23 +118,23 @@ class RemoteValues:
             self._masked.get(old_id, {}).pop(old, None)
 
     def as_stored(self, report: Report) -> Report:
-        """The report with references to what the server has stored: a value that holds a secret which another worker of
-        the execution was given is stored masked, under another name."""
+        """The report with references to what the server has stored. The server masks secrets that other workers of the
+        execution have received, and then stores the value under another name."""
         masked = self._masked.get(report.execution_id)
         if not masked:
             return report
-        plain = _renamed(msgspec.json.decode(msgspec.json.encode(report)), masked)
+        plain = _with_stored_references(msgspec.json.decode(msgspec.json.encode(report)), masked)
         return msgspec.convert(plain, Report, str_keys=True)
 
     async def prefetch(self, order: Order) -> None:
-        """Have at hand what an order refers to: its step names it, so it is likely to be read. The smallest first, and
-        no more than can be at hand together."""
+        """Fetch the values that an order refers to: its step names them, so it is likely to read them. The smallest
+        first, and no more than the cache holds."""
         wanted = {one.checksum: one.size for one in wanted_of(order, largest_bytes=MAX_RESULT_BYTES)}
         missing, room = [], CACHE_BYTES
         for checksum, size in sorted(wanted.items(), key=lambda one: one[1]):
             room -= size
             if checksum in self._bodies:
-                self._bodies.move_to_end(checksum)  # or what is fetched now would take its place
+                self._bodies.move_to_end(checksum)  # or the new values would evict it
             elif room >= 0:
                 missing.append(checksum)
         await asyncio.gather(*map(self._fetch, missing))
@@ -138,9 +142,9 @@ class RemoteValues:
     async def _fetch(self, checksum: str) -> None:
         async with self._places:
             try:
-                answer = await self._line.ask("GET", f"/api/results/{checksum}", patience_s=_PATIENCE_S)
+                answer = await self._connection.ask("GET", f"/api/results/{checksum}", patience_s=_PATIENCE_S)
             except ServerRefusedError:
-                return  # whoever reads it hears of it
+                return  # `load` raises the error
         self._remember(checksum, answer.content)
 
     def load(self, reference: Reference) -> Any:
@@ -158,8 +162,8 @@ class RemoteValues:
         try:
             return self._plain.ask("GET", f"/api/results/{reference.checksum}").content
         except ServerRefusedError as problem:
-            told = problem.problem.get("error")
-            kind = told.get("kind", _MISSING) if isinstance(told, dict) else _MISSING
+            error = problem.problem.get("error")
+            kind = error.get("kind", _MISSING) if isinstance(error, dict) else _MISSING
             raise ToolError(kind, f"the stored result {reference.key} cannot be read: {problem}") from None
         except BackendError as problem:
             raise ToolError(_MISSING, str(problem), retryable=True) from None
@@ -168,6 +172,7 @@ class RemoteValues:
         self._forget(checksum)
         self._bodies[checksum] = body
         self._size += len(body)
+        # The newest one always stays: it is about to be read.
         while self._size > CACHE_BYTES and len(self._bodies) > 1:
             self._size -= len(self._bodies.popitem(last=False)[1])
 
@@ -181,26 +186,26 @@ class RemoteValues:
             self._plain.close()
 
 
-def _renamed(value: Any, masked: Mapping[str, Reference]) -> Any:
-    """Plain data in which references name what is stored instead. A tool may have told of one in its result."""
+def _with_stored_references(value: Any, masked: Mapping[str, Reference]) -> Any:
+    """Plain data with references to the masked values. A tool may have put a reference into its result."""
     match value:
         case dict():
             stored = masked.get(value.get("checksum", "")) if isinstance(value.get("checksum"), str) else None
-            new = {key: _renamed(one, masked) for key, one in value.items()}
+            new = {key: _with_stored_references(one, masked) for key, one in value.items()}
             return (
                 new if stored is None else {**new, "key": stored.key, "checksum": stored.checksum, "size": stored.size}
             )
         case list():
-            return [_renamed(one, masked) for one in value]
+            return [_with_stored_references(one, masked) for one in value]
         case _:
             return value
 
 
-# Tables of a worker without a store, by way of the server: files, streamed in both directions in flat memory.
+# Tables of a remote worker, through the server: files, streamed in both directions in constant memory.
 #
-# A request that breaks off is made again from its beginning, for as long as its task lasts: the server keeps nothing of
-# an upload that is not whole, and what was fetched is compared with its checksum. Unlike other requests of a worker
-# these have a connection of their own each, since they take long and there are few.
+# A request that breaks off is repeated from its beginning, for as long as its task lasts: the server keeps no part of
+# an incomplete upload, and a download is compared with its checksum. Each of these requests has its own connection,
+# since they take long and are rare.
 
 
 class RemoteTables:
@@ -215,7 +220,7 @@ class RemoteTables:
         self._url, self._headers, self._verify, self._sleep = url.rstrip("/"), dict(headers), verify, sleep
 
     async def keep(self, file: Path, execution_id: str) -> Reference:
-        """What the server has stored, which may be less: it masks what it knows to be secret."""
+        """Upload a table. The reference may name another content: the server masks secrets that it knows."""
         checksum, _ = await asyncio.to_thread(file_checksum, file)
 
         async def sent(client: httpx2.AsyncClient) -> Reference:
@@ -249,8 +254,8 @@ class RemoteTables:
                 async with httpx2.AsyncClient(base_url=self._url, **options) as client:  # type: ignore[arg-type]
                     return await request(client)
             except ServerRefusedError as problem:
-                told = problem.problem.get("error")
-                kind = told.get("kind") if isinstance(told, dict) else None
+                error = problem.problem.get("error")
+                kind = error.get("kind") if isinstance(error, dict) else None
                 missing = "result.missing" if problem.status == 404 else "result.table"
                 raise ToolError(str(kind or missing), f"the table was refused: {problem}") from None
             except (httpx2.TransportError, BackendError):

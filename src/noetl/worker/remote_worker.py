@@ -1,6 +1,6 @@
-"""A worker process at a server, from its registration to its last report (WRK-01, CLI-01).
+"""A remote worker process, from its registration to its last report (WRK-01, CLI-01).
 
-`drain` takes no more orders and ends when those at hand are reported; `serve` then says whether all of them were.
+After `drain` it takes no more orders and ends when its current ones are reported; `serve` returns how many were not.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import msgspec
 
 from noetl.base.clock import SystemClock
 from noetl.base.errors import BackendError, NoetlError
-from noetl.store.wakeups.contract import DEFAULT_POOL
+from noetl.store.wakeups import DEFAULT_POOL
 from noetl.tools.registry import Registry
 from noetl.worker.attempt import Sleep
 from noetl.worker.leases import EVERY_S, Heartbeat, HeldLeases, Renew, Stop
@@ -39,12 +39,12 @@ from noetl.worker.worker import SLOTS, Worker
 DRAIN_S = 30.0
 _LAST_WORD_S = 5.0
 _GOODBYE_S = 2.0
-_QUICK_S = 1.0  # a poll that comes back empty sooner was no long poll: do not ask in a circle
+_QUICK_S = 1.0  # an empty answer that comes sooner was not a long poll: wait before the next one
 
 
 class WorkerSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker is: where it serves, and what it takes. `instance` tells it from others of its name; the server
-    gives it an id for both."""
+    """The server, pools and capacity of a worker. `instance` distinguishes it from others of its name; the server gives
+    it an id for both."""
 
     url: str
     name: str
@@ -58,7 +58,7 @@ class WorkerSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RemoteWorker:
-    """`registered` is called once the server knows it."""
+    """`registered` is called after the registration."""
 
     def __init__(
         self,
@@ -74,35 +74,36 @@ class RemoteWorker:
         self._draining, self._stopping = asyncio.Event(), asyncio.Event()
 
     def drain(self) -> None:
-        """Take no more orders, and end when those at hand are done."""
+        """Take no more orders, and end when the current ones are done."""
         self._draining.set()
 
     def stop(self) -> None:
-        """End now; tools are stopped where they stand."""
+        """End now; running tools are cancelled."""
         self._stopping.set()
         self._draining.set()
 
     async def serve(self) -> int:
-        """Work until drained; gives how many orders were left unfinished. RefusedError when the server wants none."""
-        line = ServerConnection(self._spec.url, self._spec.token, say=self._say, verify=self._verify)
+        """Work until drained; returns how many orders were left unfinished. Raises RefusedError if the server refuses
+        the worker."""
+        connection = ServerConnection(self._spec.url, self._spec.token, say=self._say, verify=self._verify)
         try:
-            worker_id = await self._registered(line)
-            return 0 if worker_id is None else await self._serve_as(worker_id, line)
+            worker_id = await self._registered(connection)
+            return 0 if worker_id is None else await self._serve_as(worker_id, connection)
         finally:
-            await line.close()
+            await connection.close()
 
-    async def _serve_as(self, worker_id: str, line: ServerConnection) -> int:
+    async def _serve_as(self, worker_id: str, connection: ServerConnection) -> int:
         spec, leases, clock = self._spec, HeldLeases(), ServerClock(SystemClock())
-        values = RemoteValues(line, lambda: PlainServerConnection(spec.url, spec.token, verify=self._verify))
+        values = RemoteValues(connection, lambda: PlainServerConnection(spec.url, spec.token, verify=self._verify))
         control_plane = RemoteControlPlane(
-            line,
+            connection,
             values,
             worker_id=worker_id,
             pools=spec.pools,
             leases=leases,
             clock=clock,
             say=self._say,
-            register=lambda: self._ask_for_id(line),
+            register=lambda: self._ask_for_id(connection),
         )
         wakeups = WakeupPoll(control_plane)
         handle = WorkerHandle(worker_id, wakeups.notify_workers, leases)
@@ -120,26 +121,26 @@ class RemoteWorker:
             most_pending=SHARED_PENDING,
             output=OutputSender(worker_id, control_plane.show_output),
         )
-        # A connection of its own: a heartbeat must not wait behind a large report. Shorter than the interval, so that
-        # one that hangs is over before the next is due.
+        # A separate connection: a heartbeat must not wait behind a large report. Its timeout is shorter than the
+        # interval, so that a hanging request ends before the next one is due.
         pulse = PlainServerConnection(spec.url, spec.token, verify=self._verify, timeout_s=EVERY_S * 0.8)
-        heartbeat = Heartbeat(leases, _renewing(pulse, worker_id, leases), _stopping(handle), every_s=EVERY_S)
+        heartbeat = Heartbeat(leases, _lease_renewal(pulse, worker_id, leases), _order_stop(handle), every_s=EVERY_S)
         try:
             heartbeat.start()
             try:
                 return await self._at_work(worker, handle, wakeups)
             finally:
-                heartbeat.end()  # a beat that arrived after the goodbye would have us shown as living
-                await self._deregister(line, worker_id)
+                heartbeat.end()  # a heartbeat after the deregistration would show the worker as live
+                await self._deregister(connection, worker_id)
         finally:
             pulse.close()
             await wakeups.close()
             values.close()
 
-    async def _ask_for_id(self, line: ServerConnection) -> str:
-        """Tell the server who has come; it says under which id. Asked again, it is the same one."""
+    async def _ask_for_id(self, connection: ServerConnection) -> str:
+        """Register with the server, which gives an id: the same one every time."""
         spec = self._spec
-        told = {
+        registration = {
             "name": spec.name,
             "instance": spec.instance,
             "pools": spec.pools,
@@ -149,12 +150,12 @@ class RemoteWorker:
             "protocol": int(PROTOCOL),
             "version": spec.version,
         }
-        answer = await line.ask("POST", "/api/workers", body=msgspec.json.encode(told))
+        answer = await connection.ask("POST", "/api/workers", body=msgspec.json.encode(registration))
         return str(msgspec.json.decode(answer.content)["worker_id"])
 
-    async def _registered(self, line: ServerConnection) -> str | None:
-        """Our id; None when we were sent away before the server answered."""
-        spec, asking = self._spec, asyncio.ensure_future(self._ask_for_id(line))
+    async def _registered(self, connection: ServerConnection) -> str | None:
+        """The id of this worker; None if it is drained before the server answers."""
+        spec, asking = self._spec, asyncio.ensure_future(self._ask_for_id(connection))
         ending = asyncio.ensure_future(self._draining.wait())
         await asyncio.wait({asking, ending}, return_when=asyncio.FIRST_COMPLETED)
         ending.cancel()
@@ -167,14 +168,14 @@ class RemoteWorker:
         return worker_id
 
     async def _at_work(self, worker: Worker, handle: WorkerHandle, wakeups: WakeupPoll) -> int:
-        serving = asyncio.ensure_future(_served(worker))
+        serving = asyncio.ensure_future(_serve_unwrapped(worker))
         ending = asyncio.ensure_future(self._draining.wait())
         try:
             await asyncio.wait({serving, ending}, return_when=asyncio.FIRST_COMPLETED)
             if serving.done():
                 serving.result()
                 return 0
-            await wakeups.close()  # first of all: an order that came now would have nobody
+            await wakeups.close()  # first: no slot would run an order that came now
             worker.drain()
             if running := len(handle.running):
                 self._say(f"draining: {running} to finish, at most {self._spec.drain_s:g} s")
@@ -186,28 +187,30 @@ class RemoteWorker:
         finally:
             ending.cancel()
             serving.cancel()
+            # Cancelled slots may still report what their tasks have done; the worker waits this long for the server's
+            # answer.
             await asyncio.wait({serving}, timeout=_LAST_WORD_S)
-            serving.cancel()  # who still waits for the server to take its last report has waited enough
+            serving.cancel()  # slots that still wait for an answer to their last report give up
             await asyncio.wait({serving})
 
-    async def _deregister(self, line: ServerConnection, worker_id: str) -> None:
-        """Say goodbye; that nobody hears it is no matter."""
+    async def _deregister(self, connection: ServerConnection, worker_id: str) -> None:
+        """Deregister, best effort: without it the server notices after the last heartbeat."""
         try:
             async with asyncio.timeout(_GOODBYE_S):
-                await line.ask("DELETE", f"/api/workers/{quote(worker_id, safe='')}")
+                await connection.ask("DELETE", f"/api/workers/{quote(worker_id, safe='')}")
         except (TimeoutError, ServerRefusedError):
             pass
 
 
 async def _first_of(one: asyncio.Future[None], other: Coroutine[Any, Any, Any], *, within_s: float) -> None:
-    """Wait for either, as long as that."""
+    """Wait for either of them, at most `within_s`."""
     beside = asyncio.ensure_future(other)
     await asyncio.wait({one, beside}, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
     beside.cancel()
 
 
-async def _served(worker: Worker) -> None:
-    """Serve; what breaks it comes out as itself, not as one of a group."""
+async def _serve_unwrapped(worker: Worker) -> None:
+    """Serve. An error is raised as itself, not as an exception group."""
     try:
         await worker.serve()
     except BaseExceptionGroup as several:
@@ -218,21 +221,22 @@ async def _served(worker: Worker) -> None:
         raise first from None
 
 
-def _renewing(pulse: PlainServerConnection, worker_id: str, held: HeldLeases) -> Renew:
+def _lease_renewal(pulse: PlainServerConnection, worker_id: str, held: HeldLeases) -> Renew:
     def renew(leases: dict[str, int]) -> Collection[str]:
         body = msgspec.json.encode({"worker_id": worker_id, "leases": leases, "ttls": held.ttls()})
+        # It ends before the next heartbeat is due, also for leases with a shorter interval.
         patience_s = max(0.5, held.every_s(EVERY_S) * 0.8)
         try:
-            told = pulse.ask("POST", "/api/orders/heartbeat", body=body, patience_s=patience_s)
-            answer = msgspec.json.decode(told.content)
+            reply = pulse.ask("POST", "/api/orders/heartbeat", body=body, patience_s=patience_s)
+            answer = msgspec.json.decode(reply.content)
         except ServerRefusedError as problem:
-            raise BackendError(str(problem)) from problem  # a token that was taken away: nothing is prolonged any more
+            raise BackendError(str(problem)) from problem  # the token was revoked: no lease is renewed any more
         return {*answer.get("lost", ()), *answer.get("stop", ())}
 
     return renew
 
 
-def _stopping(handle: WorkerHandle) -> Stop:
+def _order_stop(handle: WorkerHandle) -> Stop:
     loop = asyncio.get_running_loop()
 
     def stop(order_ids: Collection[str]) -> None:
@@ -243,7 +247,7 @@ def _stopping(handle: WorkerHandle) -> Stop:
     return stop
 
 
-# The doorbell of a remote worker: one long poll, for as long as some slot has nothing to do.
+# Wake-ups of a remote worker: one long poll, for as long as some slot is idle.
 
 
 class WakeupPoll:
@@ -263,7 +267,7 @@ class WakeupPoll:
                     break
 
     async def wait(self, pools: Collection[str] | None = None, timeout: float | None = None) -> bool:
-        """Which pools is the control plane's to know."""
+        """Wait for a wake-up. `pools` is ignored: the control plane knows the pools."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(waiter)
         if self._polling is None and not self._is_closed:
@@ -295,7 +299,7 @@ class WakeupPoll:
                 waiter.set_exception(problem)
 
     async def close(self) -> None:
-        """Ask for nothing more: an order that came to a poll of ours now would have nobody. Who waits is still rung."""
+        """Stop polling: no slot would run an order that came now. Slots that wait can still be notified."""
         self._is_closed = True
         if self._polling is not None:
             self._polling.cancel()

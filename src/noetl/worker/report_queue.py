@@ -1,8 +1,8 @@
-"""Report queue: collects everything a worker sends to its control plane. What has come together leaves in one turn
+"""Report queue: collects everything a worker sends to its control plane, and sends it in batches, one per turn
 (performance.md §2). Also the journal of one order, whose entries it sends.
 
-No timer delays anything. While one turn is under way the next one collects. When none is, the first entry leaves in
-the next turn of the event loop, so iterations that end together share one commit.
+No timer delays anything. While one turn is in progress, the next batch collects. When none is, the first entry is sent
+in the next pass of the event loop, so iterations that end together share one commit.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from noetl.worker.control_plane import ControlPlane
 from noetl.worker.slots import WorkerHandle
 
 Settle = Callable[[Any], Awaitable[None]]
-# Bounds what a crash can lose of iterations that were done and not reported, and how much one turn carries.
-MOST_PENDING = 400  # entries of an order that wait at most, where nothing makes them leave
-SHARED_PENDING = 60  # the same at a server: while it takes what leaves together, all others wait
-EVERY_POOL = "*"  # of a worker beside its control plane, which runs whatever there is
+# Bounds how many finished iterations a crash can lose before they are reported, and the size of one turn.
+MOST_PENDING = 400  # unsent entries of an order at most
+SHARED_PENDING = 60  # the same for a worker in a server's process: while the server processes a batch, all others wait
+EVERY_POOL = "*"  # the pools of a worker in the process of its control plane: it runs all orders
 
 
-class _Load:
-    """What leaves together, in the order it was said: journals to be reported and ends of orders; besides claims, and
-    who waits for it."""
+class _TurnBatch:
+    """The content of one turn: journals to report and ends of orders, in their order; claims; and the futures of
+    callers that wait for the answer."""
 
     def __init__(self) -> None:
-        self.said: list[Journal | Report] = []
+        self.reported: list[Journal | Report] = []
         self.journals: set[Journal] = set()  # those of them
         self.claims: list[asyncio.Future[Order | None]] = []
         self.waiting: list[asyncio.Future[None]] = []
@@ -37,12 +37,12 @@ class _Load:
     def note(self, journal: Journal) -> None:
         if journal not in self.journals:
             self.journals.add(journal)
-            self.said.append(journal)
+            self.reported.append(journal)
 
 
 class ReportQueue:
-    """`handle` is told of orders as they come. `settle` is awaited with what is about to leave, so that what others say
-    need not wait for it."""
+    """`handle` receives the orders. `settle` is awaited with a report before it joins a batch, so that other reports do
+    not wait for its large values."""
 
     def __init__(
         self,
@@ -54,119 +54,120 @@ class ReportQueue:
     ) -> None:
         self._control_plane, self._handle, self._pools = control_plane, handle, pools
         self._settle, self.most_pending = settle, most_pending
-        # What gathers for the next turn, and what is on its way. Two at most: turns follow each other, so that reports
-        # of an order arrive in the order they were made.
-        self._next: _Load | None = None
-        self._away: _Load | None = None
-        # One task delivers for as long as the worker lasts: a task for each turn would cost a chain a task a step.
-        self._carrier: asyncio.Task[None] | None = None
-        self._rest: asyncio.Future[None] | None = None  # what the carrier waits for when there is nothing to deliver
+        # The batch of the next turn, and the batch in flight. Turns follow each other, so that reports of an order
+        # arrive in the order they were made.
+        self._next: _TurnBatch | None = None
+        self._in_flight: _TurnBatch | None = None
+        # One task delivers for as long as the worker runs: a task for each turn would cost one task per step.
+        self._sender: asyncio.Task[None] | None = None
+        self._idle: asyncio.Future[None] | None = None  # the sender waits for it while there is nothing to send
         self._is_ending = False
 
     async def flush(self, journal: Journal) -> None:
-        """Return once all that the journal holds is durable. LeaseLost if its order is no longer ours."""
+        """Return once all entries of the journal are stored. Raises LeaseLost if this worker no longer holds the
+        order."""
         if self._settle is not None and journal.pending:
             # Large values first: a report must never name a value that is not stored.
             await self._settle(journal.entries)
         if journal.pending:
-            load = self._gathering()
-            load.note(journal)
-        elif self._away is not None and journal in self._away.journals:
-            # Durable means answered, not sent.
-            load = self._away  # it left already, and is not there yet
+            batch = self._next_batch()
+            batch.note(journal)
+        elif self._in_flight is not None and journal in self._in_flight.journals:
+            # Stored means answered, not sent.
+            batch = self._in_flight  # it is sent, and not yet answered
         else:
             return journal.check()
         arrived = asyncio.get_running_loop().create_future()
-        load.waiting.append(arrived)
+        batch.waiting.append(arrived)
         await arrived
         return journal.check()
 
     async def claim(self, end: Report | None) -> Order | None:
-        """Report the end of an order, if there is one, and take another, if there is one."""
+        """Report the end of an order, if `end` is given, and claim another; None if there is none."""
         if end is None and self._handle.spare:
-            # No turn at all: it was claimed for this worker while it waited.
+            # No turn is needed: an order was claimed for this worker while it waited.
             return self._handle.spare.pop(0)
         if self._settle is not None and end is not None:
             await self._settle(end)
-        load = self._gathering()
+        batch = self._next_batch()
         if end is not None:
-            load.said.append(end)
+            batch.reported.append(end)
         given: asyncio.Future[Order | None] = asyncio.get_running_loop().create_future()
-        load.claims.append(given)
+        batch.claims.append(given)
         return await given
 
     async def hand_in(self, end: Report) -> None:
-        """Report the end of an order, and take no other."""
+        """Report the end of an order, and claim no other."""
         if self._settle is not None:
             await self._settle(end)
-        load = self._gathering()
-        load.said.append(end)
+        batch = self._next_batch()
+        batch.reported.append(end)
         arrived: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        load.waiting.append(arrived)
+        batch.waiting.append(arrived)
         await arrived
 
     async def settled(self) -> None:
-        """Return once everything that was said has arrived, whoever still waits for it. No task is left behind."""
-        while self._carrier is not None:
+        """Return once every report has been answered. No task is left running."""
+        while self._sender is not None:
             self._is_ending = True
-            self._rouse()
-            await asyncio.wait({self._carrier})
+            self._wake()
+            await asyncio.wait({self._sender})
 
-    def _gathering(self) -> _Load:
+    def _next_batch(self) -> _TurnBatch:
         if self._next is None:
-            self._next = _Load()
-            if self._carrier is None:
-                self._carrier = asyncio.ensure_future(self._deliver_reports())
+            self._next = _TurnBatch()
+            if self._sender is None:
+                self._sender = asyncio.ensure_future(self._deliver_reports())
             else:
-                self._rouse()
+                self._wake()
         return self._next
 
-    def _rouse(self) -> None:
-        if self._rest is not None and not self._rest.done():
-            self._rest.set_result(None)
+    def _wake(self) -> None:
+        if self._idle is not None and not self._idle.done():
+            self._idle.set_result(None)
 
     async def _deliver_reports(self) -> None:
         loop = asyncio.get_running_loop()
         try:
             while True:
                 while self._next is not None:
-                    # Swapped before the await: what is said during the turn belongs to the next one.
-                    self._away, self._next = self._next, None
+                    # Swapped before the await: entries during the turn belong to the next one.
+                    self._in_flight, self._next = self._next, None
                     try:
-                        await self._deliver(self._away)
-                    # Broad: whatever broke the turn, those who wait must hear of it, or their slots hang for ever.
+                        await self._deliver(self._in_flight)
+                    # Broad: any error of the turn must reach the waiting callers, or their slots hang forever.
                     except Exception as problem:
-                        _fail_waiters(self._away, problem)
-                self._away = None
+                        _fail_waiters(self._in_flight, problem)
+                self._in_flight = None
                 if self._is_ending:
                     return
-                self._rest = loop.create_future()
-                await self._rest
+                self._idle = loop.create_future()
+                await self._idle
         finally:
-            self._carrier = self._away = self._rest = None
+            self._sender = self._in_flight = self._idle = None
             self._is_ending = False
 
-    async def _deliver(self, load: _Load) -> None:
-        said = [one for one in load.said if isinstance(one, Report) or one.pending]
-        reports = tuple([one if isinstance(one, Report) else one.report() for one in said])
-        claims = [given for given in load.claims if not given.done()]  # a cancelled slot takes nothing more
-        # Orders that are here already serve the first claims; asking for more would hold what no slot can run.
+    async def _deliver(self, batch: _TurnBatch) -> None:
+        reported = [one for one in batch.reported if isinstance(one, Report) or one.pending]
+        reports = tuple([one if isinstance(one, Report) else one.report() for one in reported])
+        claims = [given for given in batch.claims if not given.done()]  # a cancelled slot takes nothing more
+        # Spare orders serve the first claims; claiming more would lease orders that no slot can run.
         spare = self._handle.spare
         capacity = max(0, len(claims) - len(spare))
         turn = Turn(worker_id=self._handle.worker_id, reports=reports, capacity=capacity, pools=self._pools)
         answer = await self._control_plane.turn(turn)
         if reports:
             crash_point("worker.reported")
-        for one, verdict in zip(said, answer.verdicts, strict=True):
+        for one, verdict in zip(reported, answer.verdicts, strict=True):
             if isinstance(one, Journal):
                 _apply_answer(one, verdict, answer)
-        # Orders of slots that were cancelled meanwhile stay in `spare`: they are leased to this worker and would
-        # else wait for the lease to run out.
+        # Orders of slots that were cancelled meanwhile stay in `spare`: they are leased to this worker, and otherwise
+        # would wait until the lease expires.
         self._handle.receive(answer.orders)
-        for given in load.claims:
+        for given in batch.claims:
             if not given.done():
                 given.set_result(spare.pop(0) if spare else None)
-        for arrived in load.waiting:
+        for arrived in batch.waiting:
             if not arrived.done():
                 arrived.set_result(None)
 
@@ -178,22 +179,22 @@ def _apply_answer(journal: Journal, verdict: ReportResult, answer: TurnAnswer) -
     journal.stop(answer.stopped.get(journal.order_id, ()))
 
 
-def _fail_waiters(load: _Load, problem: Exception) -> None:
-    """Whoever waits breaks with what broke the turn."""
-    waiters: list[asyncio.Future[Any]] = [*load.claims, *load.waiting]
+def _fail_waiters(batch: _TurnBatch, problem: Exception) -> None:
+    """Raise the error of the turn in all waiting callers."""
+    waiters: list[asyncio.Future[Any]] = [*batch.claims, *batch.waiting]
     for waiting in waiters:
         if not waiting.done():
             waiting.set_exception(problem)
 
 
-# Journal: what a worker has seen of one order and not yet reported.
+# Journal: the entries of one order that are not yet reported.
 #
-# Entries leave in the order they were written. What nobody waits for may stay a moment (design.md §3); what must be
-# durable before the next task starts is flushed and awaited, which the queue does.
+# Entries are sent in the order they were written. An entry that no caller waits for may stay for a moment (design.md
+# §3). Entries that must be stored before the next task starts are flushed by the queue.
 
 
-class LeaseLost(Exception):  # noqa: N818  it is not an error of anybody's: the order is another worker's now
-    """The server did not accept a report: stop, and touch nothing more."""
+class LeaseLost(Exception):  # noqa: N818  not an error: another worker has the order now
+    """The server did not accept a report: stop, and change nothing more."""
 
 
 class IterationStopped(Exception):  # noqa: N818  its end is recorded already
@@ -205,11 +206,11 @@ class Journal:
         self._order, self._clock, self._worker_id = order, clock, worker_id
         self.order_id = order.order_id
         self._entries: list[Timed] = []
-        # Set once and for all: after a refusal nothing of this order may begin any more.
+        # Never reset: after a refusal no task of this order may begin.
         self._lost: ReportResult | None = None
-        # Paths of iterations that the server has ended, or of the whole level.
+        # Paths of iterations or whole levels that the server has ended.
         self.stopped: set[tuple[int, ...]] = set()
-        self.paused = False  # as of the last report that was answered
+        self.paused = False  # as of the last answer
 
     def add(self, entry: Entry) -> float:
         at = self._clock.now()
@@ -227,8 +228,8 @@ class Journal:
         return tuple(self._entries)
 
     def report(self) -> Report:
-        """Everything not yet reported; it counts as handed over."""
-        # A turn that fails is sent again as it is, so they need not come back here.
+        """A report of all entries not yet reported; they are removed from the journal."""
+        # A failed turn is sent again unchanged, so the entries need not come back.
         entries, self._entries = tuple(self._entries), []
         return Report(
             order_id=self._order.order_id,
@@ -239,18 +240,18 @@ class Journal:
         )
 
     def lose(self, verdict: ReportResult) -> None:
-        """The server did not take a report of this order."""
+        """The server did not accept a report of this order."""
         self._lost = verdict
 
     def note_paused(self, paused: bool) -> None:
-        """Whether the execution was paused when the server answered last."""
+        """Record whether the execution was paused at the last answer."""
         self.paused = paused
 
     def stop(self, paths: Iterable[tuple[int, ...]]) -> None:
-        """The server has ended these iterations itself."""
+        """Record iterations that the server has ended."""
         self.stopped.update(paths)
 
     def check(self) -> None:
-        """LeaseLost if the order is no longer ours."""
+        """Raise LeaseLost if this worker no longer holds the order."""
         if self._lost is not None:
             raise LeaseLost(self._lost.value)

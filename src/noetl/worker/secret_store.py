@@ -1,7 +1,7 @@
-"""Secrets of one order: what it was given, in memory for as long as it runs (KEY-03, KEY-05, KEY-07).
+"""Secrets of one order, in memory for as long as it runs (KEY-03, KEY-05, KEY-07).
 
-They are fetched from the server when a task is about to read them, and every one of them is made known to the mask
-before anything can leave.
+They are fetched from the server when a task is about to read them. Each is added to the mask before any output is
+sent.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ class SecretStore:
         self._order, self._control_plane, self._mask = order, control_plane, mask
         self._clock, self._worker_id = clock, worker_id
         self._declared = [entry.name for entry in net.keychain]
-        # Goes with the order: no secret stays in the memory of a worker longer than the work that needs it.
+        # It ends with the order: no secret stays in memory longer than the work that needs it.
         self._held: dict[str, Material] = {}
 
     async def scope_with_secrets(self, reads: Reads, around: PipelineScope) -> PipelineScope:
-        """The surroundings with what a task reads of the keychain. ToolError when an entry does not resolve."""
+        """The scope with the keychain entries that a task reads. Raises ToolError if an entry does not resolve."""
         names = self._declared if reads.everything else [name for name in self._declared if name in reads.names]
         materials = {name: await self._material(name) for name in names}
         return msgspec.structs.replace(around, keychain=KeychainView(materials))
 
     async def credentials(self, inputs: Mapping[str, Any]) -> Credentials:
-        """Looks up the credentials that the inputs name; whoever asks for one that does not resolve gets its error.
-        What stands there itself instead of a name is as secret as if it had been looked up."""
+        """Look up the credentials that the inputs name. The error of one that does not resolve is raised when it is
+        read. A credential that is written out in the inputs is masked like one that was looked up."""
         found: dict[str, Material | ToolError] = {}
         for auth in auths_in(inputs):
             name = credential_name(auth)
@@ -71,7 +71,7 @@ class SecretStore:
         except ToolError as problem:
             return problem
 
-    async def looked_up(self, name: str, kind: str, lookup: dict[str, Any]) -> Material:
+    async def look_up(self, name: str, kind: str, lookup: dict[str, Any]) -> Material:
         return await self._requested_material(name, kind=kind, lookup=lookup)
 
     async def renew(self, name: str) -> None:
@@ -94,13 +94,13 @@ class SecretStore:
             **more,
         )
         material = await self._control_plane.secret(ask)
-        # Before anybody reads it: what a task prints is masked from its first byte on.
+        # Before the task can read it: its output is masked from the first byte on.
         self._mask.learn(secrets_in(material))
         return material
 
 
 def no_credentials(name: str) -> Mapping[str, Any]:
-    """Of a task whose inputs name none."""
+    """The resolver of a task whose inputs name no credential."""
     raise _not_named(name)
 
 
@@ -108,19 +108,19 @@ def _not_named(name: str) -> ToolError:
     return ToolError(UNRESOLVED, f'the credential "{name}" is not named by this task')
 
 
-# What `secrets` tasks had looked up, when an interrupted pipeline goes on (TOOL-09, WRK-04).
+# Results of `secrets` tasks when an interrupted pipeline continues (TOOL-09, WRK-04).
 #
-# The log holds `***` in their place, and a task that went on with that would send it to the world. So they are looked
-# up once more, silently: it was recorded that they ran, and they change nothing.
+# The log holds `***` instead of the secret, and the next task would send that. So the secrets are looked up again
+# without a record: the log already says that the tasks ran, and they change nothing.
 
 
-async def recalled(step: Transition, position: Position, look_up: LookUp) -> Position:
-    """The position with the true results of its `secrets` tasks. ToolError where one is gone meanwhile."""
+async def position_with_secrets(step: Transition, position: Position, look_up: LookUp) -> Position:
+    """The position with the real results of its `secrets` tasks. Raises ToolError if a secret no longer exists."""
     if not position.results:
-        return position  # it begins here
+        return position  # no task has run yet
     for task in tasks_of(step):
         old = position.results.get(task.name) if task.kind == SECRETS else None
-        if old is None or old.error is not None or not _looked_up(old):
+        if old is None or old.error is not None or not _holds_secret(old):
             continue
         new = msgspec.structs.replace(old, result=await look_up(task, position))
         position = msgspec.structs.replace(
@@ -132,7 +132,7 @@ async def recalled(step: Transition, position: Position, look_up: LookUp) -> Pos
 
 
 def looked_up_names(step: Transition, position: Position) -> set[str]:
-    """The names under which a task reads what `secrets` tasks of its pipeline have looked up."""
+    """The names under which a task reads the results of `secrets` tasks of its pipeline."""
     names = {task.name for task in tasks_of(step) if task.kind == SECRETS and task.name in position.results}
     if any(position.results[name] is position.prev for name in names):
         names.add("_prev")
@@ -141,6 +141,6 @@ def looked_up_names(step: Transition, position: Position) -> set[str]:
     return names
 
 
-def _looked_up(result: TaskResult) -> bool:
-    """Whether it holds a secret's fields; the result of a refresh names its entry only."""
+def _holds_secret(result: TaskResult) -> bool:
+    """Whether it holds the fields of a secret; the result of a refresh only names its entry."""
     return isinstance(result.result, dict) and "refreshed" not in result.result

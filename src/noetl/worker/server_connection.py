@@ -1,8 +1,8 @@
-"""The connection to a server: requests are repeated until they are answered, and refusals are put in plain words. Also
-the server's clock.
+"""The connection to a server: it repeats requests until they are answered, and turns refusals into messages. Also the
+server's clock.
 
-Every request of a worker may arrive twice and mean the same (reliability.md §3.1), so it never has to know whether
-the answer or the request was lost.
+Every request of a worker is idempotent (reliability.md §3.1), so the worker need not know whether the answer or the
+request was lost.
 """
 
 from __future__ import annotations
@@ -19,21 +19,20 @@ import msgspec
 
 from noetl.base.clock import Clock
 from noetl.base.errors import BackendError, RefusedError
+from noetl.base.retry_delay import delay_s
 from noetl.worker.attempt import Sleep
-from noetl.worker.backoff import delay_s
 from noetl.worker.http1 import HttpConnection, HttpConnectionError, Reply
 
-# Raised when servers and workers of before and after could misunderstand each other. The server refuses one it does not
-# know.
+# Raised when older and newer servers and workers would misunderstand each other. The server refuses an unknown version.
 PROTOCOL = "1"
 PROTOCOL_HEADER = "Noetl-Protocol"
 TIMEOUT_S = 15.0
 Say = Callable[[str], None]
-_TOLERANCE_S = 10.0  # the header counts seconds, and an answer may take its time; this is for clocks that are wrong
+_TOLERANCE_S = 10.0  # the header has whole seconds, and answers take time: smaller differences are ignored
 
 
 class ServerRefusedError(RefusedError):
-    """The server has understood and will not. `problem` is what it answered, as it came."""
+    """The server refused the request. `problem` is the body of its answer."""
 
     def __init__(self, message: str, status: int, problem: Mapping[str, Any]) -> None:
         super().__init__(message)
@@ -41,17 +40,17 @@ class ServerRefusedError(RefusedError):
 
 
 def headers_for(token: str | None) -> dict[str, str]:
-    told = {PROTOCOL_HEADER: PROTOCOL, "User-Agent": "noetl-worker"}
-    return told if token is None else {**told, "Authorization": f"Bearer {token}"}
+    headers = {PROTOCOL_HEADER: PROTOCOL, "User-Agent": "noetl-worker"}
+    return headers if token is None else {**headers, "Authorization": f"Bearer {token}"}
 
 
 def is_passing(status: int) -> bool:
-    """Whether the same request may be answered another time."""
+    """Whether the same request may succeed later."""
     return status >= 500 or status in (408, 429)
 
 
 def refusal(status: int, reason: str, content: bytes, url: str) -> ServerRefusedError:
-    """What the server has against a request, from its problem+json where there is one."""
+    """The refusal of a request, from the problem+json of the answer if there is one."""
     try:
         problem = msgspec.json.decode(content)
     except msgspec.DecodeError:
@@ -71,7 +70,7 @@ def refusal(status: int, reason: str, content: bytes, url: str) -> ServerRefused
 
 
 class ServerConnection:
-    """`say` hears once when the server is out of reach, and once when it is back."""
+    """`say` is called once when the server stops answering, and once when it answers again."""
 
     def __init__(
         self,
@@ -85,7 +84,7 @@ class ServerConnection:
         self.url = url.rstrip("/")
         self._say, self._sleep, self._is_down = say, sleep, False
         self.headers, self.verify = headers_for(token), verify
-        self._wire = HttpConnection(self.url, self.headers, verify=verify)
+        self._http = HttpConnection(self.url, self.headers, verify=verify)
 
     async def ask(
         self,
@@ -98,23 +97,23 @@ class ServerConnection:
         media_type: str = "application/json",
         again: Callable[[], bytes] | None = None,
     ) -> Reply:
-        """The answer, however long it takes to get one. `patience_s` is for one try; `again` gives the body of every
-        try after one that the server may have done, since its answer is lost. ServerRefusedError for a 4xx."""
+        """Repeat the request until it is answered. `patience_s` is for one try. `again` returns the body of each try
+        after one that the server may have processed. Raises ServerRefusedError for a 4xx."""
         target = f"{path}?{urlencode(params)}" if params else path
         tries, is_repeated = 0, False
         while True:
             retry_after = None
             try:
                 content = again() if again is not None and is_repeated else body
-                reply = await self._wire.ask(method, target, body=content, media_type=media_type, timeout_s=patience_s)
+                reply = await self._http.ask(method, target, body=content, media_type=media_type, timeout_s=patience_s)
             except HttpConnectionError as problem:
-                # A request that never left needs no new body: the server cannot have acted on it.
+                # A request that was not sent needs no new body: the server cannot have acted on it.
                 is_repeated = is_repeated or problem.was_sent
                 if problem.was_idle:
-                    continue  # there are only so many kept connections, and the last one is a new one
+                    continue  # this ends: after the kept connections a new one is opened
                 self._lost(str(problem))
             else:
-                is_repeated = True  # a server that could not go on may have got as far as it takes
+                is_repeated = True  # a server that failed may have processed it
                 if not is_passing(reply.status):
                     self._note_reachable()
                     if reply.is_error:
@@ -136,11 +135,11 @@ class ServerConnection:
         self._is_down = False
 
     async def close(self) -> None:
-        await self._wire.close()
+        await self._http.close()
 
 
 class PlainServerConnection:
-    """The same for threads: one try, and BackendError when nobody answers it."""
+    """The same for threads: one try, and BackendError if there is no answer."""
 
     def __init__(
         self, url: str, token: str | None, *, verify: ssl.SSLContext | bool = True, timeout_s: float = TIMEOUT_S
@@ -172,24 +171,25 @@ class PlainServerConnection:
         self._client.close()
 
 
-# The server's clock, as far as a worker can tell it: its own, set right by the `Date` of the server's answers.
+# The server's clock, as a worker estimates it: its own clock, corrected by the `Date` of the server's answers.
 #
-# Deadlines travel as moments (WRK-07). A worker whose clock is an hour off would stop every step at once, or never.
+# Deadlines are sent as times (WRK-07). A worker whose clock is an hour off would stop every step at once, or never.
 
 
 class ServerClock:
     def __init__(self, own: Clock) -> None:
         self._own = own
-        self.ahead_s = 0.0  # of the server before this machine
+        self.ahead_s = 0.0  # how far the server's clock is ahead of this machine's
 
     def now(self) -> float:
         return self._own.now() + self.ahead_s
 
     def note_server_time(self, date: str | None) -> None:
-        """An answer that was sent at `date` has just come: a header as HTTP has it, or seconds since the epoch."""
+        """Correct the clock with the time of an answer that has just come: an HTTP date, or seconds since the epoch."""
         if date is None:
             return
         try:
+            # An HTTP date has no fractions of a second: on average it is half a second too early.
             there = float(date) if date[:1].isdigit() else parsedate_to_datetime(date).timestamp() + 0.5
         except (TypeError, ValueError):
             return

@@ -1,7 +1,7 @@
-"""Slots of a worker: how many orders it works on at a time. A task that only waits lends its slot (TOOL-11).
+"""Slots of a worker: how many orders it runs at a time. A task that only waits lends its slot (TOOL-11).
 
-`WorkerHandle` is made before the worker and before its control plane, and given to both: through it orders are handed
-over and stopped by a control plane in the same process.
+`WorkerHandle` is created before the worker and its control plane, and passed to both: a control plane in the same
+process hands over and stops orders through it.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ Work = Callable[[], Awaitable[None]]
 
 
 class WorkerHandle:
-    """What a worker shares with whoever gives it orders and stops them. `ring` wakes as many slots as it is told;
-    `leases` are those that the worker holds."""
+    """The state that a worker shares with a control plane in the same process. `ring` wakes that many slots; `leases`
+    are those that the worker holds."""
 
     def __init__(self, worker_id: str, ring: Callable[[int], None], leases: HeldLeases | None = None) -> None:
         self.worker_id, self._ring, self.leases = worker_id, ring, leases or HeldLeases()
-        self.idle: set[asyncio.Task[None]] = set()  # slots that have nothing to do
+        self.idle: set[asyncio.Task[None]] = set()  # slots without an order
         self.spare: list[Order] = []  # orders that wait for a slot
         self._running: dict[str, asyncio.Task[Any]] = {}  # by order, the slot that runs it
-        # Orders whose slot was cancelled by `stop`, so that the slot can tell this from its own end.
+        # Orders whose slot was cancelled by `stop`, so that the slot can distinguish this from its own end.
         self._stopped: set[str] = set()
         self._takes_orders = True
 
@@ -35,17 +35,17 @@ class WorkerHandle:
 
     @property
     def free(self) -> int:
-        """How many orders would be begun at once, were they given."""
+        """How many more orders the worker could begin at once."""
         return max(0, len(self.idle) - len(self.spare)) if self._takes_orders else 0
 
     def give(self, orders: Sequence[Order]) -> None:
-        """Orders that were claimed for the worker while it waited; whoever claims next has them."""
+        """Hand over orders that were claimed for the worker while it waited. The next slot that claims gets them."""
         # An order may come twice: with the answer to a turn, and from a batch that claimed for this worker.
         self.receive([order for order in orders if self.leases.add_if_new(order.order_id, order.lease_epoch)])
         self._ring(len(orders))
 
     def receive(self, orders: Sequence[Order]) -> None:
-        """Orders have come. One that waits for its slot is held as well."""
+        """Hold the leases of orders that have come, also of those that wait for a slot."""
         for order in orders:
             self.leases.receive(order)
         self.spare += orders
@@ -67,14 +67,16 @@ class WorkerHandle:
 
     def end(self, order: Order, slot: asyncio.Task[Any]) -> None:
         self._stopped.discard(order.order_id)
-        if self._running.get(order.order_id) is slot:  # else it has come again meanwhile, under a later lease
+        # Otherwise the order was received again meanwhile, under a later lease.
+        if self._running.get(order.order_id) is slot:
             del self._running[order.order_id]
             self.leases.drop(order.order_id)
 
     def stop(self, order_ids: Iterable[str]) -> None:
-        """Nobody wants these orders any more: their tools are stopped where they stand (SRV-11)."""
+        """Cancel the slots of withdrawn orders, and with them their running tools (SRV-11)."""
         for order_id in order_ids:
             running = self._running.get(order_id)
+            # Only once: the slot counts its cancellations, and would take a second one for the end of the worker.
             if running is not None and order_id not in self._stopped:
                 self._stopped.add(order_id)
                 running.cancel()
@@ -84,8 +86,8 @@ class WorkerHandle:
 
 
 class Slots:
-    """`work` is what one slot does for as long as it lasts; `ring` wakes another one that waits for work; `idle` are
-    those that have nothing to do."""
+    """`work` is the loop of one slot; `ring` wakes another slot that waits for work; `idle` are the slots without an
+    order."""
 
     def __init__(
         self,
@@ -96,7 +98,7 @@ class Slots:
     ) -> None:
         self._group, self._work, self._ring = group, work, ring
         self._idle = idle if idle is not None else set()
-        # Those who lent their slot and want it back. The next slot that is done resolves one, and ends in its place.
+        # Tasks that lent their slot and want it back. The next slot that is done resolves one, and ends in its place.
         self._leaving: deque[asyncio.Future[None]] = deque()
         self._at_work: set[asyncio.Task[None]] = set()
         self._is_draining = False
@@ -116,13 +118,8 @@ class Slots:
         if self._is_draining and not self._at_work:
             self._drained.set()
 
-    @property
-    def waiting(self) -> int:
-        """How many slots have nothing to do."""
-        return len(self._idle)
-
     def drain(self) -> None:
-        """Nobody takes anything more: who has nothing to do ends now, the others when they are done."""
+        """Take no more orders: idle slots end now, the others when they are done."""
         self._is_draining = True
         for slot in self._idle:
             slot.cancel()
@@ -136,7 +133,7 @@ class Slots:
         await self._drained.wait()
 
     def may_leave(self) -> bool:
-        """Whether the slot that asks is one too many; then it must end."""
+        """Whether there is one slot too many; then the calling slot must end."""
         if self._is_draining:
             return True
         while self._leaving:
@@ -148,7 +145,7 @@ class Slots:
 
     @asynccontextmanager
     async def idle(self) -> AsyncIterator[None]:
-        """While a slot has nothing to do, it can be closed at once."""
+        """Mark the slot as idle: it can be closed at once."""
         task = asyncio.current_task()
         assert task is not None
         self._idle.add(task)
@@ -159,7 +156,7 @@ class Slots:
 
     @asynccontextmanager
     async def extra_slot(self) -> AsyncIterator[None]:
-        """A further slot works while the body only waits; afterwards there are as many at work as before."""
+        """Open a further slot while the body only waits; afterwards there are as many as before."""
         if self._is_draining:
             yield
             return
@@ -174,10 +171,10 @@ class Slots:
         await self._close_one()
 
     def _close_one(self) -> asyncio.Future[None]:
-        """Done once one slot has ended."""
+        """A future that is done once one slot has ended."""
         closed = asyncio.get_running_loop().create_future()
         if self._is_draining:
-            closed.set_result(None)  # every slot ends without being told
+            closed.set_result(None)  # the worker is draining: every slot ends anyway
             return closed
         if self._idle:
             # An idle slot holds no order, so cancelling it loses nothing.
@@ -185,7 +182,8 @@ class Slots:
             closed.set_result(None)
         else:
             self._leaving.append(closed)
-        self._ring()  # should the one that ends just have been woken, or another be about to wait, somebody must look
+        # The slot that ends may just have been woken for work, or another may be about to wait: one has to check.
+        self._ring()
         return closed
 
 

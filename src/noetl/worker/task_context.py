@@ -1,4 +1,4 @@
-"""One run of one task: who it is, what its tool is given, and what is told of it."""
+"""The context of one task run: its identity, the context of its tool, and its records."""
 
 from __future__ import annotations
 
@@ -15,17 +15,16 @@ from noetl.net.task import Task
 from noetl.templates.scope import Scope
 from noetl.tools.contract import UNKNOWN, ToolContext
 from noetl.worker.attempt import error_of
-from noetl.worker.calls import TaskCalls
 from noetl.worker.live_output import TaskOutput
-from noetl.worker.order_context import OrderContext
+from noetl.worker.order_context import OrderContext, TaskCalls
 from noetl.worker.secret_store import Credentials
 
-CONTEXT = "context"  # unless the author has something of that name: all of it as one value (O-11)
+CONTEXT = "context"  # the whole context as one value, unless the playbook defines this name itself (O-11)
 
 
 class ToolNames:
-    """Bare names for tools that take variables: resolved as templates resolve them, given as plain data (TPL-06). The
-    scope is made when the first is asked for: few tools do."""
+    """Bare names for tools that take variables: resolved as templates resolve them, returned as plain data (TPL-06).
+    The scope is made on first use: few tools need it."""
 
     __slots__ = ("_around", "_position", "_scope", "_task")
 
@@ -35,7 +34,7 @@ class ToolNames:
 
     @property
     def scope(self) -> Scope:
-        """What the task's inputs are rendered in."""
+        """The scope in which the task's inputs are rendered."""
         if self._scope is None:
             self._scope = task_scope(self._around, self._position, self._task)
         return self._scope
@@ -52,32 +51,32 @@ class ToolNames:
 class TaskSecrets:
     """The secrets of one task run (`tools.contract.Secrets`)."""
 
-    __slots__ = ("_run", "_told")
+    __slots__ = ("_recorded", "_run")
 
     def __init__(self, run: TaskContext) -> None:
         self._run = run
-        self._told: set[str] = set()
+        self._recorded: set[str] = set()
 
     async def get(self, name: str, *, kind: str = "", lookup: dict[str, Any] | None = None) -> dict[str, Any]:
-        return (await self._run.place.safe.looked_up(name, kind, lookup or {})).fields
+        return (await self._run.order_context.secrets.look_up(name, kind, lookup or {})).fields
 
     async def renew(self, name: str) -> None:
-        await self._run.place.safe.renew(name)
-        # One event for each task run, however often a tool asks: a loop that renews must not fill the log.
-        if name not in self._told:
-            self._told.add(name)
-            self._run.tell_refreshed(name)
+        await self._run.order_context.secrets.renew(name)
+        # One event for each task run, however often a tool renews: a loop must not fill the log.
+        if name not in self._recorded:
+            self._recorded.add(name)
+            self._run.record_refresh(name)
 
 
 class TaskContext:
-    """One run of a task, on its way from the order to the tool. `path` is where in a loop it runs; `following` the
-    task after it; `calls_as` the task run whose playbooks it calls, if not its own."""
+    """One run of a task. `path` is its position in a loop; `following` is the task after it; `calls_as` is the task run
+    that its nested playbooks belong to, if not itself."""
 
-    __slots__ = ("_path", "calls_as", "following", "place", "position", "run_id", "task")
+    __slots__ = ("_path", "calls_as", "following", "order_context", "position", "run_id", "task")
 
     def __init__(
         self,
-        place: OrderContext,
+        order_context: OrderContext,
         task: Task,
         position: Position,
         run_id: str,
@@ -86,13 +85,19 @@ class TaskContext:
         following: str | None = None,
         calls_as: str | None = None,
     ) -> None:
-        self.place, self._path, self.following = place, path, following
+        self.order_context, self._path, self.following = order_context, path, following
         self.task, self.position, self.run_id, self.calls_as = task, position, run_id, calls_as
 
     def at(self, position: Position) -> TaskContext:
-        """The same run, seen from where more is known."""
+        """The same run with a newer position."""
         return TaskContext(
-            self.place, self.task, position, self.run_id, self._path, following=self.following, calls_as=self.calls_as
+            self.order_context,
+            self.task,
+            position,
+            self.run_id,
+            self._path,
+            following=self.following,
+            calls_as=self.calls_as,
         )
 
     def started(self) -> TaskStarted:
@@ -103,17 +108,17 @@ class TaskContext:
             attempt=self.position.attempt,
             task_run_id=self.run_id,
             path=self._path,
-            worker_id=self.place.worker_id,
+            worker_id=self.order_context.worker_id,
             origin=self.task.origin,
         )
 
     def accepted(self, since: float) -> Outcome:
-        """The task runs beside its pipeline, which goes on with a reference to it (TOOL-12)."""
+        """The outcome of an asynchronous task: its pipeline continues with a reference to it (TOOL-12)."""
         result = {"task_run_id": self.run_id, "status": "running"}
         return Outcome(status=Status.SUCCESS, result=result, meta=self._meta(since), helpers=self._helpers())
 
     def not_run(self, since: float, problem: TemplateError | ToolError) -> Outcome:
-        """What kept its tool from being run."""
+        """The outcome of a task whose tool could not be run."""
         if isinstance(problem, ToolError):
             error = error_of(problem)
         else:
@@ -121,14 +126,14 @@ class TaskContext:
         return Outcome(status=Status.ERROR, error=error, meta=self._meta(since), helpers=self._helpers())
 
     def lost(self, since: float) -> Outcome:
-        """It had begun under an earlier lease, and must not be repeated."""
+        """The outcome of a task that had begun under an earlier lease and must not be repeated."""
         message = f'task "{self.task.name}" was interrupted with its worker, and on_lost says not to repeat it'
         return self.not_run(since, ToolError("lease.lost", message, unknown=True))
 
     def live_output(self) -> TaskOutput | None:
-        """What takes the lines it prints, where somebody can look while it runs."""
-        place, order = self.place, self.place.order
-        if place.output is None:
+        """Receives the lines that it prints; None if live output is off."""
+        order_context, order = self.order_context, self.order_context.order
+        if order_context.output is None:
             return None
         of = OutputChunk(
             execution_id=order.execution_id,
@@ -139,14 +144,14 @@ class TaskContext:
             path=self._path,
             attempt=self.position.attempt,
         )
-        return place.output.output(of, place.mask)
+        return order_context.output.output(of, order_context.mask)
 
     def for_tool(
         self, spec: dict[str, Any], names: ToolNames, credentials: Credentials, output: TaskOutput | None = None
     ) -> ToolContext:
-        """What its tool knows of where it runs."""
-        place, order, task = self.place, self.place.order, self.task
-        permissions, tools, writer = place.tools.permissions, place.tools, place.writer
+        """The context of its tool."""
+        order_context, order, task = self.order_context, self.order_context.order, self.task
+        permissions, tools, writer = order_context.tools.permissions, order_context.tools, order_context.writer
         path = "".join([f"{index}/" for index in self._path])
         return ToolContext(
             execution_id=order.execution_id,
@@ -163,31 +168,33 @@ class TaskContext:
             data_folders=permissions.data_folders,
             sandbox=permissions.sandbox,
             keep=writer.keep,
-            load=place.control_plane.load,
-            keep_table=lambda file: place.control_plane.keep_table(file, order.execution_id),
-            fetch_table=place.control_plane.fetch_table,
-            secret_forms=lambda: place.mask.redactor.forms,
+            load=order_context.control_plane.load,
+            keep_table=lambda file: order_context.control_plane.keep_table(file, order.execution_id),
+            fetch_table=order_context.control_plane.fetch_table,
+            secret_forms=lambda: order_context.mask.redactor.forms,
             tool=tools.tool,
-            playbooks=TaskCalls(place, self.calls_as or self.run_id),
-            masked=writer.text,
-            now=place.clock.now,
+            playbooks=TaskCalls(order_context, self.calls_as or self.run_id),
+            mask=writer.text,
+            now=order_context.clock.now,
             allowed=permissions.kinds,
             provider_stand_ins=permissions.provider_stand_ins,
-            policy=place.net.executor.tool_policies.get(task.kind, {}),
+            policy=order_context.net.executor.tool_policies.get(task.kind, {}),
             remark=self.remark,
             traceparent=traceparent_of(order.trace_id, self.run_id) if order.traced else None,
             addresses=tools.addresses,
-            unwanted=place.unwanted,
-            printed=output.write if output is not None else None,
+            cleanups=order_context.cleanups,
+            write_output=output.write if output is not None else None,
         )
 
-    def remark(self, make: Callable[..., Remark], **told: Any) -> None:
-        """Tell something of it besides its start and its outcome."""
+    def remark(self, make: Callable[..., Remark], **fields: Any) -> None:
+        """Record an event of the task run besides its start and its outcome."""
         # Masked like a result: a remark may repeat what a server answered.
-        self.place.journal.add(self.place.writer.masked(make(task=self.task.name, **told, **self._whereabouts())))
+        self.order_context.journal.add(
+            self.order_context.writer.masked(make(task=self.task.name, **fields, **self._whereabouts()))
+        )
 
-    def tell_refreshed(self, name: str) -> None:
-        self.place.journal.add(KeychainRefreshed(name=name, **self._whereabouts()))
+    def record_refresh(self, name: str) -> None:
+        self.order_context.journal.add(KeychainRefreshed(name=name, **self._whereabouts()))
 
     def _whereabouts(self) -> dict[str, Any]:
         visit, attempt = self.position.visit, self.position.attempt
@@ -197,10 +204,10 @@ class TaskContext:
         return Meta(
             attempt=self.position.attempt,
             started_at=since,
-            finished_at=self.place.clock.now(),
-            trace_id=self.place.order.trace_id,
+            finished_at=self.order_context.clock.now(),
+            trace_id=self.order_context.order.trace_id,
             task_run_id=self.run_id,
         )
 
     def _helpers(self) -> dict[str, dict[str, Any]]:
-        return self.place.tools.helpers(self.task.kind)
+        return self.order_context.tools.helpers(self.task.kind)

@@ -1,7 +1,7 @@
 """One case run: a step run of v2-case, or one iteration of it, on one worker (O-29, V2C-10, V2C-24).
 
-The tools, delays and reports are those of any pipeline. What comes next after each task is decided by a walk; which
-step comes next is only reported.
+Tools, delays and reports are those of any pipeline. A walk decides what follows each task; which step follows is only
+reported.
 """
 
 from __future__ import annotations
@@ -9,26 +9,25 @@ from __future__ import annotations
 from typing import Any
 
 from noetl.engine.pipeline.policy import PolicyRun
-from noetl.engine.pipeline.progress import entered
+from noetl.engine.pipeline.progress import position_after_entry
 from noetl.engine.pipeline.scopes import PipelineScope
 from noetl.engine.v2_case.names import input_names, next_task, step_result
 from noetl.engine.v2_case.parts import CALL
 from noetl.engine.v2_case.position import CaseSite
 from noetl.engine.v2_case.walk import CaseWalk, decided
 from noetl.events.orders import Position
-from noetl.events.steps import StepDone, StepFailed
+from noetl.events.steps import CaseStarted, CaseWaiting, StepDone, StepFailed
 from noetl.events.tasks import Decided
 from noetl.events.v2_case_positions import Phase
-from noetl.events.v2_case_runs import CaseStarted, CaseWaiting
 from noetl.net.task import Task
 from noetl.worker.order_context import OrderContext
 from noetl.worker.pipeline_run import Ended, PipelineRun
 
 
-def run_of(place: OrderContext, around: PipelineScope, *, interrupted: bool) -> PipelineRun:
-    """How a step run or an iteration of this step is run."""
-    kind = CaseRun if place.facts.has_rules else PipelineRun
-    return kind(place, around, interrupted=interrupted)
+def run_of(context: OrderContext, around: PipelineScope, *, interrupted: bool) -> PipelineRun:
+    """The pipeline of a step run or of an iteration of this step."""
+    kind = CaseRun if context.facts.has_rules else PipelineRun
+    return kind(context, around, interrupted=interrupted)
 
 
 class CaseRun(PipelineRun):
@@ -36,21 +35,21 @@ class CaseRun(PipelineRun):
         if position.case is None:
             position = self._entered(position)
             if position.case is not None and position.case.listens:
-                await self._place.flush()  # from here on the server keeps events of others for it (V2C-13)
+                await self._context.flush()  # from here on the server stores events of other steps for it (V2C-13)
         return await super().to_end(position)
 
     def _entered(self, position: Position) -> Position:
-        walk = CaseWalk(self._site(self._place.clock.now()), position)
+        walk = CaseWalk(self._site(self._context.clock.now()), position)
         walk.enter()
         decision = decided(walk)
-        self._place.journal.add(self._place.writer.masked(CaseStarted(decision=decision, path=self._path)))
+        self._context.journal.add(self._context.writer.masked(CaseStarted(decision=decision, path=self._path)))
         self._write(decision)
-        return entered(position, decision)
+        return position_after_entry(position, decision)
 
     def _site(self, now: float, spread: float = 0.0) -> CaseSite:
         return CaseSite(
-            step=self._place.step,
-            steps=self._place.steps,
+            step=self._context.step,
+            steps=self._context.steps,
             around=self.around,
             now=now,
             spread=spread,
@@ -58,12 +57,12 @@ class CaseRun(PipelineRun):
         )
 
     def _task(self, position: Position) -> tuple[Task, str | None]:
-        return next_task(self._place.step, position), None
+        return next_task(self._context.step, position), None
 
-    def _named(self, around: PipelineScope, position: Position) -> PipelineScope:
-        return input_names(self._place.step, around, position)
+    def _scope_with_names(self, around: PipelineScope, position: Position) -> PipelineScope:
+        return input_names(self._context.step, around, position)
 
-    def _over(self, position: Position) -> dict[str, Any] | None:
+    def _input_overrides(self, position: Position) -> dict[str, Any] | None:
         case = position.case
         return case.calls.over if case is not None and case.at == CALL else None
 
@@ -79,9 +78,9 @@ class CaseRun(PipelineRun):
             return CaseWaiting()
         error, looped = position.case.error, self.around.iteration is not None
         if error is not None:
-            handled = looped and bool(position.case.taken)  # a rule took it further: no reason to fail the loop
+            handled = looped and bool(position.case.taken)  # a rule handled it, so the loop does not fail
             return StepDone() if handled else StepFailed(error=error)
-        return self._place.writer.fitted(StepDone(result=step_result(self._place.step, position, self.around.load)))
+        return self._context.writer.fitted(StepDone(result=step_result(self._context.step, position, self.around.load)))
 
     def _ending(self, position: Position, decision: Decided) -> Ended | None:
         return self._end(position) if position.task is None else None

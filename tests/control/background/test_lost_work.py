@@ -15,7 +15,7 @@ from noetl.control.background.lost_work import EVERY_S, INCIDENT, LostWork
 from noetl.control.commit.quarantine import FAILURES, Incident, Quarantine
 from noetl.events.envelope import Event
 from noetl.events.orders import ReportResult
-from noetl.store.contract import SingleRow
+from noetl.store.contract import EventFilter
 from noetl.store.memory import MemoryStore
 from tests.control.control_plane import ControlPlane
 
@@ -102,7 +102,7 @@ async def test_it_serves_until_it_is_cancelled() -> None:
 class Corrupt(MemoryStore):
     """A store in which the log of x1 cannot be read back."""
 
-    async def events(self, execution_id: str, *, after: int = 0, only: SingleRow | None = None) -> list[Event]:
+    async def events(self, execution_id: str, *, after: int = 0, only: EventFilter | None = None) -> list[Event]:
         events = await super().events(execution_id, after=after, only=only)
         return events[:1] + events[2:] if execution_id == "x1" else events
 

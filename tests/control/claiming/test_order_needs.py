@@ -62,7 +62,7 @@ def test_a_missing_extra_is_refused_before_a_run_begins(monkeypatch: pytest.Monk
         "{step: b, tool: {kind: duckdb, query: SELECT 1}}]"
     )
     monkeypatch.setitem(sys.modules, "duckdb", None)
-    monkeypatch.setattr(registry, "_FOUND", set[str]())
+    monkeypatch.setattr(registry, "_INSTALLED_DRIVERS", set[str]())
 
     with pytest.raises(RefusedError, match=r'tool kind "duckdb" needs an extra: install noetl-engine\[duckdb\]'):
         check_runnable(net, Registry())

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from noetl.control.claiming.poison_orders import EMPTIED_S
-from noetl.engine.lost_leases import MOST_LEASES
+from noetl.engine.reports import MOST_LEASES
 from noetl.events.orders import Order
 from tests.control.control_plane import ControlPlane
 

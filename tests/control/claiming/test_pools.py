@@ -47,6 +47,15 @@ workflow:
 """
 
 
+async def test_every_pool_is_listed_however_many_there_are() -> None:
+    """A page of the key-value table has at most 1,000 entries."""
+    pools = Pools(MemoryStore(), ManualClock())
+    for number in range(1_001):
+        await pools.put(Pool(name=f"p{number}", capacity=1))
+
+    assert len(await pools.all()) == 1_001
+
+
 @pytest.mark.req("SRV-08")
 @pytest.mark.parametrize("backend", BACKENDS)
 async def test_never_more_orders_of_a_pool_are_held_than_its_capacity(backend: str, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl.control.claiming.ready_orders import Ready, ReadyOrders
+from noetl.control.claiming.ready_orders import ReadyOrder, ReadyOrders
 from tests.narrowing import present
 
 
@@ -13,7 +13,7 @@ def taken(orders: ReadyOrders, *pools: str) -> list[str]:
     return found
 
 
-def filled(*readies: Ready) -> ReadyOrders:
+def filled(*readies: ReadyOrder) -> ReadyOrders:
     orders = ReadyOrders()
     for ready in readies:
         orders.add(ready)
@@ -21,13 +21,20 @@ def filled(*readies: Ready) -> ReadyOrders:
 
 
 def test_a_higher_priority_goes_first_whoever_waits() -> None:
-    orders = filled(Ready("x", "x1"), Ready("x", "x2", priority=3), Ready("y", "y1", priority=3), Ready("y", "y2"))
+    orders = filled(
+        ReadyOrder("x", "x1"),
+        ReadyOrder("x", "x2", priority=3),
+        ReadyOrder("y", "y1", priority=3),
+        ReadyOrder("y", "y2"),
+    )
 
     assert taken(orders) == ["x2", "y1", "x1", "y2"]
 
 
 def test_ten_thousand_orders_of_one_execution_let_the_others_through() -> None:
-    orders = filled(*(Ready("big", f"b{n}") for n in range(10_000)), Ready("small", "s1"), Ready("small", "s2"))
+    orders = filled(
+        *(ReadyOrder("big", f"b{n}") for n in range(10_000)), ReadyOrder("small", "s1"), ReadyOrder("small", "s2")
+    )
 
     assert [present(orders.take()).order_id for _ in range(4)] == ["b0", "s1", "b1", "s2"]
     assert len(orders) == 9_998
@@ -35,7 +42,10 @@ def test_ten_thousand_orders_of_one_execution_let_the_others_through() -> None:
 
 def test_pools_are_apart_and_take_turns() -> None:
     orders = filled(
-        Ready("x", "a1", pool="a"), Ready("x", "a2", pool="a"), Ready("x", "b1", pool="b"), Ready("x", "c1")
+        ReadyOrder("x", "a1", pool="a"),
+        ReadyOrder("x", "a2", pool="a"),
+        ReadyOrder("x", "b1", pool="b"),
+        ReadyOrder("x", "c1"),
     )
 
     assert orders.counts == {"a": 2, "b": 1, "default": 1}
@@ -45,8 +55,10 @@ def test_pools_are_apart_and_take_turns() -> None:
 
 
 def test_an_order_is_offered_once_and_forgotten_with_its_execution() -> None:
-    orders = filled(Ready("x", "x1"), Ready("x", "x1"), Ready("y", "y1", priority=1), Ready("y", "y2"))
-    orders.lay_aside(Ready("y", "y3"))
+    orders = filled(
+        ReadyOrder("x", "x1"), ReadyOrder("x", "x1"), ReadyOrder("y", "y1", priority=1), ReadyOrder("y", "y2")
+    )
+    orders.lay_aside(ReadyOrder("y", "y3"))
 
     orders.forget(["y"])
     orders.offer_aside("y")
@@ -56,7 +68,7 @@ def test_an_order_is_offered_once_and_forgotten_with_its_execution() -> None:
 
 
 def test_fresh_orders_are_counted_until_somebody_asks_as_far_as_they_are_there() -> None:
-    orders = filled(Ready("x", "x1"), Ready("x", "x2"), Ready("x", "g1", pool="gpu"))
+    orders = filled(ReadyOrder("x", "x1"), ReadyOrder("x", "x2"), ReadyOrder("x", "g1", pool="gpu"))
     orders.take(["default"])
 
     assert orders.take_fresh() == {"default": 1, "gpu": 1}

@@ -13,9 +13,8 @@ from noetl.control.commit.group_commit import MOST_EVENTS, SHARED_EVENTS
 from noetl.events.loops import IterationDone, IterationStarted
 from noetl.events.orders import Entry, Order, Report, ReportResult, Timed
 from noetl.events.outcomes import Error
-from noetl.events.steps import StepFailed
+from noetl.events.steps import CaseStarted, StepFailed
 from noetl.events.tasks import Decided
-from noetl.events.v2_case_runs import CaseStarted
 from tests.control.control_plane import ControlPlane
 
 LOOP = """

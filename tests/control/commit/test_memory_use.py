@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from noetl.control.commit import memory_use, sharing
-from noetl.control.commit.memory_use import Bounds, KeptBytes
+from noetl.control.commit.memory_use import Bounds, MemoryUse
 from noetl.events.events import Payload
 from noetl.store import row_codecs
 from noetl.store.sqlite.store import SqliteStore
@@ -23,42 +23,42 @@ def nobody_waits(execution_id: str) -> bool:
 
 
 def test_what_is_over_leaves_before_what_is_not() -> None:
-    kept = KeptBytes(SMALL)
+    kept = MemoryUse(SMALL)
     for number in range(8):
         kept.add(f"open{number}", 10, is_over=False)
     for number in range(3):
         kept.add(f"over{number}", 10, is_over=True)
 
-    assert kept.leaving(nobody_waits) == ["over0"], "eleven are one too many"
+    assert kept.evictions(nobody_waits) == ["over0"], "eleven are one too many"
 
 
 def test_no_more_of_those_that_are_over_are_kept_than_their_own_bounds() -> None:
-    kept = KeptBytes(SMALL)
+    kept = MemoryUse(SMALL)
     for number in range(5):
         kept.add(f"over{number}", 10, is_over=True)
-    assert kept.leaving(nobody_waits) == ["over0", "over1"]
+    assert kept.evictions(nobody_waits) == ["over0", "over1"]
     kept.add("large", 85_000, is_over=True)
 
-    assert kept.leaving(lambda one: one == "over0") == ["over1", "over2", "over3"], "by number, and then by size"
+    assert kept.evictions(lambda one: one == "over0") == ["over1", "over2", "over3"], "by number, and then by size"
 
 
 def test_a_few_large_ones_that_are_over_leave_by_their_size_alone() -> None:
-    kept = KeptBytes(SMALL)
+    kept = MemoryUse(SMALL)
     kept.add("large", 120_000, is_over=True)
     kept.add("small", 10, is_over=True)
 
-    assert kept.leaving(nobody_waits) == ["large"]
+    assert kept.evictions(nobody_waits) == ["large"]
 
 
 def test_by_size_those_used_longest_ago_leave_and_a_few_stay_in_any_case() -> None:
-    kept = KeptBytes(SMALL)
+    kept = MemoryUse(SMALL)
     for number in range(4):
         kept.add(f"x{number}", 400_000, is_over=False)
     kept.use("x0")
-    assert kept.leaving(nobody_waits) == ["x1", "x2"]
+    assert kept.evictions(nobody_waits) == ["x1", "x2"]
     kept.add("x0", 5_000_000, is_over=False)
 
-    assert len(kept.leaving(nobody_waits)) == 2
+    assert len(kept.evictions(nobody_waits)) == 2
     assert kept.bytes > SMALL.most_bytes
     for one in ("x0", "x1", "x2", "x3"):
         kept.drop(one)
@@ -83,8 +83,8 @@ async def test_a_server_keeps_hardly_anything_of_executions_that_are_over(monkey
     assert len(hot) <= 5
     again = await control_plane.executions.execution("x0")
     assert again.execution.lifecycle.status == "completed", "the log has it"
-    assert hot._kept is not None
-    assert hot._kept.bytes == sum(hot._kept._weights.values())
+    assert hot._memory_use is not None
+    assert hot._memory_use.bytes == sum(hot._memory_use._weights.values())
 
 
 async def test_a_payload_is_encoded_once_for_all_who_need_its_text(

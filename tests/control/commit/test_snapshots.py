@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 from noetl.base.clock import ManualClock
 from noetl.base.errors import BackendError
-from noetl.control.commit.snapshots import KEPT, Snapshot, copied
-from noetl.engine.evolve import evolve, replayed
+from noetl.control.commit.snapshots import KEPT, Snapshot, mutable_copy
+from noetl.engine.evolve import evolve, replay
 from noetl.engine.execution import Execution
 from noetl.events.envelope import Event
 from noetl.events.loops import IterationDone, IterationStarted
 from noetl.events.orders import Order, Report, ReportResult
 from noetl.events.outcomes import TaskResult
-from noetl.store.contract import Commit, SingleRow
+from noetl.store.contract import Commit, EventFilter
 from noetl.store.memory import MemoryStore
 from tests.control.control_plane import ControlPlane
 from tests.engine_script import Conversation
@@ -44,7 +44,7 @@ class Reading(MemoryStore):
         self.read: list[int] = []
         self.lost_answers = 0
 
-    async def events(self, execution_id: str, *, after: int = 0, only: SingleRow | None = None) -> list[Event]:
+    async def events(self, execution_id: str, *, after: int = 0, only: EventFilter | None = None) -> list[Event]:
         found = await super().events(execution_id, after=after, only=only)
         self.read.append(len(found))
         return found
@@ -82,7 +82,7 @@ async def long_ago(first: ControlPlane, second: ControlPlane) -> list[Order]:
 async def as_the_log_tells(control_plane: ControlPlane) -> bool:
     control_plane.clock.advance(2)  # until then it trusts that nobody else has moved it
     live = (await control_plane.executions.execution("x1")).execution
-    told: Execution = replayed("x1", "t1", await MemoryStore.events(control_plane.store, "x1"))
+    told: Execution = replay("x1", "t1", await MemoryStore.events(control_plane.store, "x1"))
     return live == told
 
 
@@ -169,7 +169,7 @@ def test_a_base_is_the_log_at_every_point_and_nobody_who_goes_on_from_it_changes
         for coming in talk.log[length:]:
             evolve(ahead, coming)
         assert ahead == talk.execution
-        assert base.execution() == replayed("x1", "t1", talk.log[:length])
+        assert base.execution() == replay("x1", "t1", talk.log[:length])
 
 
 def test_a_base_lags_behind_by_no_more_than_it_may() -> None:
@@ -180,14 +180,14 @@ def test_a_base_lags_behind_by_no_more_than_it_may() -> None:
         base.add([event])
 
     assert len(base._since) <= KEPT
-    assert copied(talk.execution) == talk.execution == base.execution()
+    assert mutable_copy(talk.execution) == talk.execution == base.execution()
 
 
 def test_a_copy_shares_no_container_with_the_execution_it_was_made_from() -> None:
     """What one of them adds, a refused report say, must not show in the other: the log may never have it."""
     execution = Execution(execution_id="x", trace_id="t")
 
-    copy = copied(execution)
+    copy = mutable_copy(execution)
 
     before, after = dict(_containers(execution)), dict(_containers(copy))
     assert {"order_states", "order_states.refused", "open_waits.due_times", "held.forks", "ctx"} <= before.keys()

@@ -9,7 +9,7 @@ import pytest
 from noetl.base.errors import BackendError
 from noetl.control.background import presence
 from noetl.control.outside import requests
-from noetl.control.outside.requests import attend, take
+from noetl.control.outside.requests import serve_requests, take
 from noetl.engine.commands import CancelTimer, DeliverSignal
 from noetl.events.orders import ReportResult
 from noetl.store.installation import MemoryKeyValues
@@ -93,7 +93,9 @@ async def test_a_server_waits_for_its_store_to_come_back(monkeypatch: pytest.Mon
     await control_plane.start(TIMER)
     number = await away.ask("x1", "pause", reason=None, at=0.0)
 
-    attending = asyncio.create_task(attend(control_plane.executions, away, control_plane.clock, reaches=lambda _: True))
+    attending = asyncio.create_task(
+        serve_requests(control_plane.executions, away, control_plane.clock, reaches=lambda _: True)
+    )
     while (row := await away.get(number)) is not None and row.answer is None:
         await asyncio.sleep(0)
     attending.cancel()
@@ -107,7 +109,7 @@ async def test_a_process_is_known_for_as_long_as_it_is_there(monkeypatch: pytest
     now = control_plane.clock.now()
     assert not await presence.is_anybody_there(key_values, lambda _: False, now=now)
 
-    here = asyncio.create_task(presence.be_present(key_values, "host/1/2", control_plane.clock))
+    here = asyncio.create_task(presence.announce_presence(key_values, "host/1/2", control_plane.clock))
     while not await key_values.list(presence.KIND):
         await asyncio.sleep(0)
     assert await presence.is_anybody_there(key_values, lambda _: False, now=now)

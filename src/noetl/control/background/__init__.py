@@ -1,6 +1,8 @@
-"""What a server does periodically.
+"""Periodic jobs of a server.
 
-`background_jobs.py` starts timers, messages and schedules. `lost_work.py` looks every second for orders and
-children that crashed processes left (`recovery.py`). `retention.py` deletes old executions.
+`BackgroundJobs` (`control/assembly.py`) lists all that run beside requests: timers, messages, schedules, and from here
+`lost_work.py`, which looks every second for orders and children that crashed processes left (`recovery.py`), and
+`presence.py`, by which processes on one store see each other. `retention.py` deletes old executions once an hour
+(`server/housekeeping.py` calls it).
 Read first: `lost_work.py`, `recovery.py`.
 """

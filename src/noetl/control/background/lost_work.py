@@ -1,8 +1,7 @@
-"""What a server looks for by itself, since whoever should have told it may be gone (reliability.md §2.7,
-3.2).
+"""Lost work: orders and children that crashed processes left, found by looking every second (reliability.md §2.7, 3.2).
 
-One task, one record at a time, each for itself: a record that breaks is put into quarantine and the others go on. An
-incident lies on the key-value table, where operators see it.
+One task processes one record at a time. A record that fails goes into quarantine, and the others go on. Incidents are
+written to the key-value table, where operators see them.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from noetl.control.background.recovery import Recovery
 from noetl.control.commit.quarantine import Incident, Quarantine
 from noetl.control.executions import Executions
 from noetl.control.nested.calls import LEFT, NestedCalls
-from noetl.engine.lost_leases import MOST_LEASES
+from noetl.engine.reports import MOST_LEASES
 from noetl.events.orders import PlaybookCall
 from noetl.store.contract import OrderRow
 from noetl.store.installation import KeyValues
 
-# How long an order can stay unnoticed that another server made or left, when the wake-up was lost as well.
+# The longest time that an order of another server stays unnoticed when its wake-up was lost.
 EVERY_S = 1.0
 INCIDENT = "incident"  # the kind, on the key-value table
 
@@ -34,18 +33,19 @@ _log = logging.getLogger(__name__)
 
 
 class BackgroundJob(Protocol):
-    """Something to look for. A record that `do` breaks on is known by its `name_of`."""
+    """One kind of lost work."""
 
     async def find(self) -> Sequence[Any]:
-        """The records that want something now."""
+        """The records to process now."""
 
-    def name_of(self, record: Any) -> str: ...
+    def name_of(self, record: Any) -> str:
+        """The name of a record in the quarantine."""
 
     async def do(self, record: Any) -> None: ...
 
 
 class LostOrders:
-    """Orders of the store that this server does not know, and those that nobody may take any more."""
+    """Orders of the store that this server does not know, and those that too many workers were lost with."""
 
     def __init__(self, recovery: Recovery) -> None:
         self._recovery = recovery
@@ -61,13 +61,14 @@ class LostOrders:
         _log.warning("order %s was lost %d times: %s", record.order_id, MOST_LEASES, verdict)
 
 
-class Followed:
-    """Executions that somebody here waits for, and other servers may have ended."""
+class FollowedExecutions:
+    """Executions that a caller of this server waits for, and that another server may have ended."""
 
     def __init__(self, executions: Executions) -> None:
         self._executions = executions
 
     async def find(self) -> Sequence[None]:
+        # One query for all of them, so there are no single records to process.
         await self._executions.catch_up()
         return ()
 
@@ -78,7 +79,7 @@ class Followed:
 
 
 class OrphanedCalls:
-    """Nested executions that are waited for here, by step runs that other servers have ended."""
+    """Child executions that step runs waited for here, after another server has ended the step run."""
 
     def __init__(self, calls: NestedCalls) -> None:
         self._calls = calls
@@ -94,20 +95,20 @@ class OrphanedCalls:
 
 
 class LostWork:
-    """The search for it, every second. `LostWork.serve` goes on until it is cancelled."""
+    """The search for lost work. `serve` runs until it is cancelled."""
 
     def __init__(
         self,
-        chores: Sequence[BackgroundJob],
+        jobs: Sequence[BackgroundJob],
         quarantine: Quarantine,
         key_values: KeyValues,
         clock: Clock,
         *,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
-        self._chores, self._quarantine, self._key_values = chores, quarantine, key_values
+        self._jobs, self._quarantine, self._key_values = jobs, quarantine, key_values
         self._clock, self._sleep = clock, sleep
-        names = [type(chore).__name__ for chore in chores]
+        names = [type(job).__name__ for job in jobs]
         self._outages = [Outage(_log, f"{name} could not look for work", f"{name} looks again") for name in names]
 
     async def serve(self) -> None:
@@ -116,26 +117,26 @@ class LostWork:
             await self._sleep(EVERY_S)
 
     async def sweep(self) -> None:
-        for chore, outage in zip(self._chores, self._outages, strict=True):
+        for job, outage in zip(self._jobs, self._outages, strict=True):
             try:
-                records = await chore.find()
+                records = await job.find()
                 outage.worked()
-            # Broad, since one job that breaks must not stop the others: nothing would find lost orders any more.
-            except Exception as problem:  # the store is away, say: it will be back
+            # Broad, since one failing job must not stop the others: nothing else finds lost orders.
+            except Exception as problem:
                 outage.failed(problem)
                 continue
             for record in records:
-                await self._do(chore, record)
-        # After the jobs: what they break on in this round is recorded with it.
-        for incident in self._quarantine.take_unsaid():
+                await self._do(job, record)
+        # After the jobs, so that incidents of this sweep are recorded by it.
+        for incident in self._quarantine.take_unreported():
             await self._record(incident)
 
-    async def _do(self, chore: BackgroundJob, record: Any) -> None:
-        name = chore.name_of(record)
+    async def _do(self, job: BackgroundJob, record: Any) -> None:
+        name = job.name_of(record)
         if self._quarantine.holds(name):
             return
         try:
-            await chore.do(record)
+            await job.do(record)
         except Exception as problem:
             self._quarantine.note(name, problem)
         else:
@@ -146,6 +147,6 @@ class LostWork:
             known = await self._key_values.get(INCIDENT, incident.record)
             version, body = known.version if known else 0, msgspec.json.encode(incident)
             await self._key_values.put(INCIDENT, incident.record, body, over=version, at=self._clock.now())
-        # Broad for the same reason: the quarantine keeps what went wrong.
+        # Broad for the same reason. The quarantine in memory still has the incident.
         except Exception as problem:
-            log_failure(_log, problem, "an incident could not be kept: %s", incident.record)
+            log_failure(_log, problem, "an incident could not be stored: %s", incident.record)

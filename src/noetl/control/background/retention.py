@@ -1,8 +1,9 @@
-"""Retention: executions that have been over for long enough are removed whole, and results that nobody names any more
-(reliability.md §3.6).
+"""Retention: deletes executions that finished long enough ago, and stored results without references (reliability.md
+§3.6).
 
-A playbook says how long by `metadata.retention`, else the store's owner does. Results are collected by mark and sweep:
-one goes only when nothing that is left names it, and nobody has put it for a day, which is longer than any write takes.
+`metadata.retention` of a playbook says how long its executions are kept, else the setting of the store does. Results
+are collected by mark and sweep: a result is deleted when no stored reference leads to it and it was not written for a
+day, which is longer than any commit takes.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ from noetl.base.durations import seconds
 from noetl.base.errors import ToolError
 from noetl.control.secrets.execution_secrets import forget_secrets
 from noetl.store.contract import ResultStore, Store
-from noetl.store.execution_filters import checksums_in
+from noetl.store.row_codecs import checksums_in
 
 GRACE_S = 86_400.0
-BATCH = 50  # executions of one transaction: whoever commits meanwhile waits no longer than for that
-_COUNTED = 10_000  # of a playbook, when nothing is removed
+BATCH = 50  # executions deleted in one transaction; other commits wait for it at most
+_COUNTED = 10_000  # executions of a playbook that a dry run counts at most
 
 
 class ExpiredExecutions(msgspec.Struct, kw_only=True):
-    """Executions of one version of a playbook that are kept for `kept_s` and are older."""
+    """The number of executions of one playbook version that finished more than `kept_s` ago."""
 
     path: str
     kept_s: float
@@ -36,14 +37,14 @@ class ExpiredExecutions(msgspec.Struct, kw_only=True):
 
 
 class RetentionCount(msgspec.Struct, kw_only=True):
-    """What was removed, or would be."""
+    """What was deleted, or would be."""
 
     executions: list[ExpiredExecutions] = []
     results: int = 0
 
     @property
     def total(self) -> int:
-        return sum(one.executions for one in self.executions)
+        return sum(expired.executions for expired in self.executions)
 
 
 class _Net(msgspec.Struct):
@@ -52,7 +53,7 @@ class _Net(msgspec.Struct):
 
 
 class Retention:
-    """`default_s`: how long what says nothing itself is kept, None for ever."""
+    """Deletes what is old enough. `default_s` applies to playbooks without a retention of their own; None: forever."""
 
     def __init__(
         self,
@@ -64,60 +65,62 @@ class Retention:
         grace_s: float = GRACE_S,
         is_patient: bool = False,
     ) -> None:
-        """`is_patient`: what may go waits for a while where it can go together with others, which is far less work for
-        the store."""
+        """`is_patient`: wait a little longer where the store can then delete many executions at once, which costs it
+        far less."""
         self._store, self._results, self._clock = store, results, clock
         self._default_s, self._grace_s, self._is_patient = default_s, grace_s, is_patient
 
     async def planned(self) -> RetentionCount:
-        """What `run` would remove now, but for results that only these executions name. Of very many executions of one
-        version, the first 10,000 are counted."""
-        found = RetentionCount()
-        async for one, net_hash in self._policies():
-            before = self._clock.now() - one.kept_s
-            one.executions = len(await self._store.outlived(net_hash, before=before, limit=_COUNTED))
-            if one.executions:
-                found.executions.append(one)
-        found.results = len(await self._unnamed())
-        return found
+        """A dry run: what `run` would delete now, except results that only these executions refer to. At most 10,000
+        executions of one version are counted."""
+        count = RetentionCount()
+        async for expired, net_hash in self._policies():
+            before = self._clock.now() - expired.kept_s
+            expired.executions = len(await self._store.outlived(net_hash, before=before, limit=_COUNTED))
+            if expired.executions:
+                count.executions.append(expired)
+        count.results = len(await self._unreferenced())
+        return count
 
     async def run(self) -> RetentionCount:
-        """Remove it: what lies together at once, the rest a little at a time."""
-        removed = RetentionCount()
-        policies = [each async for each in self._policies()]
-        together = await self._retire_spans(policies)
-        for one, net_hash in policies:
-            one.executions = together[net_hash]
-            before = self._clock.now() - one.kept_s - self._patience(one.kept_s)
-            # `retire` looks again in the statement that deletes: between the two another server may have removed them.
+        """Delete whole spans of time where the store can, then the remaining executions in small batches, then
+        unreferenced results."""
+        deleted = RetentionCount()
+        policies = [policy async for policy in self._policies()]
+        in_spans = await self._retire_spans(policies)
+        for expired, net_hash in policies:
+            expired.executions = in_spans[net_hash]
+            before = self._clock.now() - expired.kept_s - self._patience(expired.kept_s)
+            # `retire` checks again in the statement that deletes: another server may have deleted them in between.
             while batch := await self._store.outlived(net_hash, before=before, limit=BATCH):
-                gone = await self._store.retire(batch)
+                number = await self._store.retire(batch)
                 # After the executions: a record of a secret without its execution is harmless, an execution whose
                 # secrets cannot be masked is not.
                 await forget_secrets(self._store, batch)
                 crash_point("retention.between")
-                one.executions += gone
-                if not gone:
-                    break  # somebody else removes the same ones
+                expired.executions += number
+                if not number:
+                    break  # another server deletes the same ones
                 await asyncio.sleep(0)
-            if one.executions:
-                removed.executions.append(one)
-        removed.results = await self._collect()
-        return removed
+            if expired.executions:
+                deleted.executions.append(expired)
+        deleted.results = await self._collect()
+        return deleted
 
     async def _retire_spans(self, policies: Iterable[tuple[ExpiredExecutions, str]]) -> Counter[str]:
-        """How many executions of each net have gone with all that lay beside them."""
+        """Delete whole spans of time; returns the number of executions deleted by net."""
         now = self._clock.now()
-        gone = await self._store.retire_spans({net_hash: now - one.kept_s for one, net_hash in policies})
-        await forget_secrets(self._store, gone)
-        return Counter(gone.values())
+        retired = await self._store.retire_spans({net_hash: now - expired.kept_s for expired, net_hash in policies})
+        await forget_secrets(self._store, retired)
+        return Counter(retired.values())
 
     def _patience(self, kept_s: float) -> float:
-        """A tenth of the time that is asked for at most: who keeps executions for an hour does not mean a week."""
+        """How much longer executions are kept so that a whole span can be deleted: at most a tenth of `kept_s`, since
+        a retention of an hour must not become a week."""
         return min(self._store.patience_s, kept_s / 10) if self._is_patient else 0.0
 
     async def _policies(self) -> AsyncIterator[tuple[ExpiredExecutions, str]]:
-        """Each version that has executions which are over, and how long these are kept."""
+        """Each playbook version with finished executions (by net hash), and how long these are kept."""
         for net_hash in await self._store.ended_nets():
             net = msgspec.json.decode(await self._store.net(net_hash), type=_Net)
             kept_s = kept_for(net.metadata.get("retention"), self._default_s)
@@ -126,41 +129,42 @@ class Retention:
 
     async def _collect(self) -> int:
         before = self._clock.now() - self._grace_s
-        unnamed = await self._unnamed()
-        return sum([await asyncio.to_thread(self._results.drop, one, before=before) for one in sorted(unnamed)])
+        checksums = sorted(await self._unreferenced())
+        # `drop` checks the age again: a value that was written since must stay, as a commit may refer to it.
+        return sum([await asyncio.to_thread(self._results.drop, checksum, before=before) for checksum in checksums])
 
-    async def _unnamed(self) -> set[str]:
-        """What is old and nothing names. The old ones are listed before the names are read: what is named meanwhile has
-        been put meanwhile."""
+    async def _unreferenced(self) -> set[str]:
+        """Checksums of old results without a reference. Old results are listed before the references are read: a
+        reference stored in between belongs to a result that was written again in between."""
         before = self._clock.now() - self._grace_s
         # In a thread: the files of a result store may be millions.
         old = set(await asyncio.to_thread(lambda: self._results.untouched(before=before)))
         if not old:
             return old
-        named = await self._store.checksums()
-        return old - named - await asyncio.to_thread(self._held_by, named, old - named)
+        referenced = await self._store.checksums()
+        return old - referenced - await asyncio.to_thread(self._nested_in, referenced, old - referenced)
 
-    def _held_by(self, named: Iterable[str], wanted: set[str]) -> set[str]:
-        """Those of `wanted` that stored values hold in turn: a large value may hold references to others."""
+    def _nested_in(self, referenced: Iterable[str], candidates: set[str]) -> set[str]:
+        """Those of `candidates` that stored values refer to, directly or through other values."""
         found: set[str] = set()
-        pending, seen = list(named), set(named)
-        # Stops as soon as all candidates are known to be held: then there is nothing to collect.
-        while pending and found != wanted:
+        pending, seen = list(referenced), set(referenced)
+        # Stops as soon as all candidates are known to be referenced: then there is nothing to collect.
+        while pending and found != candidates:
             try:
                 inner = checksums_in(self._results.body(pending.pop()))
             except ToolError:
-                continue  # what is gone holds nothing up; while the store is away, nobody knows what does
-            found |= inner & wanted
+                continue  # a value that is gone refers to nothing
+            found |= inner & candidates
             pending += inner - seen
             seen |= inner
         return found
 
 
-def kept_for(written: Any, default_s: float | None) -> float | None:
-    """How long by what a playbook says; what is no duration says nothing, since older programs took anything."""
-    if written is None:
+def kept_for(retention: Any, default_s: float | None) -> float | None:
+    """The retention of a playbook in seconds. The default when it is no duration: older versions accepted anything."""
+    if retention is None:
         return default_s
     try:
-        return seconds(written)
+        return seconds(retention)
     except ValueError:
         return default_s

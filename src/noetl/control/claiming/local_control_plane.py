@@ -1,6 +1,6 @@
-"""The control plane as workers know it: turns, leases, secrets, nested playbooks, stored values (WRK-01).
+"""Local control plane: what workers ask for: turns, leases, secrets, nested playbooks, stored values (WRK-01).
 
-It is the `ControlPlane` of a worker in the same process. For workers elsewhere the routes under `/api/orders` call the
+It is the `ControlPlane` of a worker in the same process. For remote workers the routes under `/api/orders` call the
 same methods.
 """
 
@@ -14,9 +14,8 @@ import msgspec
 from noetl.base.errors import RefusedError
 from noetl.base.redaction import Mask
 from noetl.control.background.recovery import Recovery
-from noetl.control.claiming.leases import OrderLeases
-from noetl.control.claiming.long_polls import Polls
-from noetl.control.claiming.turns import Turns
+from noetl.control.claiming.claims import OrderLeases
+from noetl.control.claiming.turns import Polls, Turns
 from noetl.control.commit.effects import Effects
 from noetl.control.executions import Executions
 from noetl.control.nested.call_grants import check_call
@@ -35,7 +34,7 @@ from noetl.store.installation import find_schema
 
 
 class LocalControlPlane:
-    """`is_traced`: somebody tells what happens as a trace, and orders say so where they go."""
+    """`is_traced`: this server exports traces, and marks its orders so that workers send trace data."""
 
     def __init__(
         self,
@@ -77,17 +76,18 @@ class LocalControlPlane:
         return lost
 
     async def give_back(self, worker_id: str) -> None:
-        """A worker has gone, and says so: what it held is taken up by others at once."""
+        """A worker shuts down: its orders become claimable at once."""
         if await self._leases.give_back(worker_id):
             await self._recovery.seek()
 
     async def resumed(self, execution_id: str) -> None:
-        # Looked at again after every wake-up: it may have been paused a second time meanwhile.
+        """Wait until a paused execution goes on."""
+        # Checked again after every wake-up: it may have been paused a second time.
         while (await self._executions.execution(execution_id)).execution.holds:
             await self._effects.resumption(execution_id).wait()
 
     async def show_output(self, batch: OutputBatch) -> None:
-        """Lines that tasks print, for whoever looks. Those of orders that the worker does not hold are dropped."""
+        """Keep lines that tasks print, for the live view. Lines of orders that the worker does not hold are dropped."""
         output = self._live_output
         if output is None:
             return
@@ -102,9 +102,9 @@ class LocalControlPlane:
         except RefusedError:  # there is no such execution
             return None
         run, lease = execution.run_of(chunk.order_id), execution.lease_of(chunk.order_id)
-        held = (lease.lease_epoch, lease.worker_id) if lease is not None else None
+        holder = (lease.lease_epoch, lease.worker_id) if lease is not None else None
         # The same fence as for reports: a worker that lost its lease must not write into the output of its successor.
-        if run is None or held != (chunk.lease_epoch, worker_id):
+        if run is None or holder != (chunk.lease_epoch, worker_id):
             return None
         return output.begin(chunk, run.step, worker_id, await self._secrets.mask(chunk.execution_id))
 
@@ -115,7 +115,7 @@ class LocalControlPlane:
         return await self._calls.call(call)
 
     async def check_call(self, call: PlaybookCall) -> None:
-        """CallRefusedError for a playbook that the task of the held order does not call."""
+        """CallRefusedError for a playbook that the task of the order does not call."""
         loaded = await self._executions.execution(call.execution_id)
         await check_call(call, loaded.plan, loaded.execution, self._store, self._executions.values)
 
@@ -123,7 +123,7 @@ class LocalControlPlane:
         await self._calls.give_up(call, reason)
 
     async def abandon(self, call: PlaybookCall, reason: str) -> None:
-        """The same for a worker elsewhere. CallRefusedError where it does not hold the order."""
+        """The same for a remote worker. CallRefusedError when it does not hold the order."""
         await self._calls.abandon(call, reason)
 
     # what a task reads
@@ -135,11 +135,12 @@ class LocalControlPlane:
         loaded = await self._executions.execution(ask.execution_id)
         past = Past(self._store, self._executions.values.read)
         entry, material = await self._secret_release.answer(ask, loaded.plan, loaded.execution, past)
-        await self._secrets.record(ask.execution_id, entry, material)  # before anybody can send it back
+        # Recorded before the worker has it: a report that contains it can then always be masked.
+        await self._secrets.record(ask.execution_id, entry, material)
         return material
 
     async def mask(self, execution_id: str) -> Mask:
-        """The secrets that the execution, its parents and its children have read, on whichever server and worker."""
+        """The mask of all secrets that the execution, its parents and its children have read, on any server."""
         return await self._secrets.mask(execution_id)
 
     async def schema(self, named: str) -> Any:
@@ -147,7 +148,7 @@ class LocalControlPlane:
         return found.schema if found is not None else None
 
     def keep(self, value: Any, execution_id: str = "") -> Reference:
-        """A worker in this process has masked it: it shares the mask of the execution."""
+        """Store a large value. It is masked already: a worker in this process shares the mask of the execution."""
         return self._executions.values.send_soon(value)
 
     def load(self, reference: Reference) -> Any:
@@ -160,5 +161,6 @@ class LocalControlPlane:
         await self._executions.values.fetch_table(reference, into)
 
     async def prepare(self, order: Order) -> None:
-        """Have at hand what an order refers to, all of it: who reads it later would hold up everybody here."""
+        """Fetch all results that an order refers to. Tasks load them synchronously, which would block the event loop
+        if they had to be fetched then."""
         await self._executions.values.fetch(wanted_of(order, largest_bytes=MAX_RESULT_BYTES))

@@ -1,27 +1,46 @@
-"""Needs of orders and abilities of workers: which tool kinds an order wants, and who may take it (SRV-08, WRK-05). Also
-whether a whole playbook can be run by the tools at hand.
+"""Order needs: which tool kinds an order needs, and which workers may take it (SRV-08, WRK-05); which results of other
+steps it brings along (WRK-04, performance.md §2), and `ctx` at its claim. Also whether the installed tools can run a
+whole playbook.
+
+Results are looked up only by names that a text contains: a template, or code in the playbook. So the words of a step's
+texts include every step that it can read; additional ones do no harm. Where names do not appear in a text, in a script
+that the worker opens or in the tool of a plug-in, the order brings all results.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any
 
 import msgspec
 
 from noetl.base.errors import RefusedError
 from noetl.engine.execution import Execution
 from noetl.engine.loops.levels import levels_of
+from noetl.engine.pipeline.patches import apply_patch
 from noetl.engine.plan import Plan
 from noetl.engine.side_runs.state import SideRun, SideRunKind
+from noetl.events.envelope import Event
+from noetl.events.executions import ExecutionRequested
+from noetl.events.large_values import Load, put_back
+from noetl.events.loops import LoopDone
+from noetl.events.outcomes import TaskResult
+from noetl.events.side_runs import OrderClaimed
+from noetl.events.steps import CtxPatched, StepDone, StepFailed
+from noetl.events.tokens import TokenClaimed
 from noetl.net.net import ENDS, TRANSFER, Net, Transition, pipeline_of, tasks_of, with_hooks
+from noetl.net.secret_reads import texts_in
 from noetl.net.task import Task
+from noetl.store.contract import EventFilter, Store
+from noetl.tools.python.context_reads import reads_context
 from noetl.tools.registry import BUILT_IN, Registry
 
 _NEEDS = "needs of"  # in the memo of a plan
 
 
 def needs_of(plan: Plan, execution: Execution, order_id: str) -> frozenset[str]:
-    """Those of an open order; nothing for one that is over."""
+    """The tool kinds of an open order; none for one that has ended."""
     run = execution.run_of(order_id)
     if run is None:
         return frozenset()
@@ -34,12 +53,12 @@ def needs_of(plan: Plan, execution: Execution, order_id: str) -> frozenset[str]:
 
 
 def kinds_for(plan: Plan, step: str, side_run: SideRun | None = None) -> frozenset[str]:
-    """Those of a step's pipeline, or of a side run of it."""
-    part = _NEEDS, step, "" if side_run is None else f"{side_run.kind}/{side_run.index}/{side_run.task}"
-    found: frozenset[str] | None = plan.memo.get(part)
-    if found is None:
-        found = plan.memo[part] = frozenset(_kinds(tasks_for(plan.step(step), side_run)))
-    return found
+    """The tool kinds of a step's pipeline, or of a side run of it."""
+    key = _NEEDS, step, "" if side_run is None else f"{side_run.kind}/{side_run.index}/{side_run.task}"
+    kinds: frozenset[str] | None = plan.memo.get(key)
+    if kinds is None:
+        kinds = plan.memo[key] = frozenset(_kinds(tasks_for(plan.step(step), side_run)))
+    return kinds
 
 
 def tasks_for(step: Transition, side_run: SideRun | None) -> Iterable[Task]:
@@ -48,8 +67,8 @@ def tasks_for(step: Transition, side_run: SideRun | None) -> Iterable[Task]:
         case None:
             return pipeline_of(step)
         case SideRun(kind=SideRunKind.COMPENSATION):
-            own = step.compensation.tasks if step.compensation is not None else ()
-            return with_hooks(own)  # a nested execution is undone by a playbook task, which every worker runs
+            # Without tasks of its own, a child execution is undone by a playbook task, which every worker runs.
+            return with_hooks(step.compensation.tasks if step.compensation is not None else ())
         case SideRun(kind=SideRunKind.HANDLER):
             return with_hooks(step.handlers.handlers[side_run.index].tasks if step.handlers is not None else ())
         case _:
@@ -65,21 +84,20 @@ def _kinds(tasks: Iterable[Task]) -> Iterator[str]:
 
 
 def _kind_of(end: object) -> str | None:
-    """The kind that an end of a transfer is asked through, where it is written plainly."""
+    """The tool kind of one end of a transfer, unless it is a template or unknown."""
     kind = end.get("kind") if isinstance(end, Mapping) else None
-    return kind if kind in BUILT_IN else None  # of another one the tool says what is wrong with it
+    return kind if kind in BUILT_IN else None  # for an unknown kind the tool itself reports the error
 
 
-# Ability: what a worker runs and what it carries, and so which orders it may be given (SRV-08, WRK-05).
 class WorkerAbilities(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker says of itself when it registers."""
+    """What a worker declares when it registers; decides which orders it may get (SRV-08, WRK-05)."""
 
-    # Tool kinds. None: the worker did not say what it runs, as older ones do not, and is given everything.
+    # Tool kinds. None: the worker did not declare them, as older versions do not, and gets every order.
     kinds: frozenset[str] | None = None
     labels: Mapping[str, str] = {}
 
     def runs(self, needs: frozenset[str] | None) -> bool:
-        """Whether it covers these tool kinds; what is not known yet is tried."""
+        """Whether the worker has all these tool kinds. True for None: needs that are not known yet."""
         return self.kinds is None or needs is None or needs <= self.kinds
 
     def carries(self, required: Mapping[str, str]) -> bool:
@@ -93,12 +111,9 @@ def labels_text(labels: Mapping[str, str]) -> str:
     return ", ".join(f"{key}={value}" for key, value in sorted(labels.items()))
 
 
-# Runnable: whether a compiled playbook can be run by the tools at hand, told before anything of it begins.
-
-
 def check_runnable(net: Net, tools: Registry, elsewhere: Collection[str] = ()) -> None:
-    """RefusedError says what cannot be run here, and the way out where there is one. The kinds `elsewhere` are run by
-    workers on other machines, whose operators have allowed them there."""
+    """RefusedError says what of a playbook cannot be run here, with the way out if there is one. The kinds `elsewhere`
+    are run by workers on other machines, whose operators have allowed them there."""
     if off := _turned_off(net, tools, elsewhere):
         raise RefusedError(off)
     if missing := not_runnable(net, lambda kind: kind in elsewhere or tools.runs(kind)):
@@ -106,14 +121,14 @@ def check_runnable(net: Net, tools: Registry, elsewhere: Collection[str] = ()) -
 
 
 def _turned_off(net: Net, tools: Registry, elsewhere: Collection[str]) -> str | None:
-    """Why a kind of this playbook cannot be run here, where its operator can do something about it."""
+    """The reason why a tool kind of this playbook is turned off here, for its operator."""
     kinds = dict.fromkeys(task.kind for step in net.transitions for task in tasks_of(step))
     return next((why for kind in kinds if kind not in elsewhere and (why := tools.refusal(kind))), None)
 
 
 def not_runnable(net: Net, runs_kind: Callable[[str], bool]) -> list[str]:
-    """Everything in `net` that cannot be run yet, each with its place, in document order: a playbook may be valid and
-    proven and still use a part of the language that this version only checks."""
+    """Everything in `net` that cannot be run yet, each with its place, in document order. A playbook may be valid and
+    still use a part of the language that this version only checks."""
     return [f"{what} (step {step.name})" for step in net.transitions for what in _of_step(step, runs_kind)]
 
 
@@ -123,3 +138,101 @@ def _of_step(step: Transition, runs_kind: Callable[[str], bool]) -> Iterator[str
     for task in tasks_of(step):
         if not runs_kind(task.kind):
             yield f"tool kind {task.kind} of task {task.name}"
+
+
+_WORD = re.compile(r"\w+")
+_encoder = msgspec.json.Encoder()
+_PYTHON = "python"  # the built-in kind whose code looks up names by itself
+
+_READS = "results read by"  # in the memo of a plan
+
+
+def results_for(plan: Plan, step: str, results: Mapping[str, TaskResult]) -> dict[str, TaskResult]:
+    """The results that an order of `step` can read."""
+    names = _reads(plan, step)
+    return dict(results) if names is None else {name: results[name] for name in names if name in results}
+
+
+def _reads(plan: Plan, step: str) -> tuple[str, ...] | None:
+    """The steps that a step names in its texts; None: it may read any step."""
+    try:
+        names: tuple[str, ...] | None = plan.memo[_READS, step]
+    except KeyError:
+        names = plan.memo[_READS, step] = _steps_read_by(plan.step(step), plan)
+    return names
+
+
+def _steps_read_by(step: Transition, plan: Plan) -> tuple[str, ...] | None:
+    if any(map(_looks_up_more, tasks_of(step))):
+        return None
+    return tuple(sorted(plan.step_names.intersection(_words_in(step))))
+
+
+def _words_in(step: Transition) -> Iterable[str]:
+    """The words of all texts of a step, keys included."""
+    body = _encoder.encode(step).decode()
+    if "\\" not in body:
+        return _WORD.findall(body)  # all texts at once
+    # An escape, such as that of a new line, would run into the word behind it: text by text.
+    return (word for text in texts_in(msgspec.json.decode(body)) for word in _WORD.findall(text))
+
+
+def _looks_up_more(task: Task) -> bool:
+    """Whether the tool may look up names that do not appear in the step."""
+    if task.kind != _PYTHON:
+        return task.kind not in BUILT_IN
+    code = task.verbatim.get("code")
+    return code is None or reads_context(str(code))  # `context` gives it every result (O-11)
+
+
+# `ctx` at the claim of an order, from the log (SCOPE-03). Later writes may come from the very worker that holds the
+# order, so they must not decide what the worker is allowed to do.
+_PAGE = 2_000
+# Only these types are read: the log of a long execution is mostly task events, which say nothing of `ctx`.
+_ENDS = tuple(kind.event_type for kind in (TokenClaimed, OrderClaimed, StepDone, StepFailed, LoopDone))
+_TYPES = tuple(kind.event_type for kind in (ExecutionRequested, CtxPatched, TokenClaimed, OrderClaimed))
+
+
+async def events_until_claim(store: Store, execution_id: str, order_id: str, lease_epoch: int) -> list[Event]:
+    """The events that define `ctx`, up to the claim of the order under this epoch."""
+    events: list[Event] = []
+    after = 0
+    while page := await store.events(execution_id, after=after, only=EventFilter(types=_TYPES, limit=_PAGE)):
+        for event in page:
+            match event.payload:
+                case TokenClaimed() | OrderClaimed():
+                    if (event.payload.order_id, event.payload.lease_epoch) == (order_id, lease_epoch):
+                        return events
+                case _:
+                    events.append(event)
+        after = page[-1].seq
+    return events
+
+
+async def steps_ended_since(store: Store, execution_id: str, order_id: str, lease_epoch: int) -> frozenset[str]:
+    """The steps that have ended since the order was claimed under this epoch. Its holder does not know
+    their results."""
+    ended: set[str] = set()
+    after, is_claimed = 0, False
+    while page := await store.events(execution_id, after=after, only=EventFilter(types=_ENDS, limit=_PAGE)):
+        for event in page:
+            payload = event.payload
+            if isinstance(payload, TokenClaimed | OrderClaimed):
+                is_claimed |= (payload.order_id, payload.lease_epoch) == (order_id, lease_epoch)
+            elif is_claimed and event.step is not None:
+                ended.add(event.step)
+        after = page[-1].seq
+    return frozenset(ended)
+
+
+def ctx_of(events: list[Event], load: Load) -> dict[str, Any]:
+    """`ctx` after these events."""
+    ctx: dict[str, Any] = {}
+    for event in events:
+        payload = put_back(event.payload, load)
+        if isinstance(payload, CtxPatched):
+            apply_patch(ctx, payload.patch)
+        elif isinstance(payload, ExecutionRequested) and payload.carried is not None:
+            # A rerun from a step begins with the `ctx` that the earlier run had there.
+            ctx = dict(payload.carried.ctx)
+    return ctx

@@ -1,4 +1,4 @@
-"""Orders: as the outbox keeps them, and as a worker receives them. Also the terms of their leases."""
+"""Orders: their rows in the outbox, the order that a worker receives, and the terms of its lease."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, assert_never
 import msgspec
 
 from noetl.base.durations import seconds
-from noetl.control.results.order_reads import results_for
+from noetl.control.claiming.order_needs import results_for
 from noetl.engine.decision import (
     CancelCalled,
     CancelChildren,
@@ -29,26 +29,26 @@ from noetl.engine.loops.scopes import ctx_for, iterations_of
 from noetl.engine.loops.state import Range
 from noetl.engine.plan import Plan
 from noetl.engine.scopes import token_of
-from noetl.engine.side_runs.orders import side_run_of
+from noetl.engine.side_runs.orders import side_run_fields
 from noetl.engine.waits.times import expiries_of
 from noetl.events.orders import LeaseTerms, Order
 from noetl.store.contract import DEFAULT_POOL, OrderRow, OrderState
 
 _USUAL = LeaseTerms()
 TtlOf = Callable[[str], float]  # of a lease on an order of this step run
-# Bounds of what a playbook may ask for, and of what a worker may ask for when it renews: neither may lock an order for
-# ever, nor have leases so short that every heartbeat comes late.
+# Bounds for lease times of playbooks and for renewals by workers: neither may lock an order forever, nor have leases
+# so short that every heartbeat comes late.
 LEAST_S, MOST_S = 0.5, 86_400.0
-_BEATS = 6  # in the time of one lease, where nobody says how many
+_BEATS = 6  # heartbeats in the time of one lease, unless the playbook says otherwise
 
 
 def order_rows(
     execution_id: str, effects: Iterable[Effect], *, now: float, ttl_of: TtlOf = lambda _: _USUAL.ttl_s
 ) -> tuple[OrderRow, ...]:
-    """One row per order that the effects touch, as the last of them leaves it."""
+    """One row for each order that the effects touch, in its last state."""
     # By order: a batch may dispatch, lease and close one order, and the store takes one row of each.
     rows: dict[str, OrderRow] = {}
-    # Orders that the store has never had.
+    # Orders that are not in the store yet.
     fresh: set[str] = set()
     for effect in effects:
         match effect:
@@ -74,7 +74,7 @@ def order_rows(
                     lease_until=now + ttl_of(effect.step_run_id),
                 )
             case CloseOrder() if effect.order_id in fresh:
-                del rows[effect.order_id]  # made and withdrawn in one commit: nobody has seen it
+                del rows[effect.order_id]  # made and withdrawn in one commit: no worker has seen it
                 continue
             case CloseOrder():
                 row = OrderRow(
@@ -97,8 +97,8 @@ def order_rows(
 def order_for(
     plan: Plan, execution: Execution, order_id: str, usual: LeaseTerms = _USUAL, *, at: float | None = None
 ) -> Order:
-    """The order a worker runs: the scopes as of now, as far as the step can read them, and where its pipeline stands
-    (WRK-04). Its lease begins `at` that moment, where one is given.
+    """The order that a worker runs: the scopes that its step can read, as of now, and the position in its pipeline
+    (WRK-04). Its lease begins `at` that time.
 
     Mappings that events change in place are copied one level deep; below it, changes copy what they change.
     """
@@ -128,23 +128,20 @@ def order_for(
         vars=dict(run.eval_vars.own),
         iterations=None if span is None else iterations_of(plan, run, span),
         terms=terms,
-        # By the clock of the server. The worker only uses it to tell how much of the lease is left on arrival.
+        # By the clock of the server. The worker only computes from it how much of the lease is left on arrival.
         lease_until=at + terms.ttl_s if at is not None else 0.0,
     )
-    return order if run.side_run is None else msgspec.structs.replace(order, **side_run_of(execution, run))
-
-
-# Terms of leases: those of the server, unless a playbook or a step of it asks for its own (WRK-03).
+    return order if run.side_run is None else msgspec.structs.replace(order, **side_run_fields(execution, run))
 
 
 def terms_of(plan: Plan, step: str, usual: LeaseTerms) -> LeaseTerms:
-    """`usual`, or those of `step.spec.lease: {ttl, heartbeat}`, else of the executor's spec, else of its limits (O-33).
-    The heartbeat leaves room for two that are lost."""
-    written = plan.lease(step)
-    if written is None:
+    """The lease terms of a step (WRK-03): `step.spec.lease: {ttl, heartbeat}`, else those of the executor's spec, else
+    of its limits (O-33), else `usual`, those of the server."""
+    lease = plan.lease(step)
+    if lease is None:
         return usual
-    ttl_s = bounded(_seconds(written.get("ttl")) or usual.ttl_s)
-    every_s = _seconds(written.get("heartbeat")) or ttl_s / _BEATS
+    ttl_s = bounded(_seconds(lease.get("ttl")) or usual.ttl_s)
+    every_s = _seconds(lease.get("heartbeat")) or ttl_s / _BEATS
     # A third: a lease must survive two heartbeats that are lost.
     return LeaseTerms(ttl_s=ttl_s, heartbeat_s=min(every_s, ttl_s / 3))
 
@@ -153,9 +150,9 @@ def bounded(ttl_s: float) -> float:
     return min(max(ttl_s, LEAST_S), MOST_S)
 
 
-def _seconds(written: Any) -> float | None:
-    # The checker refuses what is no duration. What comes here all the same, as from a net that an older program
-    # compiled, has the usual terms: a claim must not fail over a setting.
+def _seconds(duration: Any) -> float | None:
+    # The checker refuses an invalid duration. A net that an older version compiled may still have one, and gets the
+    # usual terms: a claim must not fail over a setting.
     with suppress(ValueError, TypeError):
-        return seconds(written) if written is not None else None
+        return seconds(duration) if duration is not None else None
     return None

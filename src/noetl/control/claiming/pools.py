@@ -1,8 +1,8 @@
-"""Pools: who may take orders of each, how many may be held at once, and how many taken in a while (SRV-08, design.md
-§8).
+"""Pools: which workers may take orders of a pool, how many at once, and how many in a period (SRV-08, design.md §8).
+Also drains: workers that get no new orders.
 
 The settings are in the key-value table, so that every server knows them and they can be changed while it runs. The
-store itself enforces a capacity: it refuses a commit that would go beyond it (`StoreSpace`). A rate is counted in the
+store itself enforces a capacity: it refuses a commit that would go beyond it (`PoolCapacity`). A rate is counted in the
 key-value table too; a claim books its orders there first.
 """
 
@@ -15,17 +15,17 @@ import msgspec
 from noetl.base.clock import Clock
 from noetl.base.errors import BackendError, RefusedError
 from noetl.control.claiming.order_needs import WorkerAbilities
-from noetl.store.contract import Store, StoreSpace
-from noetl.store.installation import KeyValues
+from noetl.store.contract import PoolCapacity, Store
+from noetl.store.installation import KeyValues, each_key_value
 
 KIND, USED = "pool", "pool-used"
 KNOWN_S = 1.0  # a change is seen after at most that long
 EVERY = "*"  # a worker that takes orders of every pool
-# Of a compare and set on one key. Ten in a row lost to others means heavy contention, and the caller can wait better.
+# Attempts of a compare and set on one key. Ten losses in a row mean heavy contention: the caller should try later.
 _TRIES = 10
-# The body must not grow for ever when somebody keeps changing the rate. The longest windows are kept, as they bind
-# longest.
-_LENGTHS = 8  # of windows that are counted besides the one in force
+# Window lengths that are counted besides the one in force. The row must not grow forever when an operator keeps
+# changing the rate. The longest windows are kept, as they bind longest.
+_LENGTHS = 8
 
 
 class PoolRate(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,8 +47,8 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class _Used(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How many were taken in a window of `per` seconds; `others` has the same for windows of other lengths, by these:
-    the rate was changed, and may be changed back."""
+    """How many orders were claimed in a window of `per` seconds. `others` has the same for windows of other lengths, by
+    length: the rate was changed, and may be changed back."""
 
     window: int
     number: int
@@ -56,15 +56,16 @@ class _Used(msgspec.Struct, frozen=True, omit_defaults=True):
     others: dict[str, tuple[int, int]] = {}
 
     def counts(self, per: float, now: float) -> dict[float, int]:
-        """What was taken in the window of each length that is open now; an older one without a length is of `per`."""
-        told = {float(length): one for length, one in self.others.items()}
-        told[self.per or per] = self.window, self.number
-        return {length: number * (window == _window(length, now)) for length, (window, number) in told.items()}
+        """The orders claimed in the current window of each length. A row of an older version has no length; it counts
+        for `per`."""
+        windows = {float(length): counted for length, counted in self.others.items()}
+        windows[self.per or per] = self.window, self.number
+        return {length: number * (window == _window(length, now)) for length, (window, number) in windows.items()}
 
     @classmethod
     def of(cls, per: float, counts: dict[float, int], now: float) -> _Used:
         longest = sorted(counts.keys() - {per})[-_LENGTHS:]
-        others = {str(one): (_window(one, now), counts[one]) for one in longest}
+        others = {str(length): (_window(length, now), counts[length]) for length in longest}
         return cls(_window(per, now), counts[per], per, others)
 
 
@@ -76,7 +77,7 @@ _used = msgspec.json.Decoder(_Used)
 
 
 class PoolLimit:
-    """How many orders may still be taken of each pool, in one turn of a worker."""
+    """How many orders of each pool may still be claimed in one turn of a worker."""
 
     def __init__(self, left: dict[str, int | None]) -> None:
         # By pool; None: no limit.
@@ -101,15 +102,15 @@ class Pools:
         self._known_at: float | None = None
 
     async def all(self) -> list[Pool]:
-        """Those with a setting of their own, by name."""
-        return [msgspec.json.decode(thing.body, type=Pool) for thing in await self._store.key_values.list(KIND)]
+        """The pools with settings, by name."""
+        return [msgspec.json.decode(one.body, type=Pool) async for one in each_key_value(self._store.key_values, KIND)]
 
     async def get(self, name: str) -> Pool:
         thing = await self._store.key_values.get(KIND, name)
         return msgspec.json.decode(thing.body, type=Pool) if thing else Pool(name=name)
 
     async def put(self, pool: Pool) -> None:
-        """From now on, for everybody. Orders that are held stay held."""
+        """Change the settings of a pool for all servers. Orders that are leased already stay so."""
         _check(pool)
         for _ in range(_TRIES):
             thing = await self._store.key_values.get(KIND, pool.name)
@@ -121,21 +122,22 @@ class Pools:
         raise BackendError(f'pool "{pool.name}" is being changed by others: try again')
 
     async def closed_to(self, ability: WorkerAbilities) -> set[str]:
-        """The pools that a worker may not take orders of, since it lacks their labels."""
+        """The pools whose required labels the worker lacks."""
         return {name for name, pool in (await self._settings()).items() if not ability.carries(pool.require)}
 
-    async def gate(self, names: Collection[str], wanted: int) -> tuple[PoolLimit, dict[str, StoreSpace]]:
-        """What may be taken of these pools, at most `wanted` of each, and what the store is to watch over."""
+    async def gate(self, names: Collection[str], wanted: int) -> tuple[PoolLimit, dict[str, PoolCapacity]]:
+        """How many orders of these pools may be claimed, at most `wanted` of each, and the capacities that the store
+        enforces in the commit."""
         now, known = self._clock.now(), await self._settings()
         capped = [name for name in names if name in known and known[name].capacity is not None]
         held = await self._store.leased(now=now, pools=capped) if capped else {}
         left: dict[str, int | None] = {}
-        rooms: dict[str, StoreSpace] = {}
+        rooms: dict[str, PoolCapacity] = {}
         for name in names:
             pool = known.get(name) or Pool(name=name)
             number = wanted
             if pool.capacity is not None:
-                rooms[name] = StoreSpace(name, pool.capacity, now)
+                rooms[name] = PoolCapacity(name, pool.capacity, now)
                 number = min(number, max(0, pool.capacity - held[name]))
             if pool.rate is not None and number:
                 number = await self._book(pool.name, pool.rate, number, now)
@@ -145,14 +147,14 @@ class Pools:
 
     async def _settings(self) -> dict[str, Pool]:
         now = self._clock.now()
-        # The lower bound: after the clock was set back, what is known would otherwise be believed until it catches up.
+        # The lower bound: after the clock was set back, old settings would otherwise stay until it catches up.
         if self._known_at is None or not 0 <= now - self._known_at < KNOWN_S:
             self._known = {pool.name: pool for pool in await self.all()}
             self._known_at = now
         return self._known
 
     async def _book(self, name: str, rate: PoolRate, wanted: int, now: float) -> int:
-        """Take that many of what the window leaves; gives how many there were."""
+        """Book up to `wanted` orders in the current window; returns how many were free."""
         # Compare and set: another server may book at the same time.
         for _ in range(_TRIES):
             thing = await self._store.key_values.get(USED, name)
@@ -161,11 +163,11 @@ class Pools:
             if number <= 0:
                 return 0
             # Counted for windows of other lengths too: changing the rate and back must not give a fresh allowance.
-            taken = {length: before + number for length, before in counts.items()}
-            body, version = msgspec.json.encode(_Used.of(rate.per, taken, now)), thing.version if thing else 0
+            booked = {length: before + number for length, before in counts.items()}
+            body, version = msgspec.json.encode(_Used.of(rate.per, booked, now)), thing.version if thing else 0
             if await self._store.key_values.put(USED, name, body, over=version, at=now) is not None:
                 return number
-        return 0  # others are quicker; the next turn comes soon
+        return 0  # other servers were faster; the next turn comes soon
 
 
 def _check(pool: Pool) -> None:
@@ -180,12 +182,12 @@ def _check(pool: Pool) -> None:
 # A drain is a row of the key-value table, so that every server keeps it, and it outlasts the worker's connection and a
 # restart of the server. It is kept apart from the roster, which each server writes again with every heartbeat.
 DRAIN_KIND = "worker-drain"
-DRAIN_KNOWN_S = 1.0  # a drain that another server was told of is seen after at most that long
-KEPT_S = 7 * 86_400.0  # the id of a worker changes with its name and token; a drain of one that is gone is forgotten
+DRAIN_KNOWN_S = 1.0  # a drain that began on another server is seen after at most that long
+KEPT_S = 7 * 86_400.0  # the id of a worker changes with its name and token, so old drains concern no worker any more
 
 
 class Drain(msgspec.Struct, frozen=True, kw_only=True):
-    """Since when a worker takes nothing more, and who said so."""
+    """Since when a worker gets no new orders, and who asked for it."""
 
     worker_id: str
     since: float
@@ -193,36 +195,37 @@ class Drain(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Drains:
+    """The workers that get no new orders."""
+
     def __init__(self, key_values: KeyValues, clock: Clock) -> None:
         self._key_values, self._clock = key_values, clock
         self._known: dict[str, Drain] = {}
         self._known_at: float | None = None
 
     async def all(self) -> dict[str, Drain]:
-        """By worker, as they were a moment ago."""
+        """All drains by worker, at most a second old."""
         now = self._clock.now()
         if self._known_at is None or not 0 <= now - self._known_at < DRAIN_KNOWN_S:
-            rows = await self._key_values.list(DRAIN_KIND)
+            rows = [row async for row in each_key_value(self._key_values, DRAIN_KIND)]
             self._known = {row.name: msgspec.json.decode(row.body, type=Drain) for row in rows}
             self._known_at = now
         return self._known
 
     def holds(self, worker_id: str) -> bool:
-        """Whether a worker is drained, as far as is known here; `all` reads it anew."""
+        """Whether a worker is drained, from memory only; `all` reads the store."""
         return worker_id in self._known
 
     async def begin(self, worker_id: str, *, by: str) -> Drain:
-        """From now on, for every server. What the worker holds it finishes. Doing so again changes nothing."""
+        """Drain a worker on all servers. It finishes the orders that it holds. Draining it twice changes nothing."""
         now = self._clock.now()
         await self._key_values.sweep(DRAIN_KIND, before=now - KEPT_S)
         drain = Drain(worker_id=worker_id, since=now, by=by)
-        await self._key_values.put(
-            DRAIN_KIND, worker_id, msgspec.json.encode(drain), over=0, at=now
-        )  # else it is there
+        # Refused if the worker is drained already: the first drain stays.
+        await self._key_values.put(DRAIN_KIND, worker_id, msgspec.json.encode(drain), over=0, at=now)
         self._known_at = None
         return (await self.all()).get(worker_id, drain)
 
     async def end(self, worker_id: str) -> bool:
-        """Let it take orders again; False when it was not drained."""
+        """Let a worker get orders again; False when it was not drained."""
         self._known_at = None
         return await self._key_values.delete(DRAIN_KIND, worker_id)

@@ -1,9 +1,9 @@
-"""Ready orders: what a worker may claim. Those of a higher priority first (ADV-03); among equals the executions take
-turns, so that one with ten thousand of them does not keep others waiting; within an execution as they came. Also what a
-worker in the same process is asked when it waits for one.
+"""Ready orders: the orders in memory that a worker may claim. Higher priority comes first (ADV-03). At equal priority
+executions take turns, so that one with ten thousand orders does not keep others waiting. Within an execution orders
+keep their sequence. Also the interface of a worker in the same process that waits for orders.
 
-What an order needs of a worker is learned when the first one that cannot run it is about to take it: from then on it
-lies in a lane of its own, which only those are shown who run all of it.
+The tool kinds of an order are learned when the first worker that lacks one is about to claim it. From then on the order
+is in a lane of its own, which is offered only to workers that have all of them.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from noetl.events.orders import Order
 from noetl.store.contract import DEFAULT_POOL
 
 
-# No garbage collection: it holds only strings and numbers, so it is in no reference cycle, and there may be thousands.
-class Ready(msgspec.Struct, frozen=True, gc=False):
+# gc=False: it holds only strings and numbers, so it is in no reference cycle, and there may be thousands.
+class ReadyOrder(msgspec.Struct, frozen=True, gc=False):
     """An order that waits for a worker."""
 
     execution_id: str
     order_id: str
-    # The lease under which it was found abandoned, 0 for one that was never held. The engine compares it when the order
-    # is claimed: of two servers that found the same order one succeeds (`engine/reports.py`, `claim`).
+    # The epoch of its last lease, 0 for an order that was never claimed. The engine compares it when the order is
+    # claimed: of two servers that found the same order one succeeds (`engine/reports.py`, `claim_order`).
     seen_epoch: int = 0
     priority: int = 0
     pool: str = DEFAULT_POOL
 
 
 Needs = frozenset[str]  # the tool kinds of an order's tasks
-_MOST_NEEDS = 50_000  # kept in memory; what is forgotten is learned again
+_MOST_NEEDS = 50_000  # orders whose needs are kept in memory
 
 
 class _Line:
@@ -40,7 +40,7 @@ class _Line:
 
     def __init__(self) -> None:
         # No empty inner dict or deque is ever kept: `__bool__` and `highest` rely on it.
-        self._levels: dict[int, dict[str, deque[Ready]]] = {}
+        self._levels: dict[int, dict[str, deque[ReadyOrder]]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._levels)
@@ -52,11 +52,11 @@ class _Line:
     def highest(self) -> int:
         return max(self._levels)
 
-    def add(self, ready: Ready) -> None:
+    def add(self, ready: ReadyOrder) -> None:
         self._levels.setdefault(ready.priority, {}).setdefault(ready.execution_id, deque()).append(ready)
 
-    def take(self) -> Ready:
-        """The next one; its execution goes to the end of its level."""
+    def take(self) -> ReadyOrder:
+        """Remove and return the next order; its execution goes to the end of its level."""
         priority = self.highest
         level = self._levels[priority]
         execution_id = next(iter(level))
@@ -69,7 +69,7 @@ class _Line:
             del self._levels[priority]
         return ready
 
-    def drop(self, execution_ids: Collection[str]) -> Iterator[Ready]:
+    def drop(self, execution_ids: Collection[str]) -> Iterator[ReadyOrder]:
         for priority, level in list(self._levels.items()):
             for execution_id in execution_ids:
                 yield from level.pop(execution_id, ())
@@ -78,20 +78,19 @@ class _Line:
 
 
 class ReadyOrders:
-    """An order is offered once. Those of a paused execution are laid aside until it goes on."""
+    """Each order is offered once. Orders of a paused execution are laid aside until it goes on."""
 
     def __init__(self) -> None:
-        self._lines: dict[tuple[str, Needs | None], _Line] = {}  # by pool, and by what is known to be needed
-        # By order. Only of orders that some worker could not run: what an order needs is looked up when a claim was
-        # refused.
+        self._lines: dict[tuple[str, Needs | None], _Line] = {}  # by lane: pool and needs, None while not known
+        # By order. Only for orders that some worker could not run.
         self._needs: dict[str, Needs] = {}
         # Ids of all orders in the lines, not of those laid aside. An order that was taken may be offered again, under
         # its next epoch.
         self._known: set[str] = set()
         # Of paused executions. The store goes on offering them, so `Claims.seek` asks `is_aside`.
-        self._aside: dict[str, list[Ready]] = {}
+        self._aside: dict[str, list[ReadyOrder]] = {}
         self._counts: dict[str, int] = {}
-        # By pool, as `_counts`: how many were added since the last commit told workers of new ones.
+        # By pool, as `_counts`: how many were added since workers were last woken for new orders.
         self._fresh: dict[str, int] = {}
 
     def __len__(self) -> int:
@@ -102,11 +101,11 @@ class ReadyOrders:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many there are, by pool."""
+        """The number of ready orders by pool."""
         return self._counts
 
     def take_fresh(self) -> dict[str, int]:
-        """How many have come since this was asked last, by pool, as far as they are still there."""
+        """The number of orders by pool that were added since the last call and are still ready."""
         fresh, self._fresh = self._fresh, {}
         # Some were claimed in the same commit that made them; waking workers for those would be in vain.
         return {pool: min(number, self._counts[pool]) for pool, number in fresh.items() if pool in self._counts}
@@ -115,7 +114,8 @@ class ReadyOrders:
     def set_aside_count(self) -> int:
         return sum(map(len, self._aside.values()))
 
-    def add(self, ready: Ready) -> None:
+    def add(self, ready: ReadyOrder) -> None:
+        """Offer an order to workers."""
         # The sweep and a commit may both offer the same order.
         if ready.order_id in self._known:
             return
@@ -128,13 +128,15 @@ class ReadyOrders:
             line = self._lines[lane] = _Line()
         line.add(ready)
 
-    def take(self, pools: Collection[str] | None = None, kinds: Needs | None = None) -> Ready | None:
-        """The next order of these pools (None: of any) for who runs these kinds (None: all), if there is one."""
-        own = [lane for lane in self._lines if (pools is None or lane[0] in pools) and _covers(kinds, lane[1])]
-        if not own:
+    def take(self, pools: Collection[str] | None = None, kinds: Needs | None = None) -> ReadyOrder | None:
+        """Remove and return the next order of these pools (None: any) for a worker with these tool kinds (None: all
+        kinds)."""
+        lanes = [lane for lane in self._lines if (pools is None or lane[0] in pools) and _covers(kinds, lane[1])]
+        if not lanes:
             return None
-        lane = own[0] if len(own) == 1 else max(own, key=lambda lane: self._lines[lane].highest)
-        line = self._lines.pop(lane)  # pools take turns as well
+        lane = lanes[0] if len(lanes) == 1 else max(lanes, key=lambda lane: self._lines[lane].highest)
+        # Removed and added again at the end, so that lanes of equal priority take turns as well.
+        line = self._lines.pop(lane)
         ready = line.take()
         if line:
             self._lines[lane] = line
@@ -142,12 +144,12 @@ class ReadyOrders:
         return ready
 
     def pools_for(self, kinds: Needs | None) -> set[str]:
-        """The pools that have something for who runs these kinds, as far as it is known."""
+        """The pools with ready orders for a worker with these tool kinds, as far as needs are known."""
         return set(self._counts) if kinds is None else {pool for pool, needs in self._lines if _covers(kinds, needs)}
 
     def learn(self, order_id: str, needs: Needs) -> None:
-        """What an order needs, to be minded whenever it is offered from now on."""
-        # Cleared as a whole: what is missing is learned again by one refused claim each.
+        """Remember the tool kinds that an order needs. They apply when the order is added the next time."""
+        # Cleared as a whole: needs are learned again, at the cost of one refused claim each.
         if len(self._needs) >= _MOST_NEEDS:
             self._needs.clear()
         self._needs[order_id] = needs
@@ -157,28 +159,30 @@ class ReadyOrders:
 
     @property
     def needed(self) -> dict[tuple[str, Needs], int]:
-        """Of the orders that some worker could not run: how many there are, by pool and need."""
+        """The number of ready orders that some worker could not run, by pool and needs."""
         return {(pool, needs): len(line) for (pool, needs), line in self._lines.items() if needs is not None}
 
-    def lay_aside(self, ready: Ready) -> None:
+    def lay_aside(self, ready: ReadyOrder) -> None:
+        """Keep an order without offering it: its execution is paused, or it has to run alone."""
         self._aside.setdefault(ready.execution_id, []).append(ready)
 
-    def is_aside(self, ready: Ready) -> bool:
+    def is_aside(self, ready: ReadyOrder) -> bool:
         return ready in self._aside.get(ready.execution_id, ())
 
-    def take_aside(self, ready: Ready) -> None:
-        """It is no longer laid aside, and not offered either."""
-        own = self._aside[ready.execution_id]
-        own.remove(ready)
-        if not own:
+    def take_aside(self, ready: ReadyOrder) -> None:
+        """Remove an order that was laid aside, without offering it."""
+        orders = self._aside[ready.execution_id]
+        orders.remove(ready)
+        if not orders:
             del self._aside[ready.execution_id]
 
     def offer_aside(self, execution_id: str) -> None:
+        """Offer the orders of an execution that were laid aside."""
         for ready in self._aside.pop(execution_id, ()):
             self.add(ready)
 
     def forget(self, execution_ids: Collection[str]) -> None:
-        """Whatever was offered of these executions; they will be read again."""
+        """Remove all orders of these executions, which will be read again from the log."""
         for lane, line in list(self._lines.items()):
             for ready in line.drop(execution_ids):
                 self._forget_one(ready)
@@ -187,7 +191,7 @@ class ReadyOrders:
         for execution_id in execution_ids:
             self._aside.pop(execution_id, None)
 
-    def _forget_one(self, ready: Ready) -> None:
+    def _forget_one(self, ready: ReadyOrder) -> None:
         self._known.discard(ready.order_id)
         left = self._counts[ready.pool] = self._counts[ready.pool] - 1
         if not left:
@@ -198,18 +202,20 @@ def _covers(kinds: Needs | None, needs: Needs | None) -> bool:
     return kinds is None or needs is None or needs <= kinds
 
 
-# A worker in the same process that waits for work. What a batch makes ready is claimed for it in that very batch, so
-# that the start of an execution and its first claim are one commit instead of two (W4: two commits, not three).
-
-
 class OrderReceiver(Protocol):
+    """A worker, or the poll of a remote one, for which a batch claims orders."""
+
     def give(self, orders: Sequence[Order]) -> None:
-        """These are its own now. Never waits."""
+        """Hand over orders whose claim is stored. Must not block."""
 
 
+# Orders that a batch makes ready are claimed for this worker in the same batch: the start of an execution and its first
+# claim are then one commit instead of two (docs/decisions/0012).
 class LocalWorker(OrderReceiver, Protocol):
+    """The worker in the same process."""
+
     worker_id: str
 
     @property
     def free(self) -> int:
-        """How many orders it would begin at once."""
+        """The number of free slots."""

@@ -1,9 +1,13 @@
-"""Commit batch: what is decided for one or several executions and stored in one transaction."""
+"""Commit batch: the decisions on one or several executions that are stored in one transaction. Also pending decisions:
+what callers of the group commit want decided, and the outcome of each.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
+from typing import Any
 
 import msgspec
 
@@ -15,17 +19,16 @@ from noetl.control.notifications.notices import NoticeWriter
 from noetl.engine.commands import Command, DeliverMessage, RecordReport
 from noetl.engine.decision import CloseOrder, Decision, Effect, EndExecution
 from noetl.engine.plan import Plan
-from noetl.events.encoding import encode_payload
-from noetl.events.envelope import Event
+from noetl.events.envelope import Event, encode_payload
 from noetl.events.large_values import set_apart
 from noetl.events.orders import LeaseTerms, Order
-from noetl.store.contract import Commit, ExecutionRow, StoreSpace
+from noetl.store.contract import Commit, ExecutionRow, PoolCapacity
 from noetl.store.notices import NoticeRow
 from noetl.store.waits import outside_rows
 
 
 class NotStoredError(BackendError):
-    """A large value could not be stored apart. That is the trouble of its own execution, not of the others."""
+    """A large value could not be put into the results store. Only its own execution fails, not the whole batch."""
 
 
 class CommitBatch:
@@ -36,89 +39,91 @@ class CommitBatch:
         # transaction.
         self._decisions: dict[str, list[Decision]] = {}
         self._events: dict[str, DecidedEvents] = {}
-        self._taken: dict[str, list[str]] = {}  # messages, by the execution that they were delivered to
-        # Orders that end without a report of their holder, by execution: it has to be told to stop.
+        self._delivered: dict[str, list[str]] = {}  # ids of messages, by the execution that received them
+        # Orders that end without a report of their holder, by execution: the worker must be asked to stop.
         self._stopped: dict[str, list[str]] = {}
-        # Everything that memory may be ahead of the log in. A failed commit forgets exactly these.
+        # Executions in which memory may be ahead of the log. A failed commit forgets exactly these.
         self.touched: set[str] = set()
-        self._touching: set[str] = set()  # what whoever decides now has used, for good or not
-        self._room: dict[str, StoreSpace] = {}  # the pools that orders are taken from, and how many may be
-        self.given: dict[OrderReceiver, list[Order]] = {}  # claimed for workers that wait
-        self.at_the_end: list[Callable[[], None]] = []  # of the batch, stored or not
+        # The same for the decision that is being made, so that it can be undone alone.
+        self._touched_by_current: set[str] = set()
+        self._capacities: dict[str, PoolCapacity] = {}  # of the pools that this batch claims from
+        self.claimed_for: dict[OrderReceiver, list[Order]] = {}  # orders claimed here for workers that wait
+        self.on_end: list[Callable[[], None]] = []  # called when the batch ends, stored or not
 
-    def note_touched_in(self, touched: set[str]) -> None:
-        """From now on another one decides, who wants to know what it has used."""
-        self._touching = touched
+    def record_touched_in(self, touched: set[str]) -> None:
+        """The next decision begins: put the executions that it touches into this set."""
+        self._touched_by_current = touched
 
-    def limit_to(self, room: dict[str, StoreSpace]) -> None:
-        """Orders of these pools are claimed, and no more than there is room for."""
-        self._room |= room
+    def enforce_capacity(self, capacities: dict[str, PoolCapacity]) -> None:
+        """Have the store refuse the commit if it would lease more orders of these pools than allowed."""
+        self._capacities |= capacities
 
     def touch(self, execution_id: str) -> None:
-        """Before it is decided upon: should that break in the middle, what memory has of it is not to be trusted."""
+        """Call before deciding: if deciding raises half-way, the execution in memory cannot be trusted."""
         self.touched.add(execution_id)
-        self._touching.add(execution_id)
+        self._touched_by_current.add(execution_id)
 
     def drop(self, execution_ids: Collection[str]) -> None:
-        """What was decided upon these executions is not to be stored."""
+        """Remove all decisions on these executions from the batch."""
         self.touched.difference_update(execution_ids)
         for execution_id in execution_ids:
-            for known in (self._decisions, self._events, self._taken, self._stopped):
-                known.pop(execution_id, None)
+            for by_execution in (self._decisions, self._events, self._delivered, self._stopped):
+                by_execution.pop(execution_id, None)
         # Claims for waiting workers are decisions too; they are undone with the execution they belong to.
-        for hand, orders in self.given.items():
-            self.given[hand] = [order for order in orders if order.execution_id not in execution_ids]
+        for receiver, orders in self.claimed_for.items():
+            self.claimed_for[receiver] = [order for order in orders if order.execution_id not in execution_ids]
 
     def add(self, execution_id: str, command: Command, decision: Decision, plan: Plan) -> None:
-        """NotStoredError where something of it could not be stored apart."""
+        """Add a decision. NotStoredError when a large value of it could not be stored."""
         # Nothing to store. An empty commit would only raise conflicts.
         if not decision.events:
             return
         decided = self._events.get(execution_id)
         if decided is None:
             decided = self._events[execution_id] = DecidedEvents()
-        _note(decided, decision.events, plan)
+        _add_events(decided, decision.events, plan)
         self._decisions.setdefault(execution_id, []).append(decision)
         if type(command) is DeliverMessage:
-            self._taken.setdefault(execution_id, []).append(command.message_id)
-        # The worker that reports knows that its order ends. Others have to be told.
+            self._delivered.setdefault(execution_id, []).append(command.message_id)
+        # The worker that reports knows that its order ends. Any other holder must be asked to stop.
         reported = command.report.order_id if type(command) is RecordReport else None
         for effect in decision.effects:
             if type(effect) is CloseOrder and effect.order_id != reported:
                 self._stopped.setdefault(execution_id, []).append(effect.order_id)
 
     def event_count(self, execution_id: str) -> int:
-        """How many events it has of this execution so far."""
+        """The number of events that this batch has for an execution so far."""
         decided = self._events.get(execution_id)
         return len(decided.events) if decided is not None else 0
 
     def decided(self, execution_id: str) -> DecidedEvents:
-        """What was decided upon it."""
+        """The events that this batch has for an execution."""
         return self._events[execution_id]
 
     @property
     def stopped(self) -> list[str]:
-        """Orders that nobody wants any more, though somebody may be at work on them."""
-        return [order_id for own in self._stopped.values() for order_id in own] if self._stopped else []
+        """Orders that ended, although a worker may still be running them."""
+        return [order_id for order_ids in self._stopped.values() for order_id in order_ids] if self._stopped else []
 
     def commits(
         self, loaded: LoadedExecutions, now: float, terms: LeaseTerms, notices: NoticeWriter | None
     ) -> list[Commit]:
+        """What the store writes, one commit for each execution."""
         commits = [
             _commit(
                 loaded[execution_id],
-                own,
+                decisions,
                 self._events[execution_id],
-                self._taken.get(execution_id, ()),
+                self._delivered.get(execution_id, ()),
                 now,
                 terms,
                 self._notices(loaded[execution_id], notices) if notices is not None else (),
             )
-            for execution_id, own in self._decisions.items()
+            for execution_id, decisions in self._decisions.items()
         ]
-        if self._room and commits:
+        if self._capacities and commits:
             # The capacity is checked once for the transaction, so it may travel with any of its commits.
-            commits[0] = msgspec.structs.replace(commits[0], room=tuple(self._room.values()))
+            commits[0] = msgspec.structs.replace(commits[0], room=tuple(self._capacities.values()))
         return commits
 
     def _notices(self, loaded: LoadedExecution, notices: NoticeWriter) -> tuple[NoticeRow, ...]:
@@ -127,24 +132,24 @@ class CommitBatch:
         return notices.rows(loaded.plan.net, execution, events, created_at=loaded.created_at)
 
     def ended_executions(self) -> list[str]:
-        """The executions that are over with it."""
+        """The executions that end in this batch."""
         return [
             execution_id
-            for execution_id, own in self._decisions.items()
-            if [1 for decision in own for effect in decision.effects if type(effect) is EndExecution]
+            for execution_id, decisions in self._decisions.items()
+            if [1 for decision in decisions for effect in decision.effects if type(effect) is EndExecution]
         ]
 
 
-def _note(decided: DecidedEvents, events: tuple[Event, ...], plan: Plan) -> None:
-    """The events as they are and as the log has them. What is too large goes to the results store first: here, so that
-    whatever the payload is and whoever made it, no event names what is not there (RES-01, RES-03)."""
+def _add_events(decided: DecidedEvents, events: tuple[Event, ...], plan: Plan) -> None:
+    """Add events, as the engine made them and as the log stores them. Large values go to the results store here,
+    before the commit, so that no stored event refers to a value that is not there (RES-01, RES-03)."""
     bodies = [encode_payload(event.payload) for event in events]
     sizes_bytes = list(map(len, bodies))
     stored = list(events)
     if max(sizes_bytes) > plan.inline_bytes:
         for place, size_bytes in enumerate(sizes_bytes):
             if size_bytes > plan.inline_bytes:
-                stored[place] = _stored(events[place], plan)
+                stored[place] = _with_references(events[place], plan)
                 bodies[place] = encode_payload(stored[place].payload)
     decided.events.extend(events)
     decided.sizes_bytes.extend(sizes_bytes)
@@ -152,7 +157,8 @@ def _note(decided: DecidedEvents, events: tuple[Event, ...], plan: Plan) -> None
     decided.bodies.extend(bodies)
 
 
-def _stored(event: Event, plan: Plan) -> Event:
+def _with_references(event: Event, plan: Plan) -> Event:
+    """The event with its large values stored and replaced by references."""
     try:
         payload = set_apart(event.payload, plan.inline_bytes, plan.keep)
     except BackendError as problem:
@@ -164,7 +170,7 @@ def _commit(
     loaded: LoadedExecution,
     decisions: list[Decision],
     decided: DecidedEvents,
-    taken: Sequence[str],
+    delivered: Sequence[str],
     now: float,
     terms: LeaseTerms,
     notices: tuple[NoticeRow, ...],
@@ -189,6 +195,8 @@ def _commit(
             finished_at=execution.lifecycle.finished_at,
             parent_execution_id=execution.origin.parent_execution_id,
             wake_at=execution.wake_at,
+            failed_iterations=execution.failed_iterations.failed,
+            iterations=execution.failed_iterations.total,
         ),
         events=tuple(decided.stored),
         bodies=tuple(decided.bodies),
@@ -197,13 +205,99 @@ def _commit(
         net=loaded.plan.net_json() if loaded.committed == 0 else None,
         waits=waits,
         closed_waits=closed_waits,
-        taken_messages=tuple(taken),
+        taken_messages=tuple(delivered),
         tasks=tasks,
         notices=notices,
     )
 
 
 def _ttl_of(loaded: LoadedExecution, usual: LeaseTerms, step_run_id: str) -> float:
-    """One whose step run has ended meanwhile is of no interest to anybody."""
+    """How long a lease on an order of this step run lasts."""
+    # A later decision of the same batch may have ended the step run. Its lease is never used then.
     run = loaded.execution.runs.get(step_run_id)
     return usual.ttl_s if run is None else terms_of(loaded.plan, run.step, usual).ttl_s
+
+
+# A function that decides something inside a batch; what it returns is the answer to its caller.
+Decide = Callable[[CommitBatch], Awaitable[Any]]
+
+
+class PendingDecision:
+    """One caller's request in the queue of the group commit, with its outcome."""
+
+    def __init__(
+        self,
+        decide: Decide,
+        answer: asyncio.Future[Any] | None = None,
+        *,
+        subject: str | None = None,
+        group: object = None,
+    ) -> None:
+        """`answer` is where the caller waits for the result. It is None for a caller that runs the batch itself, and
+        for the claims of polls. `subject` is the execution concerned, if that is known beforehand. Decisions with
+        the same `group` are made in the order of the requests, as the reports of one turn are."""
+        self.decide, self.answer, self.subject, self.group = decide, answer, subject, group
+        # The executions that this decision has used, filled by the batch. When a decision raises, `GroupCommit._undo`
+        # finds the other decisions that have seen the same executions.
+        self.touched: set[str] = set()
+        self.result: Any = None
+        self.problem: BaseException | None = None
+        self.tries = 0
+        self._is_queued = False
+        self.is_settled = False  # stored or failed
+
+    def enqueue(self) -> bool:
+        """Mark it as queued. False when it is queued or settled already."""
+        # A timer and the failure of a batch may both queue the same decision.
+        if self.is_settled or self._is_queued:
+            return False
+        self._is_queued = True
+        return True
+
+    def dequeue(self) -> None:
+        # Called before its batch runs: a decision that is postponed during the batch may be queued again.
+        self._is_queued = False
+
+    def delays(self, other: PendingDecision) -> bool:
+        """Whether `other` waits for the batch of this one without needing it: it concerns another execution, or has no
+        subject and a waiting caller. The claim of a turn (a group, no subject) follows its own reports anyway."""
+        if other.subject is not None:
+            return other.subject != self.subject
+        return other.group is None and other.answer is not None
+
+    async def make(self, batch: CommitBatch) -> None:
+        """Make the decision, for the first time or again."""
+        self.problem, self.touched, self.tries = None, set(), self.tries + 1
+        batch.record_touched_in(self.touched)
+        self.result = await self.decide(batch)
+
+    def settle(self) -> None:
+        """The decision is stored."""
+        self.is_settled = True
+
+    def fail(self, problem: BaseException) -> None:
+        """The decision failed for good."""
+        self.is_settled = True
+        # An error of the decision itself says more than that of its batch.
+        if self.problem is None:
+            self.problem = problem
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether its caller was cancelled, which leaves the future done. The decision is not made then."""
+        return self.answer is not None and self.answer.done()
+
+    def resolve_answer(self) -> None:
+        """Give the caller its result or error."""
+        # A decision that is not settled is in the queue again, and a later batch answers it.
+        if self.answer is None or self.answer.done() or not self.is_settled:
+            return
+        if self.problem is not None:
+            self.answer.set_exception(self.problem)
+        else:
+            self.answer.set_result(self.result)
+
+
+def fail_all(requests: list[PendingDecision], problem: BaseException) -> None:
+    for request in requests:
+        request.fail(problem)

@@ -1,8 +1,7 @@
 """Effects: what happens once a batch is stored, and never before (SRV-05).
 
-Wake-ups are sent, claimed orders are handed over, orders that nobody wants are stopped, and listeners hear of every
-commit. All of it may be lost in a crash: orders, timers and waits are found again in the log, and doing it twice is
-harmless.
+Wake-ups are sent, claimed orders are handed over, ended orders are stopped, and listeners are called. A crash may lose
+any of these effects: orders, timers and waits are found again in the store, and performing an effect twice is harmless.
 """
 
 from __future__ import annotations
@@ -13,14 +12,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from noetl.base.crash_points import crash_point
-from noetl.control.claiming.ready_orders import Ready, ReadyOrders
+from noetl.control.claiming.ready_orders import ReadyOrder, ReadyOrders
 from noetl.control.commit.batch import CommitBatch
 from noetl.control.commit.loaded_executions import LoadedExecutions
 from noetl.control.commit.sharing import SharingPolicy
 from noetl.engine.execution import Execution
 from noetl.events.envelope import Event
 from noetl.store.contract import Commit
-from noetl.store.wakeups.contract import Wakeups
+from noetl.store.wakeups import Wakeups
 
 Watch = Callable[[Sequence[Event]], None]
 Stored = Callable[[Sequence[Commit]], None]
@@ -29,12 +28,12 @@ Stop = Callable[[Sequence[str]], None]
 
 
 class Listeners(msgspec.Struct, frozen=True, kw_only=True):
-    """Who hears of what. None of them may wait."""
+    """Callbacks of the effects. None of them may block: they run on the event loop between two batches."""
 
-    watch: Watch | None = None  # the events of every commit, one execution at a time
-    stored: tuple[Stored, ...] = ()  # every transaction, with its rows: timers, waits, streams, counters
-    taken_up: tuple[TakenUp, ...] = ()  # executions that were read from the log: another process moved or left them
-    stop: Stop | None = None  # orders that nobody wants any more, for the worker in this process
+    watch: Watch | None = None  # called with the events of every commit, one execution at a time
+    stored: tuple[Stored, ...] = ()  # called with every transaction: timers, waits, streams, counters
+    taken_up: tuple[TakenUp, ...] = ()  # called with executions read from the log: another process moved or left them
+    stop: Stop | None = None  # called with ended orders that the worker in this process may still run
 
 
 class Effects:
@@ -48,18 +47,18 @@ class Effects:
     ) -> None:
         self._loaded, self._ready, self._wakeups, self._policy = loaded, ready, wakeups, policy
         self._listeners = listeners
-        self._resumptions: dict[str, asyncio.Event] = {}  # somebody waits for these executions to go on
+        self._resumptions: dict[str, asyncio.Event] = {}  # by paused execution: set when it goes on
 
     def perform(self, batch: CommitBatch, commits: Sequence[Commit]) -> None:
-        """Do what is owed now that the batch is stored."""
+        """Perform the effects of a stored batch."""
         listeners = self._listeners
         for commit in commits:
             if self._resumptions:
-                self._tell_resumed(self._loaded[commit.execution.execution_id].execution)
+                self._notify_resumed(self._loaded[commit.execution.execution_id].execution)
             if listeners.watch is not None:
                 listeners.watch(commit.events)
         self._notify_of_new_orders()
-        for worker, orders in batch.given.items():
+        for worker, orders in batch.claimed_for.items():
             if orders:
                 # After the commit: the worker begins at once, and its claim must be in the log by then.
                 worker.give(orders)
@@ -67,8 +66,8 @@ class Effects:
             listeners.stop(stopped)
         for execution_id in batch.ended_executions():
             self._loaded[execution_id].ended.set()
-        for hear in listeners.stored if commits else ():
-            hear(commits)
+        for on_stored in listeners.stored if commits else ():
+            on_stored(commits)
         # Last, since everything above still looks executions up in memory.
         self._loaded.make_room()
 
@@ -80,41 +79,42 @@ class Effects:
         fresh = self._ready.take_fresh()
         if fresh:
             crash_point("ring.before")
-        self.notify_workers(fresh)  # what nobody took is rung for again by the search for lost work
+        # A wake-up may be lost. The search for lost work sends another for orders that are still ready then.
+        self.notify_workers(fresh)
         if fresh:
             crash_point("ring.after")
 
     def notify_workers(self, orders: Mapping[str, int] | None = None) -> None:
-        """There is work: so many orders by pool, or all that this process knows."""
+        """Wake workers for this number of orders by pool; by default for all orders that are ready in memory."""
         for pool, number in (self._ready.counts if orders is None else orders).items():
             self._wakeups.notify_workers(number, pool=pool)
 
-    def offer_again(self, orders: Iterable[Ready]) -> None:
-        """These waited for something that is here now."""
+    def offer_again(self, orders: Iterable[ReadyOrder]) -> None:
+        """Make orders ready again that waited for a stored result."""
         for ready in orders:
             self._ready.add(ready)
         self.notify_workers()
 
     def note_read(self, execution: Execution) -> None:
-        """Another process may have moved this execution: it was read from the log."""
+        """An execution was read from the log: another process may have resumed or moved it."""
         if not execution.lifecycle.paused:
             self._ready.offer_aside(execution.execution_id)
-        self._tell_resumed(execution)
+        self._notify_resumed(execution)
         self.note_taken_up(execution)
 
     def note_taken_up(self, execution: Execution) -> None:
-        for hear in self._listeners.taken_up:
-            hear(execution)
+        for on_taken_up in self._listeners.taken_up:
+            on_taken_up(execution)
 
-    # who waits for a pause to end
+    # the end of a pause
 
     def resumption(self, execution_id: str) -> asyncio.Event:
-        """Set once the execution goes on."""
+        """An event that is set once the paused execution goes on."""
         return self._resumptions.setdefault(execution_id, asyncio.Event())
 
     def is_resumption_awaited(self, execution_id: str) -> bool:
         return execution_id in self._resumptions
 
-    def _tell_resumed(self, execution: Execution) -> None:
+    def _notify_resumed(self, execution: Execution) -> None:
         if not execution.holds and (waiting := self._resumptions.pop(execution.execution_id, None)):
             waiting.set()

@@ -27,35 +27,37 @@ from itertools import chain
 from typing import Any, Protocol, TypeVar
 
 from noetl.base.errors import BackendError, UnfitError
-from noetl.control.commit.batch import CommitBatch, NotStoredError
-from noetl.control.commit.decisions import Decide, PendingDecision, fail
+from noetl.control.commit.batch import CommitBatch, Decide, NotStoredError, PendingDecision, fail_all
 from noetl.control.commit.effects import Effects
+from noetl.control.commit.result_cache import ResultNotLoadedError
 from noetl.control.commit.sharing import SharingPolicy
-from noetl.control.results.result_cache import ResultNotLoadedError
 from noetl.engine.commands import Command
 from noetl.engine.decision import Decision
 from noetl.store.contract import Commit, ConflictError, TakenError
 
 _T = TypeVar("_T")
-# Five tries bound how long one batch can hold up the queue. A decision that waits outside of batches gives up after
-# thirty, which are at most six seconds of pauses; its caller gets the conflict as an error.
-_TRIES = 5  # without a pause, before a decision fails
-_MOST_TRIES = 30  # with growing pauses in between
+# Five tries without a pause bound how long one batch can hold up the queue.
+_TRIES = 5
+# A decision that waits outside of batches, with growing pauses, gives up after thirty tries: at most six seconds of
+# pauses. Its caller gets the conflict as an error.
+_MOST_TRIES = 30
 _FIRST_S, _LONGEST_S = 0.001, 0.2
-# Of one execution in one batch, after which its further reports wait for the next one. A loop reports thousands of
-# iterations at once, and everybody in the batch would wait for all of them; a crowd of small executions has no limit.
+# Events of one execution in one batch, after which its further reports wait for the next batch. A loop reports
+# thousands of iterations at once, and all callers of the batch would wait for them. The number of executions in a
+# batch has no limit.
 MOST_EVENTS = 256
-# The same where somebody else waits for the batch to end (P8). Alone, a loop has larger batches: a flush costs as much
+# The same when another caller waits for the batch to end (P8). A loop alone has larger batches: a flush costs as much
 # as some thirty events.
 SHARED_EVENTS = 64
 
 
 class DecideAgainError(Exception):
-    """Something was in the way that is out of it now: decide again. It says what that was."""
+    """The cause of an error was removed (a record is in quarantine, an order is laid aside): decide again. `__cause__`
+    is the original error."""
 
 
 class CommitMemory(Protocol):
-    """The executions that a batch decides upon."""
+    """The executions that a batch decides upon: `Decisions`."""
 
     async def refresh(self) -> None:
         """Read again what was forgotten."""
@@ -67,20 +69,22 @@ class CommitMemory(Protocol):
         """Store all of it in one transaction."""
 
     def forget(self, execution_ids: Collection[str], *, conflicting: bool = False) -> None:
-        """Drop what was decided and not stored. `conflicting`: because others have moved some of them."""
+        """Drop what was decided and not stored. `conflicting`: another server has moved some of these executions."""
 
 
 class WaitingWorkers(Protocol):
-    """Workers that wait for an order while a batch is made."""
+    """Workers that wait for an order while a batch is made: `Polls`."""
 
     def claims(self) -> Sequence[Decide]:
-        """What is to be decided for them after what was asked for."""
+        """Claims for remote workers, decided after the requests of the batch."""
 
     async def hand_out(self, batch: CommitBatch) -> None:
         """Claim what the batch made ready, for the worker in this process."""
 
 
 class GroupCommit:
+    """The queue of decisions and the loop that makes, stores and performs them, batch by batch."""
+
     def __init__(
         self, memory: CommitMemory, effects: Effects, waiting_workers: WaitingWorkers, policy: SharingPolicy
     ) -> None:
@@ -94,12 +98,12 @@ class GroupCommit:
         self._is_busy = False
 
     async def submit(self, commands: Sequence[tuple[str, Command]]) -> list[Decision]:
-        """Have commands decided in their order, and stored in one transaction: all of them or none."""
+        """Decide commands in their order and store them in one transaction: all of them or none."""
         return await self.run(partial(self._memory.decide_all, commands))
 
     async def run(self, decide: Callable[[CommitBatch], Awaitable[_T]], *, gathers: bool = False) -> _T:
-        """Decide something and have it stored; again from the log, if others moved it meanwhile. Not from inside.
-        `gathers`: others may well want the same at this moment."""
+        """Make a decision and store it. After a conflict with another server it is made again from the log. Never call
+        this inside a batch: it would wait for itself. `gathers`: more callers are likely at this moment."""
         if self._is_busy or self._policy.queues_callers:
             return await self._join(decide)
         self._is_busy = True
@@ -127,7 +131,7 @@ class GroupCommit:
         waiting, self._waiting = self._waiting, []
         for request in waiting:
             request.dequeue()
-        return [request for request in waiting if not request.is_unwanted]
+        return [request for request in waiting if not request.is_abandoned]
 
     async def _join(self, decide: Callable[[CommitBatch], Awaitable[_T]]) -> _T:
         answer: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
@@ -135,9 +139,9 @@ class GroupCommit:
         return await answer
 
     async def decide_each(self, decides: Sequence[tuple[str | None, Decide]]) -> list[Any]:
-        """Have several things decided in their order, each for itself: what became of each, or the problem that kept
-        it from being. Each comes with the execution it is about, if there is one. They share a batch, unless one of
-        these executions has had its share of it: then the rest of them comes in the next."""
+        """Make several decisions in their order, each on its own; returns the result or the exception of each. Each
+        comes with the execution it concerns, if there is one. They share a batch, unless an execution has reached its
+        limit of events there; then the remaining decisions are made in the next batch."""
         loop, group = asyncio.get_running_loop(), object()
         requests, answers = [], []
         for subject, decide in decides:
@@ -147,11 +151,12 @@ class GroupCommit:
         return await asyncio.gather(*answers, return_exceptions=True)
 
     def _queue(self, *requests: PendingDecision) -> None:
+        """Add decisions to the queue, and start the commit task if it does not run."""
         for request in requests:
             if request.enqueue():
                 self._waiting.append(request)
         if self._waiting and not self._is_busy:
-            # Set here and not in the task: until the task runs, another caller must see that somebody is at work.
+            # Set here and not in the task: a caller that comes before the task runs must queue, not commit by itself.
             self._is_busy = True
             self._go_on()
 
@@ -161,12 +166,14 @@ class GroupCommit:
             await asyncio.wait(under_way)
 
     def _go_on(self) -> None:
+        """A batch has ended: commit the next one, or be idle."""
         if self._waiting:
             self._commit_task = asyncio.ensure_future(self._commit_batches())
         else:
             self._is_busy = False
 
     async def _commit_batches(self) -> None:
+        """The commit task: batch after batch until the queue is empty."""
         requests: list[PendingDecision] = []
         try:
             while self._waiting:
@@ -175,9 +182,9 @@ class GroupCommit:
                 for request in requests:
                     request.resolve_answer()
                 if self._waiting:
-                    await asyncio.sleep(0)  # whoever has come meanwhile joins the next batch
-        except BaseException:  # the program is ending
-            # Nobody will answer these any more: cancel them, or their callers wait for ever.
+                    await asyncio.sleep(0)  # callers that are ready by now join the next batch
+        except BaseException:  # the process is ending
+            # No later batch will answer these requests: cancel them, or their callers wait forever.
             for request in requests + self._waiting:
                 if request.answer is not None:
                     request.answer.cancel()
@@ -213,14 +220,14 @@ class GroupCommit:
                 requests = decided
                 if not await self._tries_again(problem, requests, tries):
                     break
-            # Cancelled in the middle of a commit: nobody knows whether it is stored, so memory is not to be trusted.
+            # Cancelled in the middle of a commit: it is unknown whether it is stored, so memory cannot be trusted.
             except BaseException:
                 self._memory.forget(batch.touched)
                 raise
             finally:
-                # After success, failure and cancellation alike: polls wait for this moment (long_polls.py).
-                for tell in batch.at_the_end:
-                    tell()
+                # After success, failure and cancellation alike: polls wait for this moment (`Polls`).
+                for on_end in batch.on_end:
+                    on_end()
 
     async def _tries_again(self, problem: Exception, requests: list[PendingDecision], tries: int) -> bool:
         """Whether the batch is decided again. If not, its decisions have failed, are queued again, or were decided one
@@ -231,7 +238,7 @@ class GroupCommit:
             return True
         # Another caller has the message or the execution id for good. Deciding again would bring the same.
         if is_taken and is_alone:
-            fail(requests, problem)
+            fail_all(requests, problem)
             return False
         # Alone and still in conflict: another server works on this very execution. Waiting outside of the batch lets
         # both make progress; without `answer` there is no one to come back for.
@@ -240,41 +247,44 @@ class GroupCommit:
             return False
         # A single decision that failed without a conflict fails for its own reason. A store that is down fails for all.
         if tries == _TRIES or not (is_conflict or len(requests) > 1) or _is_fatal(problem):
-            fail(requests, problem)
+            fail_all(requests, problem)
             return False
-        if len(requests) > 1 and (tries > 1 or is_taken or not is_conflict):  # one of them spoils it for all
+        # One decision makes the whole batch fail: made alone, the others succeed.
+        if len(requests) > 1 and (tries > 1 or is_taken or not is_conflict):
             await self._one_by_one(requests)
             return False
         return True
 
     def _postpone(self, request: PendingDecision) -> None:
-        """Queue it again after a random moment, so that others, also on other servers, get their turn."""
+        """Queue a decision again after a random pause, so that other decisions and other servers make progress."""
         # Full jitter, as two servers that wait the same time would only meet again.
         longest_s = min(_FIRST_S * 2**request.tries, _LONGEST_S)
         asyncio.get_running_loop().call_later(random.uniform(0, longest_s), self._queue, request)  # noqa: S311
 
-    def _fetch_then_queue(self, request: PendingDecision, away: ResultNotLoadedError) -> None:
-        """It is decided once what it needs has come; the others of the batch go on."""
+    def _fetch_then_queue(self, request: PendingDecision, missing: ResultNotLoadedError) -> None:
+        """Make a decision later, when its result has been fetched; the others of the batch go on."""
 
-        async def fetched() -> None:
-            if await _fetch_missing(away, [request]):
+        async def fetch_and_queue() -> None:
+            if await _fetch_missing(missing, [request]):
                 self._queue(request)
             else:
                 request.resolve_answer()
 
-        task = asyncio.ensure_future(fetched())
+        task = asyncio.ensure_future(fetch_and_queue())
         # The event loop keeps weak references to tasks only.
         self._fetches.add(task)
         task.add_done_callback(self._fetches.discard)
 
     def _perform(self, batch: CommitBatch, commits: Sequence[Commit], requests: list[PendingDecision]) -> None:
-        """Perform effects of what is stored. If that fails, the callers get the error; nothing is decided again."""
+        """Perform the effects of a stored batch. If that raises, the callers get the error; nothing is decided
+        again."""
         try:
             self._effects.perform(batch, commits)
         except Exception as problem:
-            fail(requests, problem)
+            fail_all(requests, problem)
 
     async def _one_by_one(self, requests: list[PendingDecision]) -> None:
+        """Make each decision in a batch of its own."""
         for request in requests:
             # One that failed in the shared batch already has its answer.
             if request.problem is None:
@@ -288,18 +298,19 @@ class GroupCommit:
         while pending:
             request = pending.popleft()
             if request.subject is not None and batch.event_count(request.subject) >= SHARED_EVENTS:
-                await asyncio.sleep(0)  # whoever has come meanwhile is in the queue now, and is not to wait for long
-            if self._is_to_wait(request, batch, held_back, pending):
+                # Lets callers that are ready enter the queue: `_must_wait` has to see them.
+                await asyncio.sleep(0)
+            if self._must_wait(request, batch, held_back, pending):
                 held_back.append(request)
                 continue
             try:
-                await request.try_again(batch)
+                await request.make(batch)
                 decided.append(request)
             except Exception as problem:
-                # Decisions of this batch that share an execution with the broken one have seen its changes in memory.
-                broken = self._undo(batch, request, decided)
-                decided = [one for one in decided if one not in broken]
-                pending += broken
+                # Decisions that share an execution with the failed one have seen its changes in memory.
+                undone = self._undo(batch, request, decided)
+                decided = [other for other in decided if other not in undone]
+                pending += undone
                 if isinstance(problem, DecideAgainError) and request.tries < _MOST_TRIES:
                     pending.append(request)
                 elif isinstance(problem, ResultNotLoadedError) and request.tries < _MOST_TRIES:
@@ -311,20 +322,22 @@ class GroupCommit:
                     cause = problem.__cause__ if isinstance(problem, DecideAgainError) else None
                     request.fail(cause or problem)
                 # Read what `_undo` forgot before the next decision looks at it.
-                if request.touched or broken:
+                if request.touched or undone:
                     await self._memory.refresh()
-        self._waiting[:0] = [one for one in held_back if one.enqueue()]  # before all that has come since
+        # At the front: these were requested before everything that is in the queue by now.
+        self._waiting[:0] = [request for request in held_back if request.enqueue()]
         return decided
 
-    def _is_to_wait(
+    def _must_wait(
         self,
         request: PendingDecision,
         batch: CommitBatch,
         held_back: Sequence[PendingDecision],
         pending: Iterable[PendingDecision],
     ) -> bool:
-        """Whether its execution has had its share of this batch, or something waits that was asked for before it."""
-        if request.group is not None and any(one.group is request.group for one in held_back):
+        """Whether a decision is left for the next batch: its execution has reached its limit of events, or an earlier
+        decision of its group was left."""
+        if request.group is not None and any(earlier.group is request.group for earlier in held_back):
             return True
         if request.subject is None:
             return False
@@ -332,32 +345,32 @@ class GroupCommit:
         # The bound holds for the first event over it: a single decision may make many events, and is never split.
         if events >= MOST_EVENTS:
             return True
-        return events >= SHARED_EVENTS and any(map(request.is_in_the_way_of, chain(pending, self._waiting)))
+        return events >= SHARED_EVENTS and any(map(request.delays, chain(pending, self._waiting)))
 
     def _undo(
         self, batch: CommitBatch, request: PendingDecision, decided: list[PendingDecision]
     ) -> list[PendingDecision]:
-        """Forget what a decision touched, and with it the decisions that share an execution with it."""
-        spoiled, broken = set(request.touched), list[PendingDecision]()
-        # Transitive: a decision that shares an execution with a spoiled one spoils the others that it touched.
-        while more := [one for one in decided if one not in broken and not spoiled.isdisjoint(one.touched)]:
-            broken += more
-            spoiled.update(*(one.touched for one in more))
+        """Undo a failed decision and those that share an execution with it; returns the latter, to be made again."""
+        spoiled, undone = set(request.touched), list[PendingDecision]()
+        # Transitive: undoing a second decision spoils the further executions that it touched.
+        while more := [other for other in decided if other not in undone and not spoiled.isdisjoint(other.touched)]:
+            undone += more
+            spoiled.update(*(other.touched for other in more))
         batch.drop(spoiled)
         self._memory.forget(spoiled)
-        return broken
+        return undone
 
 
-async def _fetch_missing(away: ResultNotLoadedError, requests: list[PendingDecision]) -> bool:
-    """Whether what was lacking has come; else these decisions have failed."""
+async def _fetch_missing(missing: ResultNotLoadedError, requests: list[PendingDecision]) -> bool:
+    """Fetch the result that decisions need. If that fails, the decisions fail, and the answer is False."""
     try:
-        await away.fetch()
+        await missing.fetch()
     except Exception as problem:
-        fail(requests, problem)
+        fail_all(requests, problem)
         return False
     return True
 
 
 def _is_fatal(problem: Exception) -> bool:
-    """The store itself does not work: there is no use in trying again, or one by one."""
+    """Whether the store itself does not work, so that neither another try nor single decisions help."""
     return isinstance(problem, BackendError) and not isinstance(problem, ConflictError | NotStoredError | UnfitError)

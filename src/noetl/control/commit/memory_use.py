@@ -1,7 +1,7 @@
-"""How much memory the executions take that a server keeps, and which of them leave first.
+"""Memory use: how much memory loaded executions take on a server, and which are evicted first.
 
-An execution weighs what its events weigh: its state is made of them. The weight is an estimate by their stored size,
-which is there for little; a Python object takes a few times as much.
+The weight of an execution is estimated from the stored size of its events, since its state is made of them. The size is
+known without work; Python objects take a few times as much.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from typing import Protocol
 
 import msgspec
 
-from noetl.events.encoding import encode_payload
-from noetl.events.envelope import Event
+from noetl.events.envelope import Event, encode_payload
 
 MIB = 1 << 20
 # The three figures are estimates: they must only rank executions and keep the sum near the bound.
@@ -22,46 +21,45 @@ _TIMES_STORED = 2  # memory for one stored byte of payload, roughly
 
 
 class Bounds(msgspec.Struct, frozen=True, kw_only=True):
-    """How much is kept. Those in use are never fewer than `least`, however large they are: one that is read again for
-    every decision would take more time than it saves memory."""
+    """How much is kept in memory. At least `least` executions stay, however large they are: reading an execution again
+    for every decision would cost more time than its memory is worth."""
 
     most: int = 5_000
     # By the estimate of `weight_of`, not by what the process takes.
     most_bytes: int = 256 * MIB
-    # Ended executions are asked for a little longer, by clients that wait for the end and by the UI, and seldom after
-    # that.
-    most_over: int = 200  # of those that are over
+    # Clients that wait for the end and the UI read a finished execution shortly after its end, and seldom later.
+    most_over: int = 200
     most_over_bytes: int = 8 * MIB
     least: int = 64
 
 
 def weight_of(events: Iterable[Event]) -> int:
-    """About how many bytes a state takes that has seen these."""
+    """The estimated bytes in memory of a state that these events have built."""
     return weight_of_sizes([len(encode_payload(event.payload)) for event in events])
 
 
 def weight_of_sizes(payload_bytes: Sequence[int]) -> int:
-    """The same where it is known how large their payloads are."""
+    """The same, from the encoded sizes of their payloads."""
     return _EVENT_BYTES * len(payload_bytes) + _TIMES_STORED * sum(payload_bytes)
 
 
-class IsKept(Protocol):
+class MustStay(Protocol):
     def __call__(self, execution_id: str) -> bool:
-        """Whether an execution has to stay, since somebody waits for it."""
+        """Whether an execution must not be evicted."""
 
 
-class KeptBytes:
-    """The weights of what is kept, and in which order it was used last."""
+class MemoryUse:
+    """The weights of the loaded executions, in the order of their last use."""
 
     def __init__(self, bounds: Bounds) -> None:
         self._bounds = bounds
-        self._weights: dict[str, int] = {}  # used longest ago first
-        self._over: dict[str, None] = {}  # over for longest first
-        # Sums over both dicts, kept up to date, since `leaving` asks after every commit.
+        self._weights: dict[str, int] = {}  # least recently used first
+        self._over: dict[str, None] = {}  # finished executions, the earliest first
+        # Sums over both dicts, kept up to date, since `evictions` needs them after every commit.
         self.bytes = self.over_bytes = 0
 
     def add(self, execution_id: str, weight: int, *, is_over: bool) -> None:
-        """It has grown by so much, and was used just now."""
+        """Count that an execution has grown by `weight`, and was used just now."""
         before = self._weights.pop(execution_id, None)
         grown = weight if before is not None else weight + _BASE_BYTES
         self._weights[execution_id] = (before or 0) + grown
@@ -84,47 +82,51 @@ class KeptBytes:
             del self._over[execution_id]
             self.over_bytes -= weight
 
-    def leaving(self, is_kept: IsKept) -> list[str]:
-        """Those that are kept no longer: first what is over, then what was used longest ago."""
+    def evictions(self, must_stay: MustStay) -> list[str]:
+        """The executions to evict now: first finished ones, then the least recently used."""
         # Nothing is removed here. The caller drops them, and `drop` corrects the sums.
-        gone: list[str] = []
+        evicted: dict[str, None] = {}
         bounds = self._bounds
-        has_too_many_over = _Excess(len(self._over) - bounds.most_over, self.over_bytes - bounds.most_over_bytes)
-        has_too_many = _Excess(len(self._weights) - bounds.most, self.bytes - bounds.most_bytes)
-        for one in self._picked(self._over, is_kept, lambda: has_too_many_over.is_there or has_too_many.is_there):
-            for excess in (has_too_many_over, has_too_many):
-                excess.less(self._weights[one])
-            gone.append(one)
-        picked = set(gone)
+        over_excess = _Excess(len(self._over) - bounds.most_over, self.over_bytes - bounds.most_over_bytes)
+        excess = _Excess(len(self._weights) - bounds.most, self.bytes - bounds.most_bytes)
+        for execution_id in self._candidates(self._over, must_stay, lambda: over_excess.remains or excess.remains):
+            over_excess.reduce(self._weights[execution_id])
+            excess.reduce(self._weights[execution_id])
+            evicted[execution_id] = None
 
         def is_too_much() -> bool:
-            # a number is a number, but by size a few are kept in any case
-            left = len(self._weights) - len(gone)
-            return has_too_many.number > 0 or (has_too_many.is_there and left > bounds.least)
+            # `least` limits eviction by size only: the bound on the number is above it and always holds.
+            left = len(self._weights) - len(evicted)
+            return excess.number > 0 or (excess.remains and left > bounds.least)
 
-        for one in self._picked(self._weights, is_kept, is_too_much):
-            if one not in picked:
-                has_too_many.less(self._weights[one])
-                gone.append(one)
-        return gone
+        for execution_id in self._candidates(self._weights, must_stay, is_too_much):
+            if execution_id not in evicted:
+                excess.reduce(self._weights[execution_id])
+                evicted[execution_id] = None
+        return list(evicted)
 
-    def _picked(self, among: Iterable[str], is_kept: IsKept, goes_on: Callable[[], bool]) -> Iterator[str]:
+    def _candidates(
+        self, execution_ids: Iterable[str], must_stay: MustStay, goes_on: Callable[[], bool]
+    ) -> Iterator[str]:
+        # Asked before the copy: in most calls nothing is too much, and there may be thousands.
         if goes_on():
-            for one in list(among):
+            for execution_id in list(execution_ids):
                 if not goes_on():
                     return
-                if not is_kept(one):
-                    yield one
+                if not must_stay(execution_id):
+                    yield execution_id
 
 
 class _Excess:
+    """By how much a bound is exceeded, in number and in bytes."""
+
     def __init__(self, number: int, size_bytes: int) -> None:
         self.number, self._bytes = number, size_bytes
 
     @property
-    def is_there(self) -> bool:
+    def remains(self) -> bool:
         return self.number > 0 or self._bytes > 0
 
-    def less(self, weight: int) -> None:
+    def reduce(self, weight: int) -> None:
         self.number -= 1
         self._bytes -= weight

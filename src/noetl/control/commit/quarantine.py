@@ -1,7 +1,6 @@
-"""Quarantine: if processing a record keeps failing, it is retried with backoff, so that all others go on
-(reliability.md §2.7).
+"""Quarantine: a record that keeps failing is retried with backoff, and all others go on (reliability.md §2.7).
 
-After enough failures it is an incident that an operator sees. It is still retried, but rarely.
+After five failures the record becomes an incident that operators see. It is still retried, every five minutes.
 """
 
 from __future__ import annotations
@@ -13,16 +12,17 @@ import msgspec
 from noetl.base.clock import Clock
 from noetl.base.errors import StoreOutageError
 
-FAILURES = 5  # until it is an incident
+FAILURES = 5  # until a record becomes an incident
 FIRST_S = 1.0
 LONGEST_S = 300.0
-MOST = 10_000  # records remembered
+# Records kept in memory. A store that breaks on every execution must not fill the memory of its servers.
+MOST = 10_000
 
 _log = logging.getLogger(__name__)
 
 
 class Incident(msgspec.Struct, frozen=True, kw_only=True):
-    """`record` names what is broken; `failures` counts how often it was tried."""
+    """A record that keeps failing: `problem` is the last error, `failures` counts the attempts."""
 
     record: str
     problem: str
@@ -32,15 +32,17 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Quarantine:
+    """The records that failed and those that are postponed, in the memory of one server."""
+
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         # Failures by record. A record is any name: an execution id, `order@epoch` (claims.py), a job's record
         # (lost_work.py).
-        self._noted: dict[str, Incident] = {}
+        self._failed: dict[str, Incident] = {}
         # Separate from the failures, since a record may have to wait without having failed.
         self._until: dict[str, float] = {}
-        # Incidents that the lost_work has not put on the key-value table yet, where operators see them.
-        self._unsaid: list[Incident] = []
+        # Incidents that `LostWork` has not written to the key-value table yet, where operators see them.
+        self._unreported: list[Incident] = []
 
     def holds(self, record: str) -> bool:
         """Whether the record must not be processed yet."""
@@ -48,44 +50,46 @@ class Quarantine:
         return bool(self._until) and self._until.get(record, 0.0) > self._clock.now()
 
     def postpone(self, record: str, seconds: float) -> None:
-        """Do not process it for this long, without counting a failure."""
+        """Hold the record for this long, without counting a failure."""
         self._until[record] = self._clock.now() + seconds
         # A bound on memory: entries that have run out are only removed here.
         if len(self._until) > MOST:
             now = self._clock.now()
-            self._until = {one: until for one, until in self._until.items() if until > now}
+            self._until = {held: until for held, until in self._until.items() if until > now}
 
     def note(self, record: str, problem: BaseException) -> None:
-        """It has failed. A store that is out of reach, or full, is no fault of the record: it is tried again soon."""
+        """Count a failure of the record and hold it, twice as long each time. If the store itself is unreachable or
+        full, no failure is counted and the record is retried soon."""
         if isinstance(problem, StoreOutageError):
             self.postpone(record, FIRST_S)
             return
-        now, before = self._clock.now(), self._noted.get(record)
+        now, before = self._clock.now(), self._failed.get(record)
         failures = before.failures + 1 if before else 1
         text = f"{type(problem).__name__}: {problem}"
         since = before.since if before else now
-        noted = self._noted[record] = Incident(record=record, problem=text, failures=failures, since=since, last=now)
+        incident = Incident(record=record, problem=text, failures=failures, since=since, last=now)
+        self._failed[record] = incident
         self.postpone(record, min(FIRST_S * 2 ** (failures - 1), LONGEST_S))
         _log.warning("%s failed %d times and is quarantined: %s", record, failures, text)
         # Once per incident, with the traceback; further failures are one line each.
         if failures == FAILURES:
-            self._unsaid.append(noted)
+            self._unreported.append(incident)
             _log.error("%s is quarantined: %s", record, text, exc_info=problem)
-        # The oldest is forgotten. It is noted again if it still fails.
-        if len(self._noted) > MOST:
-            del self._noted[next(iter(self._noted))]
+        # The oldest is forgotten. Its next failure counts as the first again.
+        if len(self._failed) > MOST:
+            del self._failed[next(iter(self._failed))]
 
     def clear(self, record: str) -> None:
-        """It works again."""
+        """The record was processed without an error."""
         # A postponement without a failure stays: success elsewhere does not end it.
-        if self._noted.pop(record, None) is not None:
+        if self._failed.pop(record, None) is not None:
             self._until.pop(record, None)
 
     @property
     def incidents(self) -> list[Incident]:
-        return [one for one in self._noted.values() if one.failures >= FAILURES]
+        return [incident for incident in self._failed.values() if incident.failures >= FAILURES]
 
-    def take_unsaid(self) -> list[Incident]:
-        """Those that became incidents since this was asked last."""
-        unsaid, self._unsaid = self._unsaid, []
+    def take_unreported(self) -> list[Incident]:
+        """The incidents that are new since the last call."""
+        unsaid, self._unreported = self._unreported, []
         return unsaid

@@ -1,9 +1,9 @@
-"""Sharing: what a process may trust from memory, and when it has to look again.
+"""Sharing: when a process may trust its memory, and when it has to read the log.
 
-An embedded run drives its own executions: nobody else decides upon them, unless somebody interferes on purpose
-(`noetl cancel` on the same store). Servers share all executions of a store: any of them may move any execution at any
-moment. Everything that differs between the two is an answer of one of the two policies below, each with its reason.
-No other module of `control` asks which of the two it works for.
+An embedded run drives its own executions. No other process decides upon them, except on purpose (`noetl cancel` on the
+same store). Servers share all executions of a store: any server may move any execution at any moment. Every difference
+between the two is an attribute of the two policies below, with its reason. No other module of `control` asks whether it
+works for a server or for an embedded run.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Protocol
 
 from noetl.control.commit.memory_use import Bounds
 
-TRUST_S = 1.0  # after that long without a word, another server may well have moved an execution
-NEAR_BYTES = 1 << 20  # a server reads and writes result files up to this size without leaving its event loop
+TRUST_S = 1.0  # how long memory is trusted after it was compared with the log
+NEAR_BYTES = 1 << 20  # a server reads and writes result files up to this size on its event loop
 
 
 class SharingPolicy(Protocol):
@@ -24,62 +24,62 @@ class SharingPolicy(Protocol):
 
     @property
     def memory_bounds(self) -> Bounds | None:
-        """How much is kept in memory; None: every execution until it is released."""
+        """How much is kept in memory. None: every execution, until it is released."""
 
     @property
     def keeps_snapshots(self) -> bool:
-        """Whether a decision that was not stored goes back to a snapshot instead of reading the whole log."""
+        """Whether a failed commit is undone from a snapshot instead of reading the whole log."""
 
     @property
     def near_bytes(self) -> int:
         """Results in local files up to this size are read and written while deciding."""
 
-    # what memory is worth
+    # when memory can be trusted
 
     @property
     def shares_executions(self) -> bool:
-        """Whether others decide upon the same executions as a matter of course."""
+        """Whether other processes regularly decide upon the same executions."""
 
     def may_have_moved(self, seen_at: float, now: float, *, is_contended: bool) -> bool:
-        """Whether an execution is to be compared with the log before something is decided upon it. `seen_at`: when it
-        was known to be as the log has it; `is_contended`: somebody else has moved it before."""
+        """Whether an execution must be compared with the log before a decision. `seen_at` is the time of the last
+        comparison; `is_contended`: another process has moved it before."""
 
     @property
     def is_memory_current(self) -> bool:
-        """Whether an execution may be shown as memory has it, without waiting for a turn in the group commit."""
+        """Whether views may show an execution from memory, without a turn in the group commit."""
 
     @property
     def has_children_in_memory(self) -> bool:
-        """Whether all open children of an execution in memory are there too."""
+        """Whether all open children of an execution in memory are in memory too."""
 
     @property
     def has_secrets_in_memory(self) -> bool:
-        """Whether secrets that were read since the record was loaded are known to this process."""
+        """Whether this process knows every secret that was released since the execution's record was loaded."""
 
     @property
     def has_orders_offered(self) -> bool:
-        """Whether ready orders in the store are offered to workers by themselves, whoever made them."""
+        """Whether a background job offers every ready order of the store to workers."""
 
-    # when to look
+    # when to read the log
 
     @property
     def follows_all(self) -> bool:
-        """Whether catching up concerns every open execution in memory, or only those that somebody waits for."""
+        """Whether catching up concerns every open execution in memory, or only those that a caller waits for."""
 
     @property
     def follows_after_lost_lease(self) -> bool:
-        """Whether the loss of a lease says that somebody else has moved the execution."""
+        """Whether a lost lease is a sign that another process has moved the execution."""
 
     @property
-    def tells_followed_events(self) -> bool:
-        """Whether watchers are told of events that another process has recorded."""
+    def reports_followed_events(self) -> bool:
+        """Whether watchers receive events that another process has recorded."""
 
     # who else is served
 
     @property
     def reaches_all(self) -> bool:
-        """Whether every execution of the store is told of messages, timers and free places here, or only those in
-        memory."""
+        """Whether this process delivers messages, timers and free places to every execution of the store, or only to
+        those in memory."""
 
     @property
     def has_many_workers(self) -> bool:
@@ -87,69 +87,69 @@ class SharingPolicy(Protocol):
 
     @property
     def queues_callers(self) -> bool:
-        """Whether every caller of the group commit queues, so that callers of one moment share a batch."""
+        """Whether every caller of the group commit queues, so that concurrent callers share a batch."""
 
     @property
     def isolates_executions(self) -> bool:
-        """Whether one execution that cannot be read, or has to wait, leaves the others of its batch alone."""
+        """Whether the batch goes on without an execution that cannot be read or has to wait."""
 
     @property
     def outlives_outages(self) -> bool:
-        """Whether background jobs go on when the store is away."""
+        """Whether background jobs go on when the store is unreachable."""
 
 
 class OwnExecutions:
     """An embedded run: one process, one worker, its own executions and their children."""
 
-    memory_bounds: Bounds | None = None  # they are few, and leave when their result was taken
+    memory_bounds: Bounds | None = None  # they are few, and are released once their result was read
     keeps_snapshots = False  # conflicts are rare, so a copy of each state would cost more than reading a log again
-    near_bytes = sys.maxsize  # nobody else is served, so reading a large file holds up nobody
+    near_bytes = sys.maxsize  # no other client is served, so reading a large file delays no request
 
-    # Nobody moves them but us: what memory has is decided upon without a look at the log. Who interferes from outside
-    # wins a commit against us, and the conflict tells.
+    # No other process moves them, so decisions need no look at the log. If a `noetl` command interferes, its commit
+    # wins, and the conflict makes this process read the log.
     shares_executions = False
 
     def may_have_moved(self, seen_at: float, now: float, *, is_contended: bool) -> bool:
         return False
 
-    is_memory_current = True  # the batch under way is our own; it is ahead of the log by that at most
-    has_children_in_memory = True  # a child begins here, or is taken up together with its parent
-    has_secrets_in_memory = True  # every secret of these executions is given out by this process
-    has_orders_offered = False  # nothing sweeps the store; who takes up an execution offers its orders
+    is_memory_current = True  # memory is ahead of the log by the batch under way at most, which is this process's own
+    has_children_in_memory = True  # a child begins here, or is taken over together with its parent
+    has_secrets_in_memory = True  # every secret of these executions is released by this process
+    has_orders_offered = False  # no job sweeps the store; a takeover offers the orders of its execution
 
     follows_all = True  # they are few, and each may be paused or cancelled by `noetl` on the same store
-    follows_after_lost_lease = True  # only this process grants leases on them, so somebody has taken over
-    tells_followed_events = True  # its watcher is the terminal, which reads no log of its own
+    follows_after_lost_lease = True  # only this process grants leases on them, so another process has taken over
+    reports_followed_events = True  # its watcher is the terminal, which does not read the log
 
-    reaches_all = False  # another process may drive the others, and hears of what concerns them itself
+    reaches_all = False  # another process may drive the others, and polls the store for them
     has_many_workers = False  # the one worker runs everything; its claims need no pools and no capacity
     queues_callers = False  # a lone caller commits in its own task: no task switch, lower latency
-    isolates_executions = False  # who waits for the run shall hear what is wrong, at once
+    isolates_executions = False  # the user waits for this run and must see its error at once
     outlives_outages = False  # likewise: an embedded run on a broken store ends with an error
 
 
 class SharedExecutions:
     """A server: others on the same store decide upon the same executions, and many workers claim from it."""
 
-    memory_bounds: Bounds | None = Bounds()  # the store may hold millions; the log has what leaves
-    keeps_snapshots = True  # decisions are lost to other servers again and again
-    near_bytes = NEAR_BYTES  # a large file would hold up everybody else on the event loop
+    memory_bounds: Bounds | None = Bounds()  # the store may hold millions; an evicted one is read again from the log
+    keeps_snapshots = True  # commits lose to other servers regularly
+    near_bytes = NEAR_BYTES  # a larger file would delay every other client of the event loop
 
-    # Asking the store at every load would cost one query per decision. Within TRUST_S memory is believed, and a wrong
-    # guess loses its commit and is decided again. Where that has happened once, it may happen again at any moment.
+    # A query at every load would cost one query per decision. Within TRUST_S memory is trusted; if it was wrong, the
+    # commit fails with a conflict and the command is decided again. After one conflict the next is likely.
     shares_executions = True
 
     def may_have_moved(self, seen_at: float, now: float, *, is_contended: bool) -> bool:
         return is_contended or seen_at < now - TRUST_S
 
-    is_memory_current = False  # what is shown must be as new as what another server has just answered
+    is_memory_current = False  # a view must be as new as what another server has just answered
     has_children_in_memory = False  # they may have begun on another server
-    has_secrets_in_memory = False  # another server may have given one out a moment ago
-    has_orders_offered = True  # every server sweeps the store for orders that nobody offers
+    has_secrets_in_memory = False  # another server may have released one a moment ago
+    has_orders_offered = True  # every server sweeps the store for orders that are in no memory
 
-    follows_all = False  # thousands are loaded; who touches one looks by himself
-    follows_after_lost_lease = False  # a worker that was slow loses its lease without anybody moving the execution
-    tells_followed_events = False  # a server's streams read the log themselves, and would tell everything twice
+    follows_all = False  # thousands are loaded, and each is compared with the log when a command concerns it
+    follows_after_lost_lease = False  # a slow worker loses its lease although the execution has not moved
+    reports_followed_events = False  # a server's streams read the log themselves, and would show everything twice
 
     reaches_all = True  # any server may decide upon any execution
     has_many_workers = True  # they come by HTTP, each with its pools, labels and tool kinds

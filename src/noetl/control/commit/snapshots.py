@@ -16,18 +16,20 @@ from noetl.engine.evolve import evolve
 from noetl.engine.execution import Execution
 from noetl.events.envelope import Event
 
-KEPT = 64  # events before the snapshot moves on; most executions are shorter and never pay for a second evolve
+# Events kept before the snapshot applies them. Most executions are shorter and never pay for a second `evolve`.
+KEPT = 64
 
 
 class Snapshot:
+    """An older state of an execution and the events stored since."""
+
     def __init__(self, execution: Execution) -> None:
-        # Never given out and never decided upon: `execution()` gives a copy, so a decision cannot spoil what it goes
-        # back to.
+        # Nothing is ever decided upon this object: `execution()` returns a copy.
         self._execution = execution
         self._since: list[Event] = []
 
     def add(self, events: Sequence[Event]) -> None:
-        """These are in the log, behind what it has."""
+        """Add the next events of the log."""
         self._since += events
         if len(self._since) > KEPT:
             self._move_on()
@@ -38,30 +40,30 @@ class Snapshot:
             evolve(self._execution, event)
 
     def execution(self) -> Execution:
-        """The execution as the log has it, for somebody to decide upon."""
-        # Moved first: the copy then needs no replay, and the next caller none of these events.
+        """A copy of the execution as the log has it, to decide upon."""
+        # Applied to the snapshot first, then copied: replaying on the copy would repeat these events at every call.
         self._move_on()
-        own: Execution = copied(self._execution)
-        return own
+        execution: Execution = mutable_copy(self._execution)
+        return execution
 
 
-def copied(state: Any) -> Any:
-    """A copy that shares nothing which `evolve` changes. What is frozen, and what a payload holds below it, it leaves
-    as it is (EVT-07)."""
+def mutable_copy(state: Any) -> Any:
+    """A copy that shares nothing which `evolve` changes. Frozen structs and the payloads below them are shared
+    (EVT-07)."""
     match state:
         case msgspec.Struct():
-            # Frozen values are shared. Copying payloads would make a copy as dear as the replay it replaces.
+            # Copying payloads would make a copy as expensive as the replay that it replaces.
             if state.__struct_config__.frozen:
                 return state
-            fields = {name: copied(getattr(state, name)) for name in state.__struct_fields__}
-            # By the constructor, so that a field added to a struct is copied without anybody thinking of it.
+            fields = {name: mutable_copy(getattr(state, name)) for name in state.__struct_fields__}
+            # All fields by name, so that a field added to a struct later is copied too.
             return type(state)(**fields)
         case dict():
-            return {key: copied(value) for key, value in state.items()}
+            return {key: mutable_copy(value) for key, value in state.items()}
         case list():
-            return [copied(value) for value in state]
+            return [mutable_copy(value) for value in state]
         case set():
-            return set(state)  # what is in a set is hashable, and nobody changes it
+            return set(state)  # members are hashable, and so immutable
         case bytearray():
             return bytearray(state)
         case _:

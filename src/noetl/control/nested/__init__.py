@@ -1,4 +1,4 @@
-"""Starts of executions, and nested playbooks: finding them by path, starting them once per task run, waiting for them.
+"""Nested playbooks: found by path, started once per task run, waited for. Also reruns from a step.
 
 Read first: `calls.py`, `playbook_lookup.py`. Every execution begins with a `Start` (`engine/commands.py`).
 """

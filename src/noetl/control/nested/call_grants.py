@@ -1,8 +1,9 @@
 """Call grants: which nested playbook the holder of an order may start (reliability.md §2.3).
 
-The task run that asks is the one the order stands at, by what is recorded, or a hook of it: so there is one child for
-each. What it asks for is what its task renders to. A part of it that comes of an earlier task of the same pipeline is
-the worker's word; then the fixed parts must fit. A kind that is not built in decides itself which playbook it calls.
+The task run of a call must be the one at which the recorded state of the order stands, or a hook of it, so that each
+has one child. The path and arguments must be what the task renders to. A part that depends on an earlier task of the
+same pipeline is known to the worker only; then the fixed parts of the template must fit. Tools that are not built in
+choose the playbook themselves.
 """
 
 from __future__ import annotations
@@ -13,12 +14,11 @@ from typing import Any
 
 import msgspec
 
+from noetl.base.diagnostics import is_template
 from noetl.base.errors import NoetlError, ToolError
 from noetl.base.ids import derived
-from noetl.base.source import is_template
-from noetl.control.claiming.order_needs import tasks_for
-from noetl.control.results.order_reads import ctx_of, events_until_claim, steps_ended_since
-from noetl.control.results.result_cache import ResultCache
+from noetl.control.claiming.order_needs import ctx_of, events_until_claim, steps_ended_since, tasks_for
+from noetl.control.commit.result_cache import ResultCache
 from noetl.control.secrets.scopes import SecretScopes
 from noetl.engine.execution import Execution, StepLease, StepRun
 from noetl.engine.loops.state import Range
@@ -34,7 +34,7 @@ from noetl.tools.registry import BUILT_IN
 
 FAILED = "playbook.failed"
 PLAYBOOK = "playbook"
-# The moment at which the worker rendered the template is not known here, so another value is no sign of a lie.
+# The moment at which the worker rendered the template is not known here, so a different value proves nothing.
 _READS_CLOCK = re.compile(r"\bnow\s*\(")
 
 Path = tuple[int, ...]
@@ -42,7 +42,7 @@ Read = Callable[[Task, str], Known]
 
 
 class CallRefusedError(ToolError):
-    """It is not for who asks; operators want to know of that."""
+    """The caller may not start this playbook. The server counts and logs it for operators."""
 
 
 def refused(message: str) -> CallRefusedError:
@@ -50,17 +50,18 @@ def refused(message: str) -> CallRefusedError:
 
 
 async def check_call(call: PlaybookCall, plan: Plan, execution: Execution, store: Store, values: ResultCache) -> None:
-    """CallRefusedError unless the held order calls this playbook now. The lease itself is looked at elsewhere."""
+    """CallRefusedError unless the order calls this playbook now. `NestedCalls.call` checks the lease itself."""
     run, lease = execution.run_of(call.order_id), execution.lease_of(call.order_id)
     if run is None or lease is None or lease.lease_epoch != call.lease_epoch:
-        # Not refused here: the lease is looked at again when the call is made, and a late worker is told so there.
+        # Not refused here: the lease is checked again when the call is made, with the error for a late worker.
         return
-    if lease.worker_id != call.worker_id:  # nobody comes to this by being late
+    # The epoch is right and the worker is not: being late does not explain that.
+    if lease.worker_id != call.worker_id:
         raise refused(f'"{call.path}" was not started: the order is held by another worker')
     if call.step_run_id != run.step_run_id:
         raise refused(f'"{call.path}" was not started: the order is of another step run')
-    found = list(_calling(call, plan, run, lease))
-    if not found:
+    calling_tasks = list(_calling_tasks(call, plan, run, lease))
+    if not calling_tasks:
         raise refused(f'"{call.path}" was not started: the order does not stand at this task run')
     if call.compensates is not None:
         _check_undone(call, execution, run)
@@ -69,16 +70,16 @@ async def check_call(call: PlaybookCall, plan: Plan, execution: Execution, store
     def read(ctx: Callable[[Load], dict[str, Any]] | None, changed: frozenset[str]) -> Callable[[Load], bool]:
         def is_granted(load: Load) -> bool:
             def scopes(path: Path) -> SecretScopes:
-                own = None if ctx is None else ctx(load)
-                return SecretScopes(plan, execution, run, lease, own, load, at=path or None, changed=changed)
+                claimed_ctx = None if ctx is None else ctx(load)
+                return SecretScopes(plan, execution, run, lease, claimed_ctx, load, at=path or None, changed=changed)
 
-            return any(_calls(call, task, scopes(path).read, plan) for task, path in found)
+            return any(_calls(call, task, scopes(path).read, plan) for task, path in calling_tasks)
 
         return is_granted
 
     if await values.read(read(None, frozenset())):
         return
-    # Rarely: what other steps have written since the order was given out, its worker does not know.
+    # Rarely needed: other steps have written since the claim, and the worker rendered with the state at its claim.
     events = await events_until_claim(store, call.execution_id, call.order_id, call.lease_epoch)
     changed = await steps_ended_since(store, call.execution_id, call.order_id, call.lease_epoch)
     if not await values.read(read(lambda load: ctx_of(events, load), changed)):
@@ -86,32 +87,35 @@ async def check_call(call: PlaybookCall, plan: Plan, execution: Execution, store
 
 
 def stands_at(call: PlaybookCall, plan: Plan, execution: Execution) -> bool:
-    """Whether the order is at the task run that the call speaks of."""
+    """Whether the order stands at the task run of the call."""
     run, lease = execution.run_of(call.order_id), execution.lease_of(call.order_id)
     if run is None or lease is None or run.step_run_id != call.step_run_id:
         return False
-    return any(True for _ in _calling(call, plan, run, lease))
+    return any(True for _ in _calling_tasks(call, plan, run, lease))
 
 
-def _calling(call: PlaybookCall, plan: Plan, run: StepRun, lease: StepLease | Range) -> Iterator[tuple[Task, Path]]:
-    """The tasks that may be the one whose run asks."""
+def _calling_tasks(
+    call: PlaybookCall, plan: Plan, run: StepRun, lease: StepLease | Range
+) -> Iterator[tuple[Task, Path]]:
+    """The tasks that may have made the call, each with the path of its iteration."""
     step = plan.step(run.step)
-    for position, path in _standing(run, lease):
+    for position, path in _positions(run, lease):
         if position.task is None:
             continue
         run_id = task_run_id(run.step_run_id, position, path)
         if run.side_run is not None and run.side_run.kind is SideRunKind.ASYNC:
-            run_id = run.side_run.task_run_id or run_id  # it goes on with the task run that it was accepted by
+            run_id = run.side_run.task_run_id or run_id  # it continues the task run that accepted the asynchronous task
         tasks = list(tasks_for(step, run.side_run))
-        # Rules of a v2-case step run tasks in an order that only the worker knows: any task of the step may be meant.
-        own = [task for task in tasks if task.name == position.task and step.case is None]
+        # Rules of a v2-case step run tasks in an order that only the worker knows: any task of the step is possible.
+        current = [task for task in tasks if task.name == position.task and step.case is None]
         if run_id == call.task_run_id:
-            yield from ((task, path) for task in (own or tasks))
-        for task in own or tasks:
+            yield from ((task, path) for task in (current or tasks))
+        for task in current or tasks:
             yield from ((hook, path) for hook_id, hook in _hooks(run_id, task) if hook_id == call.task_run_id)
 
 
-def _standing(run: StepRun, lease: StepLease | Range) -> Iterator[tuple[Position, Path]]:
+def _positions(run: StepRun, lease: StepLease | Range) -> Iterator[tuple[Position, Path]]:
+    """The positions in the pipelines of the order: one, or one for each begun iteration of its range."""
     if not isinstance(lease, Range) or run.loop is None:
         yield run.position, ()
         return
@@ -135,7 +139,7 @@ def _check_undone(call: PlaybookCall, execution: Execution, run: StepRun) -> Non
 
 
 def _calls(call: PlaybookCall, task: Task, read: Read, plan: Plan) -> bool:
-    """Whether the task may come to this call."""
+    """Whether the task may have made this call."""
     if task.kind not in BUILT_IN:
         return True
     inputs = task.inputs.data
@@ -143,41 +147,41 @@ def _calls(call: PlaybookCall, task: Task, read: Read, plan: Plan) -> bool:
         return False
     version = inputs.get("version")
     return (
-        _gives(read, task, inputs.get("path"), call.path, str)
+        _renders_to(read, task, inputs.get("path"), call.path, str)
         and (version is None) == (call.version is None)
-        and (version is None or _gives(read, task, version, call.version, str))
-        and (_is_rewritten(task, plan) or _gives(read, task, inputs.get("args") or {}, call.payload, _arguments))
+        and (version is None or _renders_to(read, task, version, call.version, str))
+        and (_is_rewritten(task, plan) or _renders_to(read, task, inputs.get("args") or {}, call.payload, _arguments))
     )
 
 
 def _is_rewritten(task: Task, plan: Plan) -> bool:
-    """Whether rules of its step may write its inputs anew, for a next call (V2C-17)."""
+    """Whether rules of its step may replace its inputs for a further call (V2C-17)."""
     return bool(task.repeat) or any(step.case is not None and task in step.tasks for step in plan.net.transitions)
 
 
-def _gives(read: Read, task: Task, written: Any, found: Any, made: Callable[[Any], Any]) -> bool:
-    """Whether what is written can be rendered to `found`; `made` is what the tool makes of the whole."""
-    if isinstance(written, str) and is_template(written):
-        known = read(task, written)
-        if any(_plain(made(value)) == found for value in known.values):
+def _renders_to(read: Read, task: Task, authored: Any, value: Any, convert: Callable[[Any], Any]) -> bool:
+    """Whether the authored input can be rendered to `value`; `convert` is what the tool does to the whole input."""
+    if isinstance(authored, str) and is_template(authored):
+        known = read(task, authored)
+        if any(_plain(convert(rendered)) == value for rendered in known.values):
             return True
-        if known.is_all and not _READS_CLOCK.search(written):
+        if known.is_all and not _READS_CLOCK.search(authored):
             return False
-        # Something in it is the worker's word. What the author wrote around it must still be there.
-        return fits(written, found) if isinstance(found, str) else not fixed_parts(written)
-    if isinstance(written, Mapping):
+        # A part is known to the worker only. The text that the author wrote around it must still be there.
+        return fits(authored, value) if isinstance(value, str) else not fixed_parts(authored)
+    if isinstance(authored, Mapping):
         return (
-            isinstance(found, Mapping)
-            and written.keys() == found.keys()
-            and all(_gives(read, task, value, found[key], _same) for key, value in written.items())
+            isinstance(value, Mapping)
+            and authored.keys() == value.keys()
+            and all(_renders_to(read, task, inner, value[key], _same) for key, inner in authored.items())
         )
-    if isinstance(written, list | tuple):
+    if isinstance(authored, list | tuple):
         return (
-            isinstance(found, list)
-            and len(written) == len(found)
-            and all(_gives(read, task, *pair, _same) for pair in zip(written, found, strict=True))
+            isinstance(value, list)
+            and len(authored) == len(value)
+            and all(_renders_to(read, task, *pair, _same) for pair in zip(authored, value, strict=True))
         )
-    return bool(_plain(made(written)) == found)
+    return bool(_plain(convert(authored)) == value)
 
 
 def _same(value: Any) -> Any:
@@ -189,7 +193,7 @@ def _arguments(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """As it is after it was sent."""
+    """The value as JSON transports it."""
     try:
         # The call came as JSON: a tuple became a list, a date became text.
         return msgspec.json.decode(msgspec.json.encode(value))

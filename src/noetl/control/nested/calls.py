@@ -1,4 +1,4 @@
-"""Calls of nested playbooks: a child execution for one task run, begun once, waited for, and told about (TOOL-11)."""
+"""Nested calls: one child execution for one task run, begun once, waited for, with its result (TOOL-11)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from noetl.base.errors import RefusedError, ToolError
 from noetl.base.ids import derived
 from noetl.control.background.recovery import Recovery
 from noetl.control.claiming.order_needs import needs_of
+from noetl.control.commit.decisions import AwaitedChildren
 from noetl.control.commit.loaded_executions import LoadedExecution
 from noetl.control.executions import Executions
-from noetl.control.nested.awaited_children import AwaitedChildren
 from noetl.control.nested.call_grants import refused, stands_at
 from noetl.control.secrets.release import SecretRelease
 from noetl.engine.commands import Start
@@ -25,14 +25,16 @@ from noetl.tools.registry import CALL_NOTHING
 
 FAILED = "playbook.failed"
 LEFT = "the step that waited for it has ended"
-# Enough for any playbook that is written by hand; a playbook that calls itself ends in seconds.
-MAX_DEPTH = 16  # default of executor.spec.policy.limits.max_depth (O-33)
+# The default of executor.spec.policy.limits.max_depth (O-33). Enough for playbooks that people write; a playbook that
+# calls itself ends in seconds.
+MAX_DEPTH = 16
 
 
 class Library(Protocol):
+    """Finds playbooks by path."""
+
     async def find(self, path: str, version: str | None, *, beside: str) -> Net:
-        """The playbook of a path, ready to run; `beside` is the hash of the net that calls it. RefusedError says why
-        there is none."""
+        """The net of a playbook; `beside` is the hash of the net that calls it. RefusedError says why there is none."""
 
 
 class NoLibrary:
@@ -41,11 +43,13 @@ class NoLibrary:
 
 
 def child_id_of(task_run_id: str) -> str:
-    """The child of a task run: the same one, however often it is asked for (O-05)."""
+    """The id of the child of a task run. It is derived, so a repeated call finds the same child (O-05)."""
     return str(UUID(hex=derived("child", task_run_id)))
 
 
 class NestedCalls:
+    """Starts children for task runs, waits for them and cancels them."""
+
     def __init__(
         self,
         executions: Executions,
@@ -58,19 +62,19 @@ class NestedCalls:
         self._awaited, self._library = awaited, library
 
     async def orphaned_calls(self) -> list[PlaybookCall]:
-        """Those whose step run has ended, though nobody here has ended it: another server did, and knows nothing of
-        the child that is waited for here."""
+        """Calls whose step run was ended by another server, which does not know of the child that is awaited here."""
         executions = {run: call.execution_id for run, call in self._awaited}
-        over = await self._recovery.ended_runs(executions) if executions else []
-        return [call for run in over for call in self._awaited.calls_of(run)]
+        ended = await self._recovery.ended_runs(executions) if executions else []
+        return [call for run in ended for call in self._awaited.calls_of(run)]
 
     async def call(self, call: PlaybookCall) -> PlaybookCallResult:
-        """ToolError `playbook.failed` when there can be no such child."""
+        """Start the child of a call, or find it, and wait for its end if the call asks for that. ToolError
+        `playbook.failed` says why there is no child."""
         parent = await self._executions.execution(call.execution_id)
         try:
             _check_lease(parent.execution, call)
         except ToolError:
-            # The worker repeats a call whose answer was lost. If its step run has ended meanwhile, nobody will ever
+            # The worker repeats a call whose answer was lost. If its step run has ended since, no step run will ever
             # wait for the child again.
             is_left = call.wait and call.step_run_id not in parent.execution.runs
             if (
@@ -78,14 +82,13 @@ class NestedCalls:
                 and not self._executions.policy.has_children_in_memory
                 and await self._is_left_child(call, parent.execution)
             ):
-                await self.give_up(call, LEFT)  # whoever waited for it before was another server, which is gone
+                await self.give_up(call, LEFT)  # the server that waited for it before is gone
             raise
         _check_kind(parent, call)
         child_id = child_id_of(call.task_run_id)
         if call.compensates is not None and not await self._undoable(call):
-            return PlaybookCallResult(
-                execution_id=call.compensates, status="completed"
-            )  # there is nothing to undo in it
+            # The child has registered no compensation, so there is nothing to undo.
+            return PlaybookCallResult(execution_id=call.compensates, status="completed")
         if not call.wait:
             await self._begin(call, parent, child_id)
             return PlaybookCallResult(execution_id=child_id, status="running")
@@ -97,13 +100,13 @@ class NestedCalls:
             self._awaited.remove(call.step_run_id, child_id)
             raise
         execution = await self._executions.ended_execution(child_id)
-        # who is stopped while it waits never comes here: its child then goes with the step run, or is found again
+        # Not in a `finally`: when the wait is cancelled, the child is cancelled with its step run, or found again.
         self._awaited.remove(call.step_run_id, child_id)
         self._executions.release(child_id)
         return await self._call_result(execution, call)
 
     async def give_up(self, call: PlaybookCall, reason: str) -> None:
-        """Cancel the child of a task run, if it is still there."""
+        """Cancel the child of a task run, if there is one."""
         child_id = child_id_of(call.task_run_id)
         self._awaited.remove(call.step_run_id, child_id)
         is_elsewhere = not self._executions.policy.has_children_in_memory
@@ -111,8 +114,8 @@ class NestedCalls:
             await self._executions.cancel(child_id, reason)
 
     async def abandon(self, call: PlaybookCall, reason: str) -> None:
-        """Cancel the child for the holder of the order that began it; for one that holds it no longer, the child is
-        somebody else's by now. CallRefusedError for whoever never held it."""
+        """Cancel the child at the request of a remote worker. Nothing happens if the worker has lost its lease: the
+        child belongs to its successor. CallRefusedError for a worker that never held the order."""
         loaded = await self._executions.execution(call.execution_id)
         lease = loaded.execution.lease_of(call.order_id)
         # A successor of this worker waits for the same child: the id follows from the task run, not from the lease.
@@ -125,7 +128,7 @@ class NestedCalls:
         await self.give_up(call, reason)
 
     async def _is_left_child(self, call: PlaybookCall, parent: Execution) -> bool:
-        """Whether the child that is meant was begun by a step run of the caller that is over."""
+        """Whether the child was begun by an ended step run of this parent."""
         child_id = child_id_of(call.task_run_id)
         if not await self._executions.is_known(child_id):
             return False
@@ -136,13 +139,13 @@ class NestedCalls:
         )
 
     async def _begin(self, call: PlaybookCall, parent: LoadedExecution, child_id: str) -> None:
-        """Begin the child, unless it has begun: then it is driven already, or taken up here."""
-        # The task is tried again after a lost answer; its child has begun already.
+        """Begin the child, unless it exists; an embedded run takes an existing one over."""
+        # The call is repeated after a lost answer.
         if self._executions.drives(child_id):
             return
         if await self._executions.is_known(child_id):
             if not self._executions.policy.has_orders_offered:
-                # whoever drove it did so under an earlier lease of this very task
+                # Its driver worked under an earlier lease of this very task, which has ended.
                 await self._executions.take_up(child_id, is_gone=lambda owner: True)
             return
         if call.compensates is not None:
@@ -171,7 +174,8 @@ class NestedCalls:
         )
 
     async def _undoable(self, call: PlaybookCall) -> tuple[CompensationRegistered, ...]:
-        """What the child has registered and not undone itself. ToolError where it is not a child of the caller."""
+        """The compensations that the child has registered and not run itself. ToolError when it is no child of the
+        caller."""
         assert call.compensates is not None
         child = (await self._executions.execution(call.compensates)).execution
         if child.origin.parent_execution_id != call.execution_id:
@@ -179,7 +183,7 @@ class NestedCalls:
         return tuple(child.side_work.saga.registered.values()) if child.side_work.saga is not None else ()
 
     async def _begin_undoing(self, call: PlaybookCall, parent: LoadedExecution, undoing_id: str) -> None:
-        """Begin the execution that undoes a child: of the child's net, with the child's request (design.md §8)."""
+        """Begin the execution that compensates a child: of the child's net, with the child's request (design.md §8)."""
         assert call.compensates is not None
         registrations = await self._undoable(call)
         child = await self._executions.execution(call.compensates)
@@ -221,8 +225,8 @@ class NestedCalls:
 
 
 def _check_kind(parent: LoadedExecution, call: PlaybookCall) -> None:
-    """A worker starts what tasks of its order call, and nothing else (reliability.md §2.3). Tools that are not built in
-    may call as well."""
+    """ToolError if no task of the order calls a playbook (reliability.md §2.3). Tools that are not built in may call
+    one."""
     kinds = needs_of(parent.plan, parent.execution, call.order_id)
     if call.compensates is None and kinds <= CALL_NOTHING:
         raise ToolError(FAILED, f'"{call.path}" was not started: no task of this order calls a playbook')

@@ -1,8 +1,8 @@
-"""Where a nested playbook is found by its path (TOOL-11, O-17).
+"""Playbook lookup: finds a nested playbook by its path (TOOL-11, O-17).
 
-Without a version, first among the files beside the playbook that calls it, whose author has them open; then the
-newest one in the catalogue. With a version, in the catalogue only. What is found in a file is registered, so that a
-run can be told by the version it used.
+Without a version, first among the files beside the playbook that calls it, which its author is editing; then the newest
+version in the catalogue. With a version, in the catalogue only. A playbook found in a file is registered, so that its
+execution names a version.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from noetl.store.installation import NEWEST, CatalogRow, Registration
 _SUFFIXES = (".yaml", ".yml")
 # No `..` and no leading slash can match: a path may come from the data of a run.
 _PATH = re.compile(r"\w[\w.-]*(?:/\w[\w.-]*)*")
-_FILES = 2000  # looked at in a folder tree; more is no folder of playbooks
+_FILES = 2000  # files read in one folder tree; a larger one is no folder of playbooks
 
 
 class StoreLibrary:
-    """`compiled` gives the net of a file, `runnable` raises where it cannot be run here."""
+    """Playbooks in files and in the catalogue. `compiled` returns the net of a file, `runnable` raises when it cannot
+    be run here."""
 
     def __init__(
         self, store: Store, clock: Clock, *, compiled: Callable[[Path], Net], runnable: Callable[[Net], None]
@@ -38,13 +39,13 @@ class StoreLibrary:
         return await self._store.catalog.register(playbook)
 
     async def find(self, path: str, version: str | None, *, beside: str) -> Net:
-        """RefusedError says where it was looked for, or why it cannot be run."""
+        """The net of a playbook. RefusedError says where it was searched, or why it cannot be run."""
         version = None if version == NEWEST else version
         net = await self._in_files(path, beside) if version is None else None
         if net is None:
             row = await self._store.catalog.find(path, version)
             if row is None:
-                raise RefusedError(_nowhere(path, version))
+                raise RefusedError(_not_found_text(path, version))
             net = from_json(await self._store.net(row.net_hash))
         self._runnable(net)
         return net
@@ -66,8 +67,8 @@ class StoreLibrary:
 
 
 def candidates(origin: Path, caller: str, wanted: str) -> Iterator[Path]:
-    """Files that may hold the playbook `wanted`, beside the file `origin` of the playbook `caller`: where its path
-    says, then all that mention it. A path may come from data, so it never leads out of the folder."""
+    """Files that may hold the playbook `wanted`, beside the file `origin` of the playbook `caller`: those named by its
+    path, then all that mention it. A path may come from data, so it never leads out of the folder."""
     if not _PATH.fullmatch(wanted):
         return
     roots = dict.fromkeys([_root(origin, caller), origin.parent])
@@ -75,7 +76,7 @@ def candidates(origin: Path, caller: str, wanted: str) -> Iterator[Path]:
     yield from (file for file in named if file != origin)
     for root in roots:
         for file in islice(_files(root), _FILES):
-            if file not in named and file != origin and _names(file, wanted):
+            if file not in named and file != origin and _mentions(file, wanted):
                 yield file
 
 
@@ -85,10 +86,8 @@ def _is_at(file: Path, wanted: str) -> bool:
 
 
 def _root(origin: Path, caller: str) -> Path:
-    """The folder that catalogue paths begin at, when the file lies where its path says."""
-    parts = Path(caller).parts
-    folder = origin.parent.parts
-    inner = parts[:-1]
+    """The folder at which catalogue paths begin, if the file is where its path says; else its own folder."""
+    folder, inner = origin.parent.parts, Path(caller).parts[:-1]
     if inner and folder[-len(inner) :] == inner:
         return Path(*folder[: -len(inner)])
     return origin.parent
@@ -98,15 +97,15 @@ def _files(root: Path) -> Iterator[Path]:
     return (file for file in sorted(root.rglob("*")) if file.suffix in _SUFFIXES and file.is_file())
 
 
-def _names(file: Path, wanted: str) -> bool:
-    """Whether the text mentions the path at all; only then is it worth compiling."""
+def _mentions(file: Path, wanted: str) -> bool:
+    """Whether the text mentions the path at all. Compiling every file would take far longer."""
     try:
         return f"path: {wanted}" in file.read_text("utf-8").replace('"', "").replace("'", "")
     except (OSError, UnicodeDecodeError):
         return False
 
 
-def _nowhere(path: str, version: str | None) -> str:
+def _not_found_text(path: str, version: str | None) -> str:
     if version is not None:
         return f'no version {version} of "{path}" is registered here: noetl register FILE'
     return f'no playbook "{path}" beside the one that calls it, nor registered here: noetl register FILE'

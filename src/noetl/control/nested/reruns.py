@@ -1,7 +1,5 @@
-"""Reruns from a step: what the new run takes over from the old one (CLI-04), which recorded approvals it relies on, and
-whether it may (HUM-05).
-
-Servers and the command line on a store ask here, so that both follow the same rule.
+"""Reruns from a step: the state that the new execution takes over from the old one (CLI-04), the recorded approvals it
+relies on, and whether they still hold (HUM-05).
 """
 
 from __future__ import annotations
@@ -17,15 +15,15 @@ from noetl.engine.rerun_state import (
     Consent,
     approvals_in,
     kept_iterations,
+    rerun_problem,
     rerun_state,
     reused_approvals,
-    why_not,
 )
 from noetl.events.envelope import Event
 from noetl.events.executions import Approval, ExecutionRequested, RerunState
 from noetl.events.loops import IterationFailed
 from noetl.net.net import Net
-from noetl.store.contract import ExecutionRow, History, SingleRow
+from noetl.store.contract import EventFilter, ExecutionRow, History
 
 
 async def state_at_step(
@@ -39,20 +37,20 @@ async def state_at_step(
     *,
     failed_items: bool = False,
 ) -> RerunState:
-    """What a run of `net` begins with at `step`. `events` are those of the old run, whole. With `failed_items` it keeps
-    the results of the items that were done. NoRerunError says why there is nothing to begin with, RefusedError which
-    approval does not hold for `now`."""
-    if (why := why_not(net, step)) is not None:
+    """The state with which an execution of `net` begins at `step`. `events` is the whole log of the old execution. With
+    `failed_items` the results of successful iterations are kept. NoRerunError says why there is no such state,
+    RefusedError names the approval that does not hold for `now`."""
+    if (why := rerun_problem(net, step)) is not None:
         raise NoRerunError(why)
-    # In a thread: a long log takes a while, and a server has others to answer.
-    found = await asyncio.to_thread(rerun_state, row.execution_id, row.trace_id, events, net, step)
-    if found is None:
+    # In a thread: replaying a long log takes a while, and a server has other requests to answer.
+    state = await asyncio.to_thread(rerun_state, row.execution_id, row.trace_id, events, net, step)
+    if state is None:
         raise NoRerunError(f'execution {row.execution_id} never entered step "{step}"')
     if failed_items:
-        kept, until = await asyncio.to_thread(kept_iterations, events, net, step, found.at)
-        found = msgspec.structs.replace(found, kept=kept)
-        return await _with_approvals(history, events, found, now, consent, until=until)
-    return await _with_approvals(history, events, found, now, consent)
+        kept, until = await asyncio.to_thread(kept_iterations, events, net, step, state.at)
+        state = msgspec.structs.replace(state, kept=kept)
+        return await _with_approvals(history, events, state, now, consent, until=until)
+    return await _with_approvals(history, events, state, now, consent)
 
 
 async def _with_approvals(
@@ -64,9 +62,9 @@ async def _with_approvals(
     *,
     until: int | None = None,
 ) -> RerunState:
-    """What is carried over, with the approvals it relies on: those of before event `until`, where something later than
-    the entry of the step is kept. RefusedError where the inputs are others than those that
-    were approved, and `consent` does not cover it."""
+    """The state with the approvals it relies on: those before the step was entered, or before event `until` when later
+    results are kept. RefusedError when the inputs differ from those that were approved and `consent` does not cover
+    that."""
     request = events[0].payload
     assert isinstance(request, ExecutionRequested), "every stream begins with its request (SRV-01)"
     last = events[(until or carried.at) - 1]
@@ -76,23 +74,23 @@ async def _with_approvals(
 
 
 async def _nested_approvals(history: History, execution_id: str, until: float) -> tuple[Approval, ...]:
-    """What people had approved by that moment in executions that this one started, however deep."""
+    """The approvals until that time in all descendants of an execution."""
     found: tuple[Approval, ...] = ()
     for child in await history.children(execution_id):
-        events = await history.events(child.execution_id, only=SingleRow(types=APPROVAL_EVENTS))
+        events = await history.events(child.execution_id, only=EventFilter(types=APPROVAL_EVENTS))
         found += approvals_in(event for event in events if event.ts <= until)
         found += await _nested_approvals(history, child.execution_id, until)
     return found
 
 
 async def failed_loops(history: History, execution_id: str) -> list[str]:
-    """The steps with iterations that failed, in the order in which they did."""
-    events = await history.events(execution_id, only=SingleRow(types=(IterationFailed.event_type,)))
+    """The steps with failed iterations, in the order of the first failure."""
+    events = await history.events(execution_id, only=EventFilter(types=(IterationFailed.event_type,)))
     return list(dict.fromkeys(event.step for event in events if event.step is not None))
 
 
 def only_failed_loop(steps: list[str], execution_id: str) -> str:
-    """NoRerunError where there is none, or more than one."""
+    """The one step with failed iterations. NoRerunError when there is none, or more than one."""
     if len(steps) == 1:
         return steps[0]
     if not steps:

@@ -1,7 +1,7 @@
-"""Notices of a commit: which of its events are to be told, and where (NTF-01, NTF-02). Also what each says: its subject
-and text.
+"""Notices of a commit: which of its events cause a notice, and to which destinations (NTF-01, NTF-02). Also the subject
+and text of each.
 
-A notice is a row of the commit itself. One is made for every destination, so that each is tried again by itself.
+A notice is a row of the commit itself. Every destination has its own, so that each is retried by itself.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from noetl.templates.render import render
 from noetl.templates.scope import Scope
 from noetl.templates.values import Authored
 
-OWN = "playbook"  # the rule of a notice that the playbook itself asks for
-_TOLD = (PlaybookProcessed, PlaybookLate, HumanCreated, HumanEscalated, HumanOverdue)
+OWN = "playbook"  # the name of the rule for notices that the playbook itself asks for
+_NOTICE_EVENTS = (PlaybookProcessed, PlaybookLate, HumanCreated, HumanEscalated, HumanOverdue)
 _LONGEST_SUBJECT, _LONGEST_TEXT = 200, 20_000
 _FACTS = ("execution", "error", "task")
 _HAPPENED = {
@@ -43,18 +43,18 @@ _HAPPENED = {
 
 
 class NoticeBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a notice is made of when it is sent. Stored as JSON in the row of the notice."""
+    """What a message is made of when the notice is sent. Stored as JSON in the row of the notice."""
 
     destination: Destination
-    # Templates of the author; None: the words that NoETL has for this event.
+    # Templates of the author; None: the default text for this event.
     subject: Authored | None = None
     text: Authored | None = None
-    # What the templates read, besides `notice`: taken at the commit, so that a late sending tells what was then.
+    # What the templates read, besides `notice`. Taken at the commit: a late notice describes the state at its event.
     facts: dict[str, Any] = {}
 
 
 class NoticeWriter:
-    """`public_url` is where people reach the server; with it notices link to their execution."""
+    """Makes the notices of commits. With `public_url`, the address of the web UI, notices link to their execution."""
 
     def __init__(self, rules: NotificationRules, public_url: str | None = None) -> None:
         self._rules, self._public_url = rules, (public_url or "").rstrip("/")
@@ -63,41 +63,43 @@ class NoticeWriter:
         """The expected durations that rules of the installation have for a playbook."""
         if is_nested or not self._rules.known:
             return ()
-        found = (one.notification("late").after_s for one in self._rules.known if "late" in one.on and one.hears(net))
-        return tuple(after_s for after_s in found if after_s is not None)
+        rules = (rule for rule in self._rules.known if "late" in rule.on and rule.applies_to(net))
+        return tuple(after_s for rule in rules if (after_s := rule.notification("late").after_s) is not None)
 
     def rows(
         self, net: Net, execution: Execution, events: Sequence[Event], *, created_at: float
     ) -> tuple[NoticeRow, ...]:
-        """Those of a commit; most have none."""
+        """The notices of one execution's events in a commit; most commits have none."""
+        # An execution that compensates another one is a part of it, and causes no notices of its own.
         if (not net.notifications and not self._rules.known) or execution.origin.compensates is not None:
             return ()
-        told = [event for event in events if isinstance(event.payload, _TOLD)]
         return tuple(
             row
-            for event in told
-            for rule, one in self._wanted_notifications(net, execution, event.payload)
+            for event in events
+            if isinstance(event.payload, _NOTICE_EVENTS)
+            for rule, notification in self._wanted_notifications(net, execution, event.payload)
             for row in self._rows_of(
-                net, execution, event, rule, one, self._facts(net, execution, events, event, created_at)
+                net, execution, event, rule, notification, self._facts(net, execution, events, event, created_at)
             )
         )
 
     def _wanted_notifications(
         self, net: Net, execution: Execution, payload: Payload
     ) -> Iterator[tuple[str, Notification]]:
+        """The notifications of the playbook and of the rules for an event, each with the name of its rule."""
         name = notice_event(payload)
         after_s = payload.after_s if isinstance(payload, PlaybookLate) else None
-        for one in net.notifications:
-            if one.event == name and one.after_s == after_s:
-                yield OWN, one
-        # A rule of the installation hears of what somebody asked for, not of every part of it.
+        for notification in net.notifications:
+            if notification.event == name and notification.after_s == after_s:
+                yield OWN, notification
+        # A rule of the installation applies to executions that a user or trigger started, not to their children.
         if name is None or execution.origin.parent_execution_id is not None:
             return
         for rule in self._rules.known:
-            if name in rule.on and rule.hears(net):
-                own = rule.notification(name)
-                if after_s is None or own.after_s == after_s:
-                    yield rule.name, own
+            if name in rule.on and rule.applies_to(net):
+                notification = rule.notification(name)
+                if after_s is None or notification.after_s == after_s:
+                    yield rule.name, notification
 
     def _rows_of(
         self, net: Net, execution: Execution, event: Event, rule: str, wanted: Notification, facts: dict[str, Any]
@@ -106,8 +108,7 @@ class NoticeWriter:
             body = NoticeBody(destination=destination, subject=wanted.subject, text=wanted.text, facts=facts)
             is_throttled = wanted.throttle_s > 0
             yield NoticeRow(
-                # Derived, so that a decision that is made again makes the same notice, and the receiver can tell a
-                # repeat.
+                # Derived, so that a repeated decision makes the same notice, and a receiver can detect a repeat.
                 notice_id=derived("notice", event.event_id, rule, index),
                 execution_id=execution.execution_id,
                 path=net.path,
@@ -146,7 +147,7 @@ class NoticeWriter:
             "at": rfc3339(event.ts),
             "execution": about,
             "error": _error(execution, events, event.payload),
-            # Where the task is done: whoever is told of it wants that page, not the execution's.
+            # The page of the task itself: its assignee needs that one, not the page of the execution.
             "task": task and {**task, "url": self._link("tasks", task["id"])},
         }
 
@@ -195,11 +196,8 @@ def _task(execution: Execution, payload: Payload) -> dict[str, Any] | None:
     }
 
 
-# Messages: subject and text of a notice, from its templates or in plain words (NTF-08).
-
-
 class NoticeMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """What is sent. `data` is the same for programs."""
+    """What is sent to a destination (NTF-08). `data` is the same for programs."""
 
     subject: str
     text: str
@@ -207,7 +205,7 @@ class NoticeMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def message_of(row: NoticeRow, body: NoticeBody, *, now: float) -> NoticeMessage:
-    """A template that fails does not stop the notice: it goes out in plain words, with the reason."""
+    """The message of a notice. If a template of it fails, the default text is sent, with the reason."""
     facts = body.facts
     notice = {"id": row.notice_id, "event": row.event, "rule": row.rule, "at": facts.get("at"), "folded": row.folded}
     names = {"notice": notice, **{name: facts.get(name) for name in _FACTS}}
@@ -223,11 +221,11 @@ def message_of(row: NoticeRow, body: NoticeBody, *, now: float) -> NoticeMessage
     return NoticeMessage(subject=subject, text=text, data=data)
 
 
-def _rendered(written: Authored | None, names: dict[str, Any], now: float, problems: list[str]) -> str | None:
-    if written is None:
+def _rendered(template: Authored | None, names: dict[str, Any], now: float, problems: list[str]) -> str | None:
+    if template is None:
         return None
     try:
-        value = render(written, Scope(names), now=now)
+        value = render(template, Scope(names), now=now)
     except TemplateError as problem:
         problems.append(str(problem))
         return None

@@ -1,7 +1,7 @@
-"""Notification rules of the installation: which events of which playbooks are told where (NTF-01).
+"""Notification rules of the installation: which events of which playbooks are sent to which destinations (NTF-01).
 
-They are kept in the store, so that all servers follow the same ones. A commit cannot wait for the store, so a server
-reads them every few seconds, and at once when they are changed through it.
+The rules are in the store, so that all servers follow the same ones. A commit cannot wait for the store, so a server
+reads them every five seconds, and at once when they are changed through it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from noetl.base.clock import Clock
 from noetl.base.durations import seconds
 from noetl.base.errors import BackendError, InvalidError, NotFoundError, Outage
 from noetl.net.net import DESTINATIONS, EVENTS, Destination, Net, Notification
-from noetl.store.installation import KeyValues
+from noetl.store.installation import KeyValues, each_key_value
 from noetl.templates.values import Authored
 
 KIND = "notification_rule"  # on the key-value table
@@ -48,17 +48,17 @@ class NotificationRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     text: str | None = None
     enabled: bool = True
 
-    def hears(self, net: Net) -> bool:
+    def applies_to(self, net: Net) -> bool:
         return (
             self.enabled and fnmatchcase(net.path, self.path) and _has_labels(net.metadata.get("labels"), self.labels)
         )
 
     def notification(self, event: str) -> Notification:
-        """What the rule says of one of its events, in the words of a playbook."""
+        """The rule for one of its events, in the form that a playbook has."""
         return Notification(
             event=event,
             notify=tuple(
-                Destination(kind=kind, options=options) for one in self.notify for kind, options in one.items()
+                Destination(kind=kind, options=options) for entry in self.notify for kind, options in entry.items()
             ),
             after_s=seconds(self.late_after) if self.late_after is not None else None,
             throttle_s=seconds(self.throttle) if self.throttle is not None else 0.0,
@@ -74,7 +74,7 @@ def _has_labels(carried: Any, wanted: Mapping[str, str]) -> bool:
 
 
 def checked_rule(rule: NotificationRule) -> NotificationRule:
-    """The rule, if it can be followed. InvalidError says what cannot."""
+    """The rule, if it is valid. InvalidError says what is wrong with it."""
     if not _NAME.fullmatch(rule.name):
         raise InvalidError(f'name: found "{rule.name[:100]}", allowed are letters, digits, ".", "_" and "-"')
     if not rule.on:
@@ -93,8 +93,8 @@ def checked_rule(rule: NotificationRule) -> NotificationRule:
             raise InvalidError(f"{name}: {problem}") from None
     if not rule.notify:
         raise InvalidError(f"notify: name at least one destination: {', '.join(DESTINATIONS)}")
-    for one in rule.notify:
-        for kind, options in one.items():
+    for entry in rule.notify:
+        for kind, options in entry.items():
             _check_destination(kind, options)
     return rule
 
@@ -116,17 +116,17 @@ def _check_destination(kind: str, options: Mapping[str, Any]) -> None:
 
 
 class NotificationRules:
-    """The rules of the store. `known` is what this process knows of them."""
+    """The rules of the store. `known` are those that this process has read last."""
 
     def __init__(self, key_values: KeyValues, clock: Clock) -> None:
         self._key_values, self._clock = key_values, clock
         self.known: tuple[NotificationRule, ...] = ()
 
     async def all(self) -> list[NotificationRule]:
-        """By name."""
+        """All rules, by name."""
         return [
             msgspec.json.decode(thing.body, type=NotificationRule)
-            for thing in await self._key_values.list(KIND, limit=1000)
+            async for thing in each_key_value(self._key_values, KIND)
         ]
 
     async def get(self, name: str) -> NotificationRule:
@@ -136,7 +136,7 @@ class NotificationRules:
         return msgspec.json.decode(thing.body, type=NotificationRule)
 
     async def put(self, rule: NotificationRule) -> None:
-        """Make it, or put it in the place of the one of that name."""
+        """Create a rule, or replace the one with its name."""
         body = msgspec.json.encode(checked_rule(rule))
         for _ in range(_TRIES):
             thing = await self._key_values.get(KIND, rule.name)
@@ -154,7 +154,7 @@ class NotificationRules:
         self.known = tuple(await self.all())
 
     async def serve(self) -> None:
-        """Follow what other servers have changed, until it is cancelled."""
+        """Read the rules every five seconds, since other servers change them too; runs until it is cancelled."""
         outage = Outage(_log, "notification rules could not be read", "notification rules are read again")
         while True:
             try:

@@ -1,4 +1,4 @@
-"""What comes from outside an execution: messages, signals, human tasks, requests of other processes.
+"""Input from outside an execution: messages, signals, human tasks, requests of other processes.
 
 Read first: `delivery.py`, `human_tasks.py`.
 """

@@ -1,7 +1,7 @@
 """Delivery: a message goes to one wait, a signal to all that wait for it (MSG-01 to MSG-06, O-26).
 
-A message is stored before waits are looked for, and a wait before messages are. So neither misses the other,
-whatever crashes in between. The store decides which of two waits gets a message.
+A message is stored before the search for a wait, and a wait before the search for a message. So neither misses the
+other, whatever crashes in between. The store decides which of two waits gets a message.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from noetl.store.contract import ConflictError, Store
 from noetl.store.waits import MAX_KEYS, MESSAGE, SIGNAL, MessageRow, WaitRow, parts_of
 
 MESSAGE_TTL_S = 86_400.0  # message_ttl (MSG-03)
-# A sender without a receiver would otherwise fill the database.
-MOST_KEPT = 10_000  # messages of one name that nobody has taken
-_AT_ONCE = 100  # executions that hear a broadcast in one transaction
+# Messages of one name that no wait has taken. A sender without a receiver would otherwise fill the database.
+MOST_KEPT = 10_000
+_AT_ONCE = 100  # executions that receive a signal in one transaction
 _log = logging.getLogger(__name__)
 
 
 class _RemovedError(Exception):
-    """Somebody has removed the message while it was handed over."""
+    """The message was deleted while it was being delivered."""
 
 
 class DeliveryResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A message that was accepted. `delivered_to` is the execution that has it, None while it is kept; `known`: it had
-    been sent before, and this sending changed nothing."""
+    """An accepted message. `delivered_to` is the execution that has it, None while it is stored; `known`: it was sent
+    before, and this request changed nothing."""
 
     message_id: str
     delivered_to: str | None = None
@@ -46,7 +46,8 @@ class DeliveryResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MessageDelivery:
-    """`reaches` tells whether an execution may be decided upon here: on a server any, in an embedded run its own."""
+    """Delivers messages, signals and injected events. `reaches` says whether this process may decide upon an execution:
+    a server upon any, an embedded run upon its own."""
 
     def __init__(
         self, executions: TakesCommands, store: Store, clock: Clock, *, reaches: Callable[[str], bool] | None = None
@@ -63,22 +64,21 @@ class MessageDelivery:
         message_id: str | None = None,
         ttl_s: float = MESSAGE_TTL_S,
     ) -> DeliveryResult:
-        """Accept a message, durably, and hand it to the one who has waited for it longest. SettledError when the id
-        was given to another message."""
+        """Store a message and deliver it to the oldest wait for it. SettledError when another message has its id."""
         now = self._clock.now()
         message = new_message(name, correlation or {}, payload, message_id=message_id, ttl_s=ttl_s, now=now)
-        # Stored first, then waits are looked for: a wait that opens in between looks for messages itself (`look_for`).
+        # Stored first: a wait that opens after the search for waits looks for stored messages itself (`look_for`).
         is_known = not await keep(self._store, message)
         if is_known:
             kept = await self._store.waits.message(message.message_id)
             if kept is not None and kept.taken_by is not None:
                 return DeliveryResult(message_id=message.message_id, delivered_to=kept.taken_by, known=True)
-        # Also where it was known: the first sender may have crashed between storing and delivering.
+        # Also if it was known: the first sender may have crashed between storing and delivering.
         delivered_to = await self.deliver(message)
         return DeliveryResult(message_id=message.message_id, delivered_to=delivered_to, known=is_known)
 
     async def deliver(self, message: MessageRow) -> str | None:
-        """Hand a kept message to the oldest wait that takes it; the execution that has it then."""
+        """Deliver a stored message to the oldest wait that takes it; returns the execution that has it then."""
         waits = await self._store.waits.waiting(MESSAGE, message.name, parts_of(message.correlation))
         for wait in waits:
             # An embedded run only decides for its own executions; the owner of the other one finds the message in the
@@ -86,22 +86,22 @@ class MessageDelivery:
             if not self._reaches(wait.execution_id):
                 continue
             try:
-                taker = await self._hand(message, wait)
+                receiver = await self._hand(message, wait)
             except _RemovedError:
                 return None
-            if taker is not None:
-                return taker
+            if receiver is not None:
+                return receiver
         return None
 
     async def look_for(self, waits: Iterable[WaitRow]) -> None:
-        """Hand these waits the messages that are kept for them, the oldest wait and the oldest message first."""
+        """Deliver stored messages to these waits, the oldest wait and the oldest message first."""
         by_name: dict[str, list[WaitRow]] = {}
         for wait in waits:
             by_name.setdefault(wait.name, []).append(wait)
-        for name, own in by_name.items():
-            if kept := await self._store.waits.stored_messages(name, now=self._clock.now()):
-                with suppress(_RemovedError):  # of many perhaps: the next look sees what is left
-                    await self._match(kept, sorted(own, key=lambda wait: wait.opened_at))
+        for name, waits_of_name in by_name.items():
+            if messages := await self._store.waits.stored_messages(name, now=self._clock.now()):
+                with suppress(_RemovedError):  # an operator deletes messages; the next sweep delivers the others
+                    await self._match(messages, sorted(waits_of_name, key=lambda wait: wait.opened_at))
 
     async def _match(self, messages: Sequence[MessageRow], waits: Sequence[WaitRow]) -> None:
         # Grouped first: matching every message with every wait would cost their product.
@@ -111,19 +111,19 @@ class MessageDelivery:
             for part in parts_of(message.correlation):
                 if part in wanted:
                     fitting.setdefault(part, []).append(message)
-        # Messages that somebody has by now, of this look: the list was read before.
-        gone: set[str] = set()
+        # The list of messages was read before: these have a receiver by now.
+        delivered: set[str] = set()
         for wait in waits:
             for message in fitting.get(wait.correlation, ()):
-                if message.message_id in gone or (taker := await self._hand(message, wait)) is None:
+                if message.message_id in delivered or (receiver := await self._hand(message, wait)) is None:
                     continue
-                gone.add(message.message_id)
-                if taker == wait.execution_id:
+                delivered.add(message.message_id)
+                if receiver == wait.execution_id:
                     break
 
     async def _hand(self, message: MessageRow, wait: WaitRow) -> str | None:
-        """The execution that has the message now, None when this wait does not take it. _RemovedError when nobody will
-        have it."""
+        """Deliver a message to a wait. Returns the execution that has the message now, None when the wait did not take
+        it. _RemovedError when the message was deleted."""
         command = DeliverMessage(
             at=self._clock.now(),
             wait_id=wait.wait_id,
@@ -135,12 +135,12 @@ class MessageDelivery:
         try:
             decision = await self._executions.submit(wait.execution_id, command)
         except ConflictError:
-            # Another wait was quicker, or an operator deleted the message.
+            # Another wait has taken the message, or an operator deleted it.
             kept = await self._store.waits.message(message.message_id)
             if kept is None:
                 raise _RemovedError from None
             return kept.taken_by
-        except NoetlError as problem:  # an execution that cannot be read is its own problem; the message is kept
+        except NoetlError as problem:  # the execution cannot be read; the message stays stored
             log_failure(_log, problem, "message %s was not delivered to %s", message.message_id, wait.execution_id)
             return None
         return wait.execution_id if decision.verdict in (ReportResult.ACCEPTED, ReportResult.DUPLICATE) else None
@@ -148,7 +148,8 @@ class MessageDelivery:
     async def send_signal(
         self, name: str, data: Any = None, *, execution_id: str | None = None, signal_id: str | None = None
     ) -> list[str]:
-        """Broadcast to one execution, or to all; gives those that heard it. It is not kept for others (O-26)."""
+        """Send a signal to one execution, or to all that wait for it; returns those that received it. A signal is not
+        stored for later waits (O-26)."""
         _check_name(name, "signal")
         command = DeliverSignal(
             at=self._clock.now(), signal_id=signal_id or uuid7(self._clock.now()), name=name, data=data
@@ -156,26 +157,29 @@ class MessageDelivery:
         if execution_id is not None:
             decision = await self._executions.submit(execution_id, command)
             return [execution_id] if check(request_result(decision), what=f'signal "{name}"') else []
-        audience = [one for one in await Subscriptions(self._store).of_signal(name) if self._reaches(one)]
-        heard: list[str] = []
-        for first in range(0, len(audience), _AT_ONCE):
-            heard += await self._broadcast(audience[first : first + _AT_ONCE], command)
-        return heard
+        subscribers = await Subscriptions(self._store).of_signal(name)
+        targets = [subscriber for subscriber in subscribers if self._reaches(subscriber)]
+        received: list[str] = []
+        for first in range(0, len(targets), _AT_ONCE):
+            received += await self._broadcast(targets[first : first + _AT_ONCE], command)
+        return received
 
-    async def _broadcast(self, audience: Sequence[str], command: Command) -> list[str]:
-        """Those that heard it. An execution that cannot be told is its own problem."""
+    async def _broadcast(self, execution_ids: Sequence[str], command: Command) -> list[str]:
+        """The executions that accepted the command. One that cannot be read does not keep it from the others."""
         try:
-            decisions = await self._executions.submit_all([(one, command) for one in audience])
+            decisions = await self._executions.submit_all([(execution_id, command) for execution_id in execution_ids])
         except NoetlError:
-            if len(audience) == 1:
+            if len(execution_ids) == 1:
                 return []
-            return [one for alone in audience for one in await self._broadcast([alone], command)]
+            return [accepted for alone in execution_ids for accepted in await self._broadcast([alone], command)]
         return [
-            one for one, decision in zip(audience, decisions, strict=True) if decision.verdict is ReportResult.ACCEPTED
+            execution_id
+            for execution_id, decision in zip(execution_ids, decisions, strict=True)
+            if decision.verdict is ReportResult.ACCEPTED
         ]
 
     async def inject(self, execution_id: str, name: str, data: Any = None, *, event_key: str | None = None) -> bool:
-        """An event of somebody outside (MSG-06). False when its key was known already."""
+        """Record an event from outside (MSG-06). False when its key was recorded before."""
         _check_name(name, "event")
         command = InjectEvent(at=self._clock.now(), name=name, data=data, event_key=event_key)
         return await self._changed(execution_id, command, what=f'event "{name}"')
@@ -192,7 +196,7 @@ class MessageDelivery:
 def new_message(
     name: str, correlation: dict[str, Any], payload: Any, *, message_id: str | None, ttl_s: float, now: float
 ) -> MessageRow:
-    """InvalidError says what is wrong with it."""
+    """A message as it is stored. InvalidError says what is wrong with it."""
     _check_name(name, "message")
     if len(correlation) > MAX_KEYS:
         raise InvalidError(f"this correlation has {len(correlation)} keys, and {MAX_KEYS} is the limit: leave some out")
@@ -228,7 +232,7 @@ async def keep(store: Store, message: MessageRow) -> bool:
 
 
 async def _is_full(store: Store, message: MessageRow) -> bool:
-    """Whether nobody would take it and there is no room to keep it (reliability.md §2.4)."""
+    """Whether no wait would take the message and too many of its name are stored (reliability.md §2.4)."""
     if await store.waits.count_kept(message.name, now=message.sent_at) < MOST_KEPT:
         return False
     return not await store.waits.waiting(MESSAGE, message.name, parts_of(message.correlation))
@@ -243,13 +247,14 @@ def _check_name(name: str, what: str) -> None:
         raise InvalidError(f"the name of a {what} is text of 1 to {MAX_NAME} characters")
 
 
-# The audience of a broadcast: executions in which somebody waits for it by name, or listens to what comes (MSG-05).
-# Who listens is known from the playbook alone, so of many open executions only those are told that could hear it.
 _PAGE = 1_000
 _OPEN = ("running", "paused")
 
 
 class Subscriptions:
+    """The executions that receive a signal: those that wait for it by name, and those that listen to events (MSG-05).
+    Whether a step listens follows from the playbook, so the other open executions get no command."""
+
     def __init__(self, store: Store) -> None:
         self._store = store
         # By net: whether a step of it listens to events follows from the playbook alone.
@@ -279,5 +284,5 @@ class Subscriptions:
 
 
 def listens(net: Net) -> bool:
-    """Whether a step of it may hear events that it does not wait for by name."""
+    """Whether a step of the net receives events that it does not wait for by name."""
     return any(step.handlers is not None or (step.case is not None and step.case.on_event) for step in net.transitions)

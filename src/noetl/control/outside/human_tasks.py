@@ -1,7 +1,7 @@
-"""The work list of people, and what they do with their tasks (HUM-01 to HUM-03).
+"""Human tasks: the work list, and the actions of people on their tasks (HUM-01 to HUM-03).
 
-Whether somebody may do what he asks is decided by the engine, with the state as it is then; here it is turned into an
-answer or an error.
+The engine decides whether a person may do what they ask, with the state at that moment. This module turns its verdict
+into an answer or an error.
 """
 
 from __future__ import annotations
@@ -19,19 +19,17 @@ from noetl.events.orders import ReportResult
 from noetl.store.contract import Store
 from noetl.store.human_tasks import TaskRow, TaskState
 
-# Verdicts on what somebody outside has asked of an execution, as he hears them: nothing, or an error with its kind.
-
 
 class RequestResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of a command, as it is handed from process to process."""
+    """The verdict on a command, as one process sends it to another."""
 
     verdict: ReportResult
-    detail: str | None = None  # why, for people; None: the usual words of the verdict
+    detail: str | None = None  # the reason, for people; None: the default text of the verdict
     problems: tuple[Refusal, ...] = ()  # every field of a form that does not fit
 
 
 class TakesCommands(Protocol):
-    """Has commands to executions decided: the control plane of this process, or whoever drives them on the same
+    """Submits commands: to the control plane of this process, or to the process that drives the execution on the same
     store."""
 
     async def submit(self, execution_id: str, command: Any) -> Decision | RequestResult: ...
@@ -43,19 +41,19 @@ def request_result(decision: Decision | RequestResult) -> RequestResult:
     return RequestResult(verdict=decision.verdict, detail=decision.detail, problems=decision.problems)
 
 
-def check(told: RequestResult, *, what: str) -> bool:
-    """Whether anything changed; it did not when the same was asked before. Raises what else is to be said."""
-    detail = told.detail
-    match told.verdict:
+def check(result: RequestResult, *, what: str) -> bool:
+    """Whether the command changed anything; False for a repeated one. Every other verdict is raised as its error."""
+    detail = result.detail
+    match result.verdict:
         case ReportResult.ACCEPTED | ReportResult.DUPLICATE:
-            return told.verdict is ReportResult.ACCEPTED
+            return result.verdict is ReportResult.ACCEPTED
         case ReportResult.NOT_FOUND:
             raise NotFoundError(detail or f"there is no {what}")
         case ReportResult.FORBIDDEN:
             raise ForbiddenError(detail or f"you may not do that with {what}")
         case ReportResult.INVALID:
-            problems = tuple(msgspec.to_builtins(problem) for problem in told.problems)
-            raise InvalidError(detail or _listed(told.problems), problems)
+            problems = tuple(msgspec.to_builtins(problem) for problem in result.problems)
+            raise InvalidError(detail or _problems_text(result.problems), problems)
         case ReportResult.TERMINAL | ReportResult.CANCELLED:
             raise SettledError(detail or f"{what}: its execution has ended, and what has ended stays as it is")
         case ReportResult.PAUSED:
@@ -66,11 +64,13 @@ def check(told: RequestResult, *, what: str) -> bool:
             raise RefusedError(detail or f"{what} was refused")
 
 
-def _listed(problems: tuple[Refusal, ...]) -> str:
-    return "; ".join(f"{one.field}: found {one.found}, allowed {one.allowed}" for one in problems)
+def _problems_text(problems: tuple[Refusal, ...]) -> str:
+    return "; ".join(f"{problem.field}: found {problem.found}, allowed {problem.allowed}" for problem in problems)
 
 
 class HumanTasks:
+    """Lists tasks and acts on them for people."""
+
     def __init__(self, executions: TakesCommands, store: Store, clock: Clock) -> None:
         self._executions, self._store, self._clock = executions, store, clock
 
@@ -85,7 +85,7 @@ class HumanTasks:
         limit: int = 100,
         beyond: str | None = None,
     ) -> list[TaskRow]:
-        """Tasks, the newest first: of a role, of a user, of nobody in particular; in these states."""
+        """Tasks in these states, the newest first: of a role, of a user, or assigned to anybody."""
         return await self._store.tasks.list(
             states=states,
             role=role,
@@ -118,11 +118,11 @@ class HumanTasks:
         roles: Collection[str] = (),
         version: int | None = None,
     ) -> TaskRow:
-        """InvalidError names every field that does not fit its form; the task stays open then."""
+        """Complete a task. InvalidError names every field that does not fit its form; the task stays open then."""
         return await self._act(TaskAction.COMPLETE, task_id, actor, roles, version, values)
 
     async def comment(self, task_id: str, text: str, *, actor: str, roles: Collection[str] = ()) -> TaskRow:
-        """Write something about it, for whoever decides."""
+        """Add a comment to a task."""
         return await self._act(TaskAction.COMMENT, task_id, actor, roles, None, {}, text)
 
     async def _act(
@@ -135,8 +135,8 @@ class HumanTasks:
         values: dict[str, Any],
         text: str = "",
     ) -> TaskRow:
-        """NotFoundError, ForbiddenError, SettledError or InvalidError say why it was not done; the task as it is
-        after it."""
+        """The task after the action. NotFoundError, ForbiddenError, SettledError or InvalidError say why it was not
+        done."""
         task = await self.get(task_id)
         command = ActOnTask(
             at=self._clock.now(),

@@ -1,7 +1,7 @@
-"""Brings kept messages to waits that have just opened, or may take them again (MSG-03, O-16).
+"""Message queue: delivers stored messages to waits that have just opened, or may take them again (MSG-03, O-16).
 
-It looks once a wait is stored, since the message may have come before; and now and then for messages that somebody
-else has stored, in another process or just before it ended.
+It looks for messages when a wait is stored, since the message may have come before. It also sweeps for messages that
+another process has stored.
 """
 
 from __future__ import annotations
@@ -18,27 +18,26 @@ from noetl.store.contract import Commit, Store
 from noetl.store.waits import MESSAGE, WaitRow, waits_of
 
 SWEEP_S = 2.0
-# Expired messages are not delivered anyway; this only frees their rows.
-DISCARD_S = 600.0  # between looking for messages whose time is over
+# Between deletions of expired messages. They are not delivered anyway; this only frees their rows.
+DISCARD_S = 600.0
 
 _log = logging.getLogger(__name__)
 
 
 class OpenWaits:
-    """Waits for messages of the executions that this process decides upon. Hears of every commit. `remembers` those
-    that opened here and are open still: not so on a server, where others close them, and which sweeps."""
+    """The waits for messages of executions that this process decides upon; a listener of commits. With `remembers` open
+    waits are kept in memory. A server does not: others close waits too, and it sweeps the store anyway."""
 
     def __init__(self, *, remembers: bool) -> None:
         self._remembers = remembers
         self._own: dict[str, dict[str, WaitRow]] = {}  # by execution
-        self._fresh: dict[str, WaitRow] = {}  # nobody has looked for messages to these
-        # Executions that take nothing now. When one goes on, its waits are looked at again, as its messages were passed
-        # over.
+        self._fresh: dict[str, WaitRow] = {}  # messages for these were not looked for yet
+        # Paused executions take no message. When one goes on, messages for its waits are looked for again.
         self._paused: set[str] = set()
         self._news = asyncio.Event()
 
     async def fresh(self) -> list[WaitRow]:
-        """Those that have opened since this was asked last, once there are any."""
+        """Wait until there are new waits since the last call, and return them."""
         await self._news.wait()
         self._news.clear()
         fresh, self._fresh = self._fresh, {}
@@ -46,8 +45,8 @@ class OpenWaits:
 
     @property
     def known(self) -> list[WaitRow]:
-        """Those that are remembered."""
-        return [wait for own in self._own.values() for wait in own.values()]
+        """The open waits in memory."""
+        return [wait for waits in self._own.values() for wait in waits.values()]
 
     def stored(self, commits: Sequence[Commit]) -> None:
         for commit in commits:
@@ -63,7 +62,7 @@ class OpenWaits:
     def taken_up(self, execution: Execution) -> None:
         if not self._remembers:
             return
-        # What was remembered may have been closed by the process that drove it meanwhile.
+        # The process that drove the execution may have closed some of these waits.
         self._own.pop(execution.execution_id, None)
         if execution.lifecycle.paused:
             self._paused.add(execution.execution_id)
@@ -71,13 +70,13 @@ class OpenWaits:
 
     def _change(self, execution_id: str, opened: Sequence[WaitRow], closed: Sequence[str]) -> None:
         messages = [wait for wait in opened if wait.kind == MESSAGE]
-        own = self._own.pop(execution_id, {})
+        waits = self._own.pop(execution_id, {})
         for wait_id in closed:
-            own.pop(wait_id, None)
+            waits.pop(wait_id, None)
             self._fresh.pop(wait_id, None)
-        own.update((wait.wait_id, wait) for wait in messages)
-        if own and self._remembers:
-            self._own[execution_id] = own
+        waits.update((wait.wait_id, wait) for wait in messages)
+        if waits and self._remembers:
+            self._own[execution_id] = waits
         self._look_for(messages)
 
     def _look_for(self, waits: Sequence[WaitRow]) -> None:
@@ -87,33 +86,32 @@ class OpenWaits:
 
 
 class MessageQueue:
-    """Delivers messages to waits as they open, and those that missed each other."""
+    """Delivers stored messages to waits as they open, and sweeps for those that missed each other."""
 
     def __init__(self, deliveries: MessageDelivery, waits: OpenWaits, store: Store, clock: Clock) -> None:
         self._deliveries, self._waits, self._store, self._clock = deliveries, waits, store, clock
         self._discarded_at = clock.now()
 
     async def serve(self) -> None:
-        """Look for messages to waits as they open, for as long as anybody wants it."""
+        """Look for messages to waits as they open; runs until it is cancelled."""
         outage = Outage(_log, "messages were not delivered", "messages are delivered again")
         while True:
             fresh = await self._waits.fresh()
             try:
                 await self._deliveries.look_for(fresh)
                 outage.worked()
-            except NoetlError as problem:  # what is stored is found by the next sweep
+            except NoetlError as problem:  # the next sweep finds the messages
                 outage.failed(problem)
 
     async def deliver_stored_messages(self) -> None:
-        """Look for messages that other processes have stored for the waits here; nothing is asked when there are
-        none."""
+        """Deliver messages that other processes have stored for waits in memory. Without such waits the store is not
+        queried."""
         if waits := self._waits.known:
             names = set(await self._store.waits.names_kept(now=self._clock.now()))
             await self._deliveries.look_for([wait for wait in waits if wait.name in names])
 
     async def sweep(self) -> None:
-        """Bring together all messages and waits of the store that have missed each other, and let go what is too
-        old."""
+        """Deliver all stored messages that a wait of the store takes, and delete expired ones now and then."""
         now = self._clock.now()
         for name in await self._store.waits.names_kept(now=now):
             await self._deliveries.look_for(await self._store.waits.waiting(MESSAGE, name))
@@ -122,7 +120,7 @@ class MessageQueue:
             await self._store.waits.discard(before=now)
 
     async def serve_all(self) -> None:
-        """Sweep for as long as anybody wants it."""
+        """Sweep every two seconds; runs until it is cancelled."""
         outage = Outage(_log, "messages were not swept", "messages are swept again")
         while True:
             await asyncio.sleep(SWEEP_S)

@@ -1,4 +1,4 @@
-"""Requests of other processes on the same store: looked for now and then, recorded, answered (SRV-07, SRV-11)."""
+"""Requests between processes on the same store: polled, decided, answered (SRV-07, SRV-11)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from noetl.engine import commands
 from noetl.events.orders import ReportResult
 from noetl.store.requests import RequestRow, Requests
 
-# Nobody is woken for a request, so this is about how long `noetl pause` on a local store takes.
+# There is no wake-up for a request, so this is about how long `noetl pause` on a local store takes.
 POLL_S = 0.5
 ACTIONS = ("pause", "resume", "cancel", "compensate")
 
@@ -25,20 +25,21 @@ _log = logging.getLogger(__name__)
 
 
 def command_for(action: str, *, at: float, reason: str | None) -> Control:
+    """The command of a request without a body. RefusedError for an unknown action."""
     match action:
         case "pause":
             return commands.PauseExecution(at=at, reason=reason)
         case "resume":
             return commands.ResumeExecution(at=at, reason=reason)
         case "cancel":
-            return commands.CancelExecution(at=at, reason=reason or "asked for")
+            return commands.CancelExecution(at=at, reason=reason or "on request")
         case "compensate":  # cancel, and undo what was done first (O-02)
-            return commands.CancelExecution(at=at, reason=reason or "asked for", compensate=True)
+            return commands.CancelExecution(at=at, reason=reason or "on request", compensate=True)
         case _:
-            raise RefusedError(f'nobody here knows how to "{action}" an execution; there is {", ".join(ACTIONS)}')
+            raise RefusedError(f'there is no action "{action}" for an execution; allowed are {", ".join(ACTIONS)}')
 
 
-async def attend(
+async def serve_requests(
     executions: Executions,
     requests: Requests,
     clock: Clock,
@@ -46,8 +47,8 @@ async def attend(
     message_queue: MessageQueue | None = None,
     reaches: Callable[[str], bool] | None = None,
 ) -> None:
-    """Take the requests for executions that are driven here, or for those that `reaches` names, for as long as anybody
-    wants it; and look for messages that others have stored for them."""
+    """Take the requests for executions that this process drives, or that `reaches` accepts, and deliver messages that
+    others have stored for them; runs until it is cancelled."""
     reaches = reaches or executions.drives
     outage = Outage(_log, "requests were not looked for", "requests are looked for again")
     while True:
@@ -57,7 +58,8 @@ async def attend(
                 if reaches(request.execution_id):
                     await take(executions, requests, request, clock)
             if executions.may_be_moved_by_others:
-                await executions.catch_up()  # who asked may have lost patience and recorded it itself
+                # A process that got no answer in time may have recorded its request itself.
+                await executions.catch_up()
             if message_queue is not None:
                 await message_queue.deliver_stored_messages()
             outage.worked()
@@ -68,28 +70,27 @@ async def attend(
 
 
 async def take(executions: Executions, requests: Requests, request: RequestRow, clock: Clock) -> ReportResult:
-    """Record what is asked for, then answer. A crash in between asks again, which changes nothing. What cannot be done
-    is an answer too."""
+    """Decide and store a request, then answer it. After a crash in between the request is taken again, which changes
+    nothing. A refusal is an answer too."""
     try:
-        command = asked_command(request, at=clock.now())
+        command = requested_command(request, at=clock.now())
         if command is None:
             control = command_for(request.action, at=clock.now(), reason=request.reason)
             verdict = await executions.control(request.execution_id, control)
-            said, text = verdict, verdict.value
+            text = verdict.value
         else:
-            heard = request_result(await executions.submit(request.execution_id, command))
-            said, text = heard.verdict, encoded_result(heard)
+            result = request_result(await executions.submit(request.execution_id, command))
+            verdict, text = result.verdict, encoded_result(result)
     except (RefusedError, msgspec.DecodeError) as problem:
-        said = ReportResult.REFUSED
-        text = (
-            encoded_result(RequestResult(verdict=said, detail=str(problem))) if carries_command(request) else said.value
-        )
+        verdict = ReportResult.REFUSED
+        refusal = RequestResult(verdict=verdict, detail=str(problem))
+        text = encoded_result(refusal) if carries_command(request) else verdict.value
     await requests.answer(request.request_id, text, at=clock.now())
-    return said
+    return verdict
 
 
-# Asks an execution something from another process, as a request that whoever drives it takes (design.md §2).
-# The action names the command; the command itself, without its moment, is what the request carries.
+# Commands that a request carries to the process that drives the execution (design.md §2). The action names the type of
+# the command; the body is the command itself, whose time the driving process replaces.
 DriverCommand = (
     commands.DeliverSignal | commands.InjectEvent | commands.CancelTimer | commands.ChangeLimit | commands.ActOnTask
 )
@@ -101,7 +102,7 @@ _TYPES: dict[str, type[DriverCommand]] = {
     "limit": commands.ChangeLimit,
     "task": commands.ActOnTask,
 }
-_ACTIONS = {of: action for action, of in _TYPES.items()}
+_ACTIONS = {command_type: action for action, command_type in _TYPES.items()}
 
 
 def action_of(command: DriverCommand) -> str:
@@ -117,18 +118,18 @@ def carries_command(request: RequestRow) -> bool:
     return request.action in _TYPES
 
 
-def asked_command(request: RequestRow, *, at: float) -> DriverCommand | None:
-    """The command that a request asks for, as of now; None when it asks for something else."""
-    of = _TYPES.get(request.action)
-    if of is None:
+def requested_command(request: RequestRow, *, at: float) -> DriverCommand | None:
+    """The command that a request carries, with the time `at`; None when it carries none."""
+    command_type = _TYPES.get(request.action)
+    if command_type is None:
         return None
-    # The moment is that of whoever decides: timers and deadlines are compared with one clock. The column `reason` holds
+    # The time of the process that decides: timers and deadlines are compared with one clock. The column `reason` holds
     # the command here; for pause, resume and cancel it is text.
-    return msgspec.structs.replace(msgspec.json.decode(request.reason or "", type=of), at=at)
+    return msgspec.structs.replace(msgspec.json.decode(request.reason or "", type=command_type), at=at)
 
 
-def encoded_result(told: RequestResult) -> str:
-    return msgspec.json.encode(told).decode()
+def encoded_result(result: RequestResult) -> str:
+    return msgspec.json.encode(result).decode()
 
 
 def decoded_result(text: str) -> RequestResult:

@@ -1,8 +1,9 @@
-"""Secrets that executions have read: recorded before they are given out, masked in all that is reported (KEY-06).
+"""Secrets that executions have read: recorded before a worker receives them, masked in all reports (KEY-06).
 
-An execution, its parents and its children share one mask, since results travel between them. The record outlives this
-process and is read by every server: a secret that one worker was given may come back through any other. Values are
-sealed under the master key; without one, how the secret is looked up is recorded instead (docs/decisions/0008).
+An execution, its parents and its children are a family and share one mask, since results travel between them. The
+record is in the store and read by every server: a secret that one worker has received may be in the report of any
+other. Values are encrypted under the master key; without one, how the secret is looked up is recorded instead
+(docs/decisions/0008).
 """
 
 from __future__ import annotations
@@ -21,25 +22,25 @@ from noetl.control.commit.loaded_executions import LoadedExecutions
 from noetl.control.commit.sharing import SharingPolicy
 from noetl.control.secrets.release import SecretRelease
 from noetl.engine.pipeline.secret_grants import naming_of
-from noetl.events.masking import masked
 from noetl.events.orders import PlaybookCall, Report, Turn
-from noetl.events.secret_materials import Material, SealedCredential, secrets_in
+from noetl.events.secret_materials import Material, SealedCredential, masked, secrets_in
 from noetl.net.net import KeychainEntry, Net, tasks_of
 from noetl.store.contract import Store
+from noetl.store.installation import each_key_value
 from noetl.tools.registry import CALL_NOTHING, credential_inputs
 
 KIND = "execution_secret"  # of the records on the key-value table; their names begin with the root execution
-_READS = ("reads secrets",)  # in the memo of a plan
-_MOST_FAMILIES = 1_000
+_READS = ("reads secrets",)  # the key in the memo of a plan
+_MOST_FAMILIES = 1_000  # in memory
 _MOST_ROOTS = 10_000
-_MANY = 100  # executions that are forgotten at once
+_MANY = 100  # deleted executions, from which on all records are scanned instead of those of each execution
 _MOST_RECORDS = 1_000  # of one family: each distinct secret is one
 
 _log = logging.getLogger(__name__)
 
 
 class ReadSecret(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One secret that was given out. Stored as JSON on the key-value table; exactly one of the two is set."""
+    """One secret that a worker has received. Stored as JSON on the key-value table; exactly one of the two is set."""
 
     # Its texts, encrypted under the master key.
     sealed: SealedCredential | None = None
@@ -48,7 +49,7 @@ class ReadSecret(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Family(msgspec.Struct, eq=False):
-    """What is known here of a root execution and its descendants."""
+    """The secrets of a root execution and its descendants, as far as this process knows them."""
 
     mask: Mask
     records: set[str]  # names on the key-value table that `mask` has learned
@@ -77,17 +78,17 @@ class ExecutionSecrets:
         if root is None:
             root = await self._root(execution_id)
         family = self._family(root)
-        # On a server what was loaded is not enough: another one may have given out a secret since.
+        # On a server the loaded records are not enough: another server may have released a secret since.
         if family.is_loaded and self._policy.has_secrets_in_memory:
             return family.mask
         if self._may_have_read(execution_id):
             await self._load(root, family)
         else:
-            family.is_loaded = True  # no task of it is given a secret, and it has no children that could be
+            family.is_loaded = True  # none of its tasks reads a secret, and it has no children that could
         return family.mask
 
     async def record(self, execution_id: str, entry: KeychainEntry, material: Material) -> None:
-        """Return once it is durable that the execution has read this; it is masked from here on."""
+        """Record that the execution has read this secret; returns once that is durable. It is masked from here on."""
         root = await self._root(execution_id)
         family = self._family(root)
         texts = frozenset(secrets_in(material))
@@ -105,7 +106,7 @@ class ExecutionSecrets:
         family.given.add(texts)
 
     async def masked_turn(self, turn: Turn) -> Turn:
-        """The turn as it may be recorded: what comes back through a worker that was not given the secret is masked."""
+        """The turn with every secret masked that the executions of its reports have read, on this or another worker."""
         if not turn.reports:
             return turn
         changed: dict[int, Report] = {}
@@ -119,7 +120,7 @@ class ExecutionSecrets:
         return msgspec.structs.replace(turn, reports=reports)
 
     async def check_call(self, call: PlaybookCall) -> None:
-        """ToolError where a child would be started with a secret in its payload, which is recorded."""
+        """Raise ToolError if a child would be started with a secret in its payload, which is recorded."""
         redactor = (await self.mask(call.execution_id)).redactor
         asked = [call.path, call.version, call.payload]
         if redactor.data(asked) is not asked:
@@ -137,11 +138,11 @@ class ExecutionSecrets:
             return family
         family = self._families[root] = Family(Mask(), set(), set())
         if len(self._families) > _MOST_FAMILIES:
-            self._families.popitem(last=False)  # it is read from the record when it is asked for again
+            self._families.popitem(last=False)  # it is read again from the records when needed
         return family
 
     async def _root(self, execution_id: str) -> str:
-        """The execution that nobody has called, of which this one is a descendant."""
+        """The top-level execution that this one descends from."""
         if execution_id not in self._roots:
             self._roots[execution_id] = await self._find_root(execution_id)
             if len(self._roots) > _MOST_ROOTS:
@@ -155,14 +156,14 @@ class ExecutionSecrets:
         return root
 
     async def _parent(self, execution_id: str) -> str | None:
-        # Not of one that is just beginning: what memory says of its parent is not stored yet.
+        # Not for an execution that is just beginning: its parent in memory is not stored yet.
         if execution_id in self._executions and self._executions[execution_id].committed:
             return self._executions[execution_id].execution.origin.parent_execution_id
         row = await self._store.execution(execution_id)
         return row.parent_execution_id if row is not None else None
 
     def _may_have_read(self, execution_id: str) -> bool:
-        """False where it is certain, without asking the store, that its family reads no secret."""
+        """False if it is certain, without a query, that its family reads no secret."""
         loaded = self._executions.get(execution_id)
         # A child shares the mask of its parent, which may have read what the child's own net does not name.
         if loaded is None or loaded.execution.origin.parent_execution_id is not None:
@@ -203,13 +204,9 @@ async def forget_secrets(store: Store, execution_ids: Collection[str]) -> None:
     prefixes = [""] if len(execution_ids) > _MANY else [f"{one}/" for one in execution_ids]
     gone = frozenset(execution_ids)
     for prefix in prefixes:
-        beyond: str | None = ""
-        while beyond is not None:
-            page = await store.key_values.list(KIND, prefix=prefix, limit=_MOST_RECORDS, beyond=beyond)
-            for thing in page:
-                if thing.name.partition("/")[0] in gone:
-                    await store.key_values.delete(KIND, thing.name)
-            beyond = page[-1].name if len(page) == _MOST_RECORDS else None
+        async for thing in each_key_value(store.key_values, KIND, prefix=prefix):
+            if thing.name.partition("/")[0] in gone:
+                await store.key_values.delete(KIND, thing.name)
 
 
 def _digest(read: ReadSecret) -> str:
@@ -220,7 +217,7 @@ def _digest(read: ReadSecret) -> str:
 
 
 def _may_read(net: Net) -> bool:
-    """Whether a task of this net, or a child that it starts, may be given a secret. Of plug-ins that is not known."""
+    """Whether a task of this net, or a child that it starts, may read a secret. For plug-ins this is unknown."""
     if net.keychain:
         return True
     for step in net.transitions:

@@ -1,6 +1,7 @@
-"""Requests are checked for what they name, workers get what their order reads (KEY-02, KEY-07).
+"""Secret release: checks that requests can resolve their secrets, and gives workers those that their order reads
+(KEY-02, KEY-07).
 
-It keeps nothing, writes nothing, and answers only the holder of a lease.
+It stores nothing, and answers only the holder of a lease.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from noetl.base.errors import ToolError
-from noetl.control.results.order_reads import ctx_of, events_until_claim
+from noetl.control.claiming.order_needs import ctx_of, events_until_claim
 from noetl.control.secrets.scopes import SecretScopes, reads_ctx
 from noetl.engine.execution import Execution, StepLease, StepRun
 from noetl.engine.loops.state import Range
-from noetl.engine.pipeline.patches import overlaid
+from noetl.engine.pipeline.patches import deep_merged
 from noetl.engine.pipeline.scopes import Load
 from noetl.engine.pipeline.secret_grants import UNRESOLVED, Grants, Naming, filled_entries, naming_of
 from noetl.engine.plan import Plan
@@ -35,14 +36,14 @@ _CODE = "E_KEYCHAIN"
 
 
 class SecretRefusedError(ToolError):
-    """It is not for who asks; operators want to know of that."""
+    """The caller may not read this secret. The server counts and logs it for operators."""
 
 
 Look = Callable[[Load], bool]
 
 
 class Past(msgspec.Struct, frozen=True):
-    """What was recorded of an execution; `read` looks at something with all stored values that it reads at hand."""
+    """The recorded state of an execution; `read` calls a function with the stored values that it reads in memory."""
 
     store: Store
     read: Callable[[Look], Awaitable[bool]]
@@ -57,12 +58,12 @@ class SecretRelease:
     def __init__(self, open_keychain: Callable[[], Keychain] | None) -> None:
         self._open = open_keychain
         self._opened: Keychain | None = None
-        self._needs_none: Net | None = None  # the last net that names no secret: a crowd is looked at once
-        # Goes with the plan: nets come and go, and nobody else would remove the entries.
+        self._needs_none: Net | None = None  # the last net that names no secret: many starts of it are checked once
+        # Stored with the plan: entries elsewhere would never be removed.
         self._namings: WeakKeyDictionary[Plan, dict[str, Naming]] = WeakKeyDictionary()
 
     async def refusal(self, net: Net, payload: dict[str, Any]) -> Error | None:
-        """Why a request for `net` ends before it begins: a name that nothing here resolves (KEY-02, VAL-21)."""
+        """Why `net` cannot be started: a name that nothing here resolves (KEY-02, VAL-21)."""
         if net is self._needs_none:
             return None
         names = auth_names(net)
@@ -70,7 +71,7 @@ class SecretRelease:
             self._needs_none = net
             return None
         try:
-            entries = filled_entries(net.keychain, overlaid(net.workload, payload)) if net.keychain else ()
+            entries = filled_entries(net.keychain, deep_merged(net.workload, payload)) if net.keychain else ()
             problem = await self._keychain().missing(entries, names)
         except ToolError as nothing_here:
             problem = nothing_here
@@ -79,8 +80,8 @@ class SecretRelease:
         return Error(kind=problem.kind, message=problem.message, code=_CODE)
 
     async def answer(self, ask: Ask, plan: Plan, execution: Execution, past: Past) -> tuple[KeychainEntry, Material]:
-        """What is asked for, and how it is looked up. ToolError `keychain.unresolved` says why not."""
-        # A worker that lost its lease may be anybody by now, and gets no secret.
+        """The secret, and how it is looked up. Raises ToolError `keychain.unresolved` with the reason."""
+        # A worker that lost its lease gets no secret.
         if _holder(ask, execution) is None:
             raise SecretRefusedError(UNRESOLVED, f'"{ask.name}" is not given out: the order is no longer held')
         if not await self._is_named(ask, plan, execution, past):
@@ -96,7 +97,7 @@ class SecretRelease:
         return entry, await keychain.material(entries, ask.name)
 
     async def _is_named(self, ask: Ask, plan: Plan, execution: Execution, past: Past) -> bool:
-        """Whether a task of the order's step names it, as far as what is recorded tells (reliability.md §2.2)."""
+        """Whether a task of the order's step names it, as far as the recorded state shows (reliability.md §2.2)."""
         run = execution.run_of(ask.order_id)
         if run is None:
             return False
@@ -108,16 +109,16 @@ class SecretRelease:
 
         def is_granted(load: Load) -> bool:
             if (held := _holder(ask, execution)) is None:
-                return False  # it has ended while something was brought
+                return False  # it ended while a value was fetched
             scopes = SecretScopes(plan, execution, *held, ctx_of(events, load), load)
             return Grants(naming, declared, scopes.read).allow(ask.name, ask.kind, ask.lookup)
 
-        # `read` calls it again after each stored value that had to be brought, so it must not keep anything between
+        # `read` calls it again after each stored value that had to be fetched, so it must not keep anything between
         # calls.
         return await past.read(is_granted)
 
     async def material(self, name: str) -> Material:
-        """A stored credential, for a notice of this server. ToolError `keychain.unresolved` says why there is none."""
+        """A stored credential, for a notice of this server. Raises ToolError `keychain.unresolved` with the reason."""
         return await self._keychain().material((), name)
 
     def _naming(self, plan: Plan, step: str) -> Naming:
@@ -127,11 +128,11 @@ class SecretRelease:
         return known[step]
 
     def reopen(self) -> None:
-        """The next secret is looked up with a keychain opened anew: its master keys are others now."""
+        """Open the keychain again for the next secret: its master keys have changed."""
         self._opened = None
 
     def keychain(self) -> Keychain | None:
-        """The keychain, None where there is none."""
+        """The keychain, None if there is none."""
         return self._keychain() if self._open is not None else None
 
     def _keychain(self) -> Keychain:
@@ -143,7 +144,7 @@ class SecretRelease:
 
 
 def _holder(ask: Ask, execution: Execution) -> tuple[StepRun, StepLease | Range] | None:
-    """The step run of the order, and the lease on it that who asks holds."""
+    """The step run of the order, and the caller's lease on it."""
     run, lease = execution.run_of(ask.order_id), execution.lease_of(ask.order_id)
     is_held = lease is not None and (lease.lease_epoch, lease.worker_id) == (ask.lease_epoch, ask.worker_id)
     return (run, lease) if run is not None and lease is not None and is_held else None

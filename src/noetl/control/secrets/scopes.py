@@ -1,6 +1,6 @@
-"""Secret scopes: what a template that names a secret can give for an order, by what the server has recorded itself.
+"""Secret scopes: the names that a template can render to for an order, by what the server itself has recorded.
 
-Nothing that the holder of the order has said since counts: not the results of its tasks, nor what they have written.
+What the holder of the order has reported since does not count: neither results of its tasks nor their writes.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from typing import Any
 
 import msgspec
 
+from noetl.base.diagnostics import is_template
 from noetl.base.errors import NoetlError, TemplateError
-from noetl.base.source import is_template
 from noetl.engine.execution import Execution, StepLease, StepRun
 from noetl.engine.loops.scopes import iterations_of
 from noetl.engine.loops.state import Range
 from noetl.engine.pipeline.preparation import (
-    enclosing,
-    inside,
-    once_and_each,
+    enclosing_iterations,
     side_run_surroundings,
+    split_args,
     with_iteration_args,
+    with_reference_args,
 )
 from noetl.engine.pipeline.scopes import Iteration, Load, PipelineScope, task_scope
 from noetl.engine.pipeline.secret_grants import NOTHING_KNOWN, Known, Naming
 from noetl.engine.plan import Plan
 from noetl.engine.scopes import surroundings_of
-from noetl.engine.side_runs.orders import side_run_of
+from noetl.engine.side_runs.orders import side_run_fields
 from noetl.engine.side_runs.state import SideRunKind
 from noetl.engine.v2_case.port import collects_of
 from noetl.events.orders import Iterations, Position
@@ -40,7 +40,7 @@ from noetl.templates.scope import is_reserved
 from noetl.templates.values import Authored
 
 # Beyond it the answer is "not all is known", which grants by the fixed parts of the template alone.
-_MOST = 10_000  # iterations of one order that are looked through
+_MOST = 10_000  # iterations of one order that are examined
 _FIXED = frozenset({"workload", "execution_id", "token", "_task"})
 _OWN_WORDS = frozenset({"page", "status_code"})  # of v2-case, about the call that was made; others are reserved
 _IMPLICIT = frozenset({"index", "parent"})
@@ -97,7 +97,7 @@ class SecretScopes:
         if ctx is not None:
             around = msgspec.structs.replace(around, ctx=ctx)
         if around.vars is not None:
-            around = msgspec.structs.replace(around, vars={})  # all of them are the words of the step's own tasks
+            around = msgspec.structs.replace(around, vars={})  # all of them were written by the step's own tasks
         self._its: Iterations | None = None
         if isinstance(lease, Range):
             self._its = iterations_of(plan, run, lease)
@@ -106,18 +106,18 @@ class SecretScopes:
         self._around = around if run.side_run is None else _of_side_run(execution, run, around)
 
     def read(self, task: Task, text: str) -> Known:
-        """What the template can give, over all iterations of the order if it reads them."""
+        """The values that the template can render to, over all iterations of the order if it reads them."""
         try:
             references = parse(text).references
         except TemplateError:
             return NOTHING_KNOWN
         behind = _behind(task)
-        # For one iteration at a time a template may give another name each, and the worker may ask for any of them.
+        # A template may render to another name in each iteration, and the worker may ask for any of them.
         arounds = list(islice(self._arounds([*references, *behind]), _MOST)) or [self._around]
         has_args = all(self._is_known(one, arounds[0], True) for one in behind)
         try:
-            # Whether a name is known does not depend on the iteration, so the first one stands for all.
-            inner = inside(task, arounds[0], Position(task=task.name), now=0.0)
+            # Whether a name is known does not depend on the iteration, so the first one represents all.
+            inner = with_reference_args(task, arounds[0], Position(task=task.name), now=0.0)
         except NoetlError:
             inner, has_args = arounds[0], False
         is_all = len(arounds) < _MOST and all(self._is_known(one, inner, has_args) for one in references)
@@ -127,23 +127,23 @@ class SecretScopes:
         position = Position(task=task.name)
         for around in arounds:
             try:
-                own = inside(task, around, position, now=0.0)
+                own = with_reference_args(task, around, position, now=0.0)
                 yield render(text, task_scope(own, position, task))
             except NoetlError:
-                continue  # it needs what is not known here, or cannot be rendered by anybody
+                continue  # it needs a value that is unknown here, or cannot be rendered at all
 
     def _arounds(self, references: Sequence[GuardReference]) -> Iterator[PipelineScope]:
         if self._its is None:
             yield self._around
             return
-        its, (parent, bare) = self._its, enclosing(self._its.outer)
+        its, (parent, bare) = self._its, enclosing_iterations(self._its.outer)
         indices = its.indices if its.indices is not None else range(its.first, its.last + 1)
         items = its.items
         if items is None:
             assert its.items_ref is not None
             stored = self._load(its.items_ref) or []
             items = [stored[index] if index < len(stored) else None for index in indices]
-        _, each = once_and_each(self._step)
+        _, each = split_args(self._step)
         named = {"iter", its.iterator, "loop", "loop_index", *(("args", *each) if each else ())}
         is_read = any(one.root in named for one in references)
         pairs: Iterator[tuple[int, Any]] = zip(indices, items, strict=True)
@@ -158,10 +158,10 @@ class SecretScopes:
             try:
                 yield with_iteration_args(self._step, around, Position(task=None), now=0.0)
             except NoetlError:
-                yield around  # what cannot be rendered here fails in the worker too
+                yield around  # a template that cannot be rendered here fails in the worker too
 
     def _is_known(self, reference: GuardReference, around: PipelineScope, has_args: bool) -> bool:
-        """Whether nothing that the worker has said or done goes into it."""
+        """Whether it does not depend on anything that the worker has reported."""
         root, path = reference.root, reference.path
         if root in _FIXED or root in around.names:
             return True
@@ -175,7 +175,7 @@ class SecretScopes:
         return not is_reserved(root) and self._is_known_bare(root, around, has_args)
 
     def _is_known_bare(self, root: str, around: PipelineScope, has_args: bool) -> bool:
-        """In the order in which a bare name is looked for (TPL-06)."""
+        """The scopes in the order in which a bare name is looked up (TPL-06)."""
         if around.iteration is not None and root in around.iteration.bare:
             return True
         if root in self._tasks or (around.vars_in_ctx and root in self._words()):
@@ -195,7 +195,7 @@ class SecretScopes:
 
 
 def _of_side_run(execution: Execution, run: StepRun, around: PipelineScope) -> PipelineScope:
-    given = side_run_of(execution, run)
+    given = side_run_fields(execution, run)
     assert run.side_run is not None
     kept = ("results",) if run.side_run.kind is SideRunKind.ASYNC and not run.side_run.around else ("ctx", "results")
     changes = {name: given[name] for name in kept if name in given}
@@ -204,17 +204,15 @@ def _of_side_run(execution: Execution, run: StepRun, around: PipelineScope) -> P
         and execution.side_work.saga is not None
         and execution.side_work.saga.under_way is not None
     ):
-        changes["ctx"] = (
-            execution.side_work.saga.under_way.ctx
-        )  # as it was captured; what it has written since is its own word
+        changes["ctx"] = execution.side_work.saga.under_way.ctx  # as captured; later writes come from the worker itself
     return side_run_surroundings(given["side_run"], msgspec.structs.replace(around, **changes))
 
 
-# Own writes: which keys of `ctx` the tasks of a step may write while it runs, told from the net alone.
+# Own writes: which keys of `ctx` the tasks of a step may write while it runs, from the net alone.
 
 
 def _written_keys(step: Transition) -> frozenset[str] | None:
-    """The keys; None where a template says which, so that it may be any."""
+    """The keys; None if a template computes the key, so that it may be any."""
     keys: set[str] = set()
     for written in _writes(step):
         if not isinstance(written.data, dict) or any(is_template(key) for key in written.data):

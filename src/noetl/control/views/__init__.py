@@ -1,4 +1,5 @@
-"""Where tokens, side runs and limits of an execution stand, in words people can act on.
+"""What people see of a running execution besides its log.
 
-Read first: `token_views.py`.
+`token_views.py` says where its tokens and side runs stand and what they wait for. `live_output.py` keeps what tasks
+print while they run. `begun_attempts.py` renders the inputs of an attempt again. Read first: `token_views.py`.
 """

@@ -1,9 +1,9 @@
-"""What a task was given when an attempt of it began, rendered once more from the log (POL-05, EVT-07).
+"""The inputs of a task at the start of an attempt, rendered again from the log (POL-05, EVT-07).
 
-Inputs are not recorded: they follow from what is. The log is replayed up to the claim under which the attempt ran, the
-order of that claim is made again as its worker received it, and the tasks of the same pipeline that had ended before
-are followed. A replay to the attempt alone would not do: a worker sees `ctx` as of its claim, whatever other steps have
-written since. Secrets are not in the log, and stand here as `***`.
+Inputs are not recorded: they are derived from the log. The log is replayed up to the claim under which the attempt ran.
+Then the order of that claim is rebuilt, and the earlier tasks of the same pipeline are applied. A replay up to the
+attempt would be wrong: a worker sees `ctx` as of its claim, whatever other steps have written since. Secrets are not in
+the log, and appear here as `***`.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from noetl.base.redaction import MASK
 from noetl.control.claiming.orders import order_for
 from noetl.engine.evolve import evolve
 from noetl.engine.execution import Execution
-from noetl.engine.pipeline.patches import written
+from noetl.engine.pipeline.patches import patched
 from noetl.engine.pipeline.preparation import (
     Prepared,
-    enclosing,
-    inside,
+    enclosing_iterations,
     iteration_of,
     prepare,
     side_run_surroundings,
     takes_sql,
     with_iteration_args,
+    with_reference_args,
 )
-from noetl.engine.pipeline.progress import after, entered
+from noetl.engine.pipeline.progress import position_after, position_after_entry
 from noetl.engine.pipeline.scopes import KeychainView, MaterialView, PipelineScope, task_scope
 from noetl.engine.plan import Plan
 from noetl.engine.scopes import surroundings_of
@@ -37,40 +37,40 @@ from noetl.events.envelope import Event
 from noetl.events.orders import Iterations, Order, Position
 from noetl.events.secret_materials import Material
 from noetl.events.side_runs import OrderClaimed
+from noetl.events.steps import CaseStarted
 from noetl.events.tasks import TaskProcessed, TaskStarted
 from noetl.events.tokens import TokenClaimed
-from noetl.events.v2_case_runs import CaseStarted
 from noetl.net.names import known_names
 from noetl.net.task import Task
 from noetl.tools.registry import Registry
-from noetl.worker.order_context import part_of
+from noetl.worker.order_context import order_tasks
 from noetl.worker.order_run import order_scope
 from noetl.worker.secret_store import looked_up_names
 
 
 class BegunAttempt(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt at its start: its task, what is around it, and where its pipeline stands."""
+    """One attempt at its start: its task, its scope, and the position of its pipeline."""
 
     task: Task
     around: PipelineScope
     position: Position
-    now: float  # when it began, which is what `now()` gives
-    over: dict[str, Any] | None = None  # what a next call of v2-case lays over its inputs
-    secret_names: frozenset[str] = frozenset()  # under which it reads what `secrets` tasks have looked up
+    now: float  # when it began: the value of `now()`
+    over: dict[str, Any] | None = None  # inputs that a next call of v2-case overrides
+    secret_names: frozenset[str] = frozenset()  # under which it reads the results of `secrets` tasks
 
     def prepared(self, tools: Registry) -> Prepared:
-        """Its inputs and spec. TemplateError or ToolError where they cannot be rendered, which is what the attempt
-        itself failed with, or where something it reads is no longer there."""
+        """Its inputs and spec. Raises TemplateError or ToolError if they cannot be rendered: the attempt failed with
+        the same error, or a value that it reads no longer exists."""
         bound = tools.bound_inputs(self.task.kind)
         around = msgspec.structs.replace(self.around, keychain=_MaskedKeychain({}))
-        around = inside(self.task, around, self.position, now=self.now)
+        around = with_reference_args(self.task, around, self.position, now=self.now)
         scope = task_scope(around, self.position, self.task)
         secrets = self.secret_names if takes_sql(self.task, bound) else ()
         return prepare(self.task, scope, now=self.now, bound=bound, over=self.over, secrets=secrets)
 
 
 class _MaskedKeychain(KeychainView):
-    """Every entry is there, and none of them is told."""
+    """A keychain in which every entry exists and every value is masked."""
 
     __slots__ = ()
 
@@ -109,7 +109,7 @@ def begun_attempt(plan: Plan, execution_id: str, trace_id: str, events: Sequence
 
 
 def _holds(execution: Execution, begun: Event, order_id: str, path: tuple[int, ...]) -> bool:
-    """Whether the attempt belongs to this order: of a loop, each order has some of the iterations."""
+    """Whether the attempt belongs to this order: each order of a loop has some of the iterations."""
     run = execution.runs.get(begun.step_run_id or "")
     if run is None or run.loop is None:
         return run is not None
@@ -118,7 +118,7 @@ def _holds(execution: Execution, begun: Event, order_id: str, path: tuple[int, .
 
 
 def _decided_here(plan: Plan, execution: Execution, begun: Event, started: TaskStarted) -> BegunAttempt:
-    """Of a step that no worker runs: nothing but noop."""
+    """The attempt of a step that no worker runs, since it has only noop tasks."""
     run = execution.runs[begun.step_run_id or ""]
     task = next(one for one in plan.step(run.step).tasks if one.name == started.task)
     around = surroundings_of(plan, execution, run)
@@ -138,12 +138,12 @@ def _at_worker(plan: Plan, order: Order, begun: Event, started: TaskStarted, own
     for event in own:
         match event.payload:
             case TaskProcessed(path=path) as processed if path == started.path:
-                position = after(position, processed, event.ts)
+                position = position_after(position, processed, event.ts)
                 around = around.with_writes(processed.decision, reduced)
             case CaseStarted(path=path, decision=decision) if path == started.path:
-                position, around = entered(position, decision), around.with_writes(decision, reduced)
+                position, around = position_after_entry(position, decision), around.with_writes(decision, reduced)
     is_case, case = has_rules(step) and order.side_run is None, position.case
-    tasks = {task.name: task for task in part_of(step, order)}
+    tasks = {task.name: task for task in order_tasks(step, order)}
     return BegunAttempt(
         task=next_task(step, position) if is_case else tasks[started.task],
         around=input_names(step, around, position) if is_case else around,
@@ -157,7 +157,7 @@ def _at_worker(plan: Plan, order: Order, begun: Event, started: TaskStarted, own
 def _in_iteration(
     plan: Plan, order: Order, its: Iterations, around: PipelineScope, path: tuple[int, ...], own: Iterable[Event]
 ) -> tuple[PipelineScope, Position]:
-    """What is around an iteration of a range, and where it begins or goes on."""
+    """The scope of an iteration of a range, and the position at which it begins or continues."""
     index = path[-1]
     if its.hands_on:  # one after another: it sees what those before it wrote
         for event in own:
@@ -165,8 +165,8 @@ def _in_iteration(
                 around = around.with_writes(event.payload.decision, its.reduced)
     resumed, ctx = its.begun.get(index), around.ctx
     if resumed is not None:
-        ctx = written(ctx, resumed.writes)
-    iteration = iteration_of(its, enclosing(its.outer), index, _item(plan, its, index))
+        ctx = patched(ctx, resumed.writes)
+    iteration = iteration_of(its, enclosing_iterations(its.outer), index, _item(plan, its, index))
     position = resumed.position if resumed is not None else order.position
     return msgspec.structs.replace(around, ctx=ctx, iteration=iteration), position
 

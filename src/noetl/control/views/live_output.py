@@ -1,7 +1,7 @@
-"""What tasks print while they run: the newest lines of each task run, in memory, for whoever looks at this server.
+"""Live output: the newest lines of each running task run, in the memory of one server.
 
-Best effort: a restart, or a worker that talks to another server, and the lines are not here. The log of a task run is
-in its `task.processed`. All of it is bounded; what is dropped is counted.
+Best effort: after a restart, or if the worker talks to another server, the lines are not here. The log of a task run is
+in its `task.processed`. Everything is bounded; dropped lines are counted.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ MAX_LINES = 1_000  # of one task run
 MAX_CHARACTERS = 128 * 1024
 MAX_RUNS = 2_000  # task runs that have printed something, on this server
 MAX_TOTAL = 32 << 20  # characters of all of them
-_LINE_COST = 200  # what a line takes beside its characters
-_REMEMBERED = 1_000  # task runs that are over, whose last lines may still be on their way
+_LINE_COST = 200  # memory of a line besides its characters
+_REMEMBERED = 1_000  # finished task runs whose last lines may still arrive
 
 
 class OutputLine(msgspec.Struct, frozen=True):
-    number: int  # in the order in which this server has heard of them
+    number: int  # in the order in which this server received them
     at: float
     stream: OutputStream
     text: str
@@ -44,11 +44,11 @@ class LiveTaskRun:
         self._mask, self._masked = mask, dict[OutputStream, MaskedLines]()
 
     def is_under(self, chunk: OutputChunk, worker_id: str) -> bool:
-        """Whether a chunk comes under the lease of the lines that are here."""
+        """Whether a chunk has the same lease as the stored lines."""
         return (self.of.order_id, self.of.lease_epoch, self.worker_id) == (chunk.order_id, chunk.lease_epoch, worker_id)
 
     def masked(self, chunk: OutputChunk) -> list[str]:
-        """The lines without secrets that only this server knows of, also where one spans two requests."""
+        """The lines, with secrets masked that only this server knows, also if a secret spans two requests."""
         masked = self._masked.setdefault(chunk.stream, MaskedLines(self._mask))
         return masked.feed("".join(f"{line}\n" for line in chunk.lines))
 
@@ -61,7 +61,7 @@ class LiveTaskRun:
 
 
 class LiveOutput:
-    """`changed` is told of an execution with new lines."""
+    """`changed` is called with an execution that has new lines."""
 
     def __init__(self, clock: Clock, changed: Callable[[str], None] = lambda _: None) -> None:
         self._clock, self._changed = clock, changed
@@ -69,19 +69,19 @@ class LiveOutput:
         self._over: OrderedDict[str, None] = OrderedDict()
         self._cost = 0
         self.number = 0
-        self.era = token_hex(4)  # numbers mean something within one life of this process only
+        self.era = token_hex(4)  # line numbers are valid only until this process ends
 
     def run(self, chunk: OutputChunk, worker_id: str) -> LiveTaskRun | None:
-        """The task run whose lines these are, where it is known under the same lease."""
+        """The task run of these lines, if it is known under the same lease."""
         found = self._runs.get(chunk.task_run_id)
         return found if found is not None and found.is_under(chunk, worker_id) else None
 
     def begin(self, chunk: OutputChunk, step: str, worker_id: str, mask: Mask) -> LiveTaskRun | None:
-        """A task run under a lease that is held; what it printed under an earlier one is forgotten. None for one that
-        is over, or another execution's."""
+        """A task run under a held lease; lines of an earlier lease are dropped. None if it has ended or belongs to
+        another execution."""
         known = self._runs.get(chunk.task_run_id)
-        # Lines travel beside reports and may come after the end; kept, they would stay for ever, as no end comes
-        # again.
+        # Lines are sent apart from reports and may come after the end of the task run. If stored, they would stay
+        # forever, since the end comes only once.
         if chunk.task_run_id in self._over or (known is not None and known.of.execution_id != chunk.execution_id):
             return None
         self._forget(chunk.task_run_id)
@@ -102,7 +102,7 @@ class LiveOutput:
         self._changed(chunk.execution_id)
 
     def stored(self, commits: Sequence[Commit]) -> None:
-        """Committed here just now: what is in the log is not live any more."""
+        """A commit of this server: task runs whose end is in the log are no longer live."""
         if not self._runs:
             return
         for commit in commits:
@@ -132,7 +132,7 @@ class LiveOutput:
 
 
 def lines_after(run: LiveTaskRun, number: int) -> list[OutputLine]:
-    """Those that came after a number, the oldest first."""
+    """The lines after a number, the oldest first."""
     # From the end: a reader polls, and most of the thousand lines are older than its number.
     newest_first = reversed(run.lines)
     found = 0

@@ -2,8 +2,9 @@
 
 The key-value table says which executions run and which wait: one entry per playbook and key, changed by compare and
 set. So whichever servers start executions, there are never more than allowed. An execution that finds no room is
-accepted all the same. It begins paused and is resumed when another one ends; a sweep finds ends that were missed. A
-limit set by an operator overrides that of the playbook. Nested executions do not count.
+accepted all the same. It begins paused and is resumed when another one ends; a sweep finds ends that were missed.
+Nested executions do not count. A limit set by an operator (beyond.md §5) is in the same table and overrides that of the
+playbook, on every server and embedded run of the store, until it is reset.
 """
 
 from __future__ import annotations
@@ -13,35 +14,136 @@ import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from typing import Any
 
 import msgspec
 
 from noetl.base.clock import Clock
-from noetl.base.errors import BackendError, NoetlError, Outage, TemplateError, log_failure
+from noetl.base.errors import BackendError, InvalidError, NoetlError, Outage, TemplateError, log_failure
 from noetl.control.commit.group_commit import GroupCommit
-from noetl.control.limits.playbook_limits import GROUP_KIND, LimitGroup, PlaybookLimits, dropped, held_back, place_of
-from noetl.control.limits.playbook_limits import HELD as HELD
 from noetl.engine.commands import CancelExecution, ResumeExecution, Start
+from noetl.engine.limits import limit_value
+from noetl.engine.pipeline.patches import deep_merged
 from noetl.events.outcomes import Error
+from noetl.net.net import Concurrency
 from noetl.store.contract import Commit, Store
-from noetl.store.installation import KeyValue
+from noetl.store.installation import KeyValue, KeyValues, each_key_value
+from noetl.templates.render import render
+from noetl.templates.scope import Scope
 
+KIND = "limit"
+KNOWN_S = 1.0  # how long limits of operators are cached: a new one takes effect within this time
 POLL_S = 1.0
-BEGINS_WITHIN_S = 60.0  # who was let in and has not begun by then never will
-# Of compare and set on one entry. Many servers may start the same playbook at once, and each round one of them
-# succeeds.
+BEGINS_WITHIN_S = 60.0  # an execution that was admitted and has not begun by then never will
+# Tries of compare and set on one entry. Many servers may start the same playbook at once; in each round one succeeds.
 _TRIES = 50
-_PAGE = 500
 
 _log = logging.getLogger(__name__)
 
 
+class PlaybookLimit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    path: str
+    limit: int
+    actor: str | None = None
+    reason: str | None = None
+
+
+class PlaybookLimits:
+    def __init__(self, key_values: KeyValues, clock: Clock) -> None:
+        self._key_values, self._clock = key_values, clock
+        # All limits are cached, since most playbooks have none, and that must be known without a query, too.
+        self._known: dict[str, int] = {}
+        self._known_at: float | None = None
+
+    async def all(self) -> list[PlaybookLimit]:
+        """All limits, by path."""
+        entries = each_key_value(self._key_values, KIND)
+        return [msgspec.json.decode(entry.body, type=PlaybookLimit) async for entry in entries]
+
+    async def get(self, path: str) -> PlaybookLimit | None:
+        thing = await self._key_values.get(KIND, path)
+        return msgspec.json.decode(thing.body, type=PlaybookLimit) if thing is not None else None
+
+    async def cached_limit(self, path: str) -> int | None:
+        """The cached limit of a playbook, used by every start."""
+        now = self._clock.now()
+        if self._known_at is None or not 0 <= now - self._known_at < KNOWN_S:
+            self._known = {one.path: one.limit for one in await self.all()}
+            self._known_at = now
+        return self._known.get(path)
+
+    async def put(self, wanted: PlaybookLimit) -> bool:
+        """Set a limit for all servers and runs of the store; running executions are not stopped. False if it is set
+        already."""
+        if wanted.limit < 1:
+            raise InvalidError(f"limit: found {wanted.limit}, allowed a whole number from 1 on")
+        for _ in range(_TRIES):
+            thing = await self._key_values.get(KIND, wanted.path)
+            if thing is not None and msgspec.json.decode(thing.body, type=PlaybookLimit).limit == wanted.limit:
+                return False
+            version, body = thing.version if thing is not None else 0, msgspec.json.encode(wanted)
+            if await self._key_values.put(KIND, wanted.path, body, over=version, at=self._clock.now()) is not None:
+                self._known_at = None
+                return True
+        raise BackendError(f'the limit of "{wanted.path}" is being changed by others: try again')
+
+    async def remove(self, path: str) -> bool:
+        """Remove a limit, so that the playbook's own applies again. False when there was none."""
+        self._known_at = None
+        return await self._key_values.delete(KIND, path)
+
+
+# Groups: the executions of a playbook that share a limit, by its key (beyond.md §1). The group of a start follows from
+# its playbook and payload. `PlaybookConcurrency` decides which are admitted.
+GROUP_KIND = "concurrency"
+HELD = "too many executions of this playbook run already"
+
+
+class LimitGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """The executions of a playbook under one key, the oldest first. Stored as JSON on the key-value table."""
+
+    # The limit in the playbook as of the last start, 0 without one. A limit of an operator overrides it.
+    limit: int
+    path: str = ""
+    # What `concurrency.key` rendered to: each value has a group of its own. None: the playbook has no key.
+    key: Any = None
+    running: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = ()
+    # Admitted after waiting, and perhaps not resumed yet. They are among `running` too.
+    released: tuple[str, ...] = ()
+
+
+def place_of(limited: Concurrency | None, start: Start, now: float) -> tuple[str, LimitGroup]:
+    """The name of a start's group, and the group without members. A playbook without a limit has one group."""
+    path = start.net.path
+    if limited is None:
+        return path, LimitGroup(limit=0, path=path)
+    workload = deep_merged(start.net.workload, start.payload)
+    scope = Scope({"workload": workload, "execution_id": start.execution_id, "ctx": {}, "args": {}})
+    key = render(limited.key, scope, now=now) if limited.key is not None else None
+    # As JSON, so that the number 1 and the text "1" are two keys. A path has no space, so names of two playbooks are
+    # never equal.
+    name = path if key is None else f"{path} {msgspec.json.encode(key).decode()}"
+    return name, LimitGroup(
+        limit=limit_value("concurrency.limit", render(limited.limit, scope, now=now)), path=path, key=key
+    )
+
+
+def held_back(start: Start) -> Start:
+    return msgspec.structs.replace(start, paused=True, held=HELD)
+
+
+def dropped(start: Start, limit: int) -> Start:
+    message = f'{limit} of "{start.net.path}" run already, which is its limit'
+    return msgspec.structs.replace(start, refused=Error(kind="execution.budget", message=message))
+
+
 class LimitedExecutions:
-    """The executions that began or wait here under a limit. Hears of every commit."""
+    """The executions that began or wait here under a limit. A listener of commits."""
 
     def __init__(self) -> None:
-        self._names: dict[str, str] = {}  # their groups
-        self._ended: dict[str, None] = {}  # groups that somebody has left
+        self._names: dict[str, str] = {}  # by execution, the name of its group
+        self._ended: dict[str, None] = {}  # groups with an execution that has ended or begun to wait
         self._news = asyncio.Event()
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
@@ -62,18 +164,18 @@ class LimitedExecutions:
                 self._news.set()
 
     async def wait(self) -> bool:
-        """Return once somebody has left a group, or begins held."""
+        """Return once an execution of a group has ended, or begins to wait."""
         return await self._news.wait()
 
     def take_left(self) -> list[str]:
-        """The groups that somebody has left since this was asked last."""
+        """The groups of `_ended` since the last call."""
         self._news.clear()
         ended, self._ended = self._ended, {}
         return list(ended)
 
 
 class PlaybookConcurrency:
-    """Lets executions in. `reaches` tells which of them may be told here that they are let in."""
+    """Admits executions under the limit of their playbook. `reaches` says which of them this process may resume."""
 
     def __init__(
         self,
@@ -90,7 +192,7 @@ class PlaybookConcurrency:
         self._outage = Outage(_log, "waiting executions were not looked for", "waiting executions are looked for again")
 
     async def admitted(self, start: Start) -> Start:
-        """The start as it may begin now: as it is, held, or refused."""
+        """The start as it may begin now: unchanged, held, or refused."""
         limited = start.net.executor.concurrency
         if start.refused is not None or start.parent_execution_id is not None:
             return start
@@ -100,13 +202,13 @@ class PlaybookConcurrency:
             name, fresh = place_of(limited, start, self._clock.now())
         except TemplateError as problem:
             return msgspec.structs.replace(start, refused=Error(kind=problem.kind, message=problem.message))
-        # Before it begins: `stored` must know it by then, to hear of its end.
+        # Before it begins: `stored` must know it when its end is committed.
         self._limited.add(start.execution_id, name)
         for _ in range(_TRIES):
             thing, group = await self._group(name, fresh)
             held = start.execution_id in group.waiting
             # A repeated request, or a commit that was lost after the group was written.
-            if held or start.execution_id in group.running:  # it was asked for before
+            if held or start.execution_id in group.running:
                 return held_back(start) if held else start
             room = await self._room(group)
             decided = await self._decided(start, group, room, limited.on_limit if limited is not None else "queue")
@@ -117,9 +219,9 @@ class PlaybookConcurrency:
         raise BackendError(f'"{start.net.path}" is being started by too many at once: try again')
 
     async def _decided(self, start: Start, group: LimitGroup, room: float, on_limit: str) -> LimitGroup | None:
-        """The group with one more; None when there is no room and nobody waits."""
+        """The group with this start in it; None when it is dropped, since there is no room."""
         me = start.execution_id
-        # First come, first served: a new one does not overtake those that wait.
+        # First come, first served: a new execution does not overtake waiting ones.
         if len(group.running) < room and not group.waiting:
             return msgspec.structs.replace(group, running=(*group.running, me))
         match on_limit:
@@ -136,7 +238,7 @@ class PlaybookConcurrency:
                 return msgspec.structs.replace(group, waiting=(*group.waiting, me))
 
     async def serve_own(self) -> None:
-        """Let in those that wait here, for as long as anybody wants it."""
+        """Admit waiting executions of this process, until cancelled."""
         while True:
             await self._limited.wait()
             self._limited.take_left()
@@ -147,7 +249,7 @@ class PlaybookConcurrency:
                 self._limited.take_left()
 
     async def serve_all(self) -> None:
-        """Let in whoever waits in the store, for as long as anybody wants it."""
+        """Admit waiting executions of the store, until cancelled."""
         while True:
             if not await self._wait_for_freed_slot():
                 await self._sweep_safely()
@@ -155,7 +257,7 @@ class PlaybookConcurrency:
                 await self._advance_safely(name)
 
     async def _wait_for_freed_slot(self) -> bool:
-        """Whether somebody has left a group before it was time to look anyway."""
+        """Wait until an execution leaves a group, at most for `POLL_S`; returns whether one did."""
         with suppress(TimeoutError):
             async with asyncio.timeout(POLL_S):
                 return await self._limited.wait()
@@ -165,30 +267,24 @@ class PlaybookConcurrency:
         try:
             await self.sweep()
             self._outage.worked()
-        except NoetlError as problem:  # the store is away, say: it will be back
+        except NoetlError as problem:  # an unreachable store, for example: try again
             self._outage.failed(problem)
 
     async def sweep(self) -> None:
-        """Look at every group in which somebody waits."""
-        beyond: str | None = None
-        while True:
-            page = await self._store.key_values.list(GROUP_KIND, limit=_PAGE, beyond=beyond)
-            for thing in page:
-                group = msgspec.json.decode(thing.body, type=LimitGroup)
-                if group.waiting or group.released:
-                    await self._advance_safely(thing.name)
-            if len(page) < _PAGE:
-                return
-            beyond = page[-1].name
+        """Admit executions in every group that has waiting ones."""
+        async for thing in each_key_value(self._store.key_values, GROUP_KIND):
+            group = msgspec.json.decode(thing.body, type=LimitGroup)
+            if group.waiting or group.released:
+                await self._advance_safely(thing.name)
 
     async def _advance_safely(self, name: str) -> None:
         try:
             await self.advance(name)
-        except NoetlError as problem:  # it is looked at again
-            log_failure(_log, problem, "nobody was let in by %s", name)
+        except NoetlError as problem:  # the next sweep tries again
+            log_failure(_log, problem, "no waiting execution of %s was admitted", name)
 
     async def advance(self, name: str) -> None:
-        """Let in as many as there is room for, then tell them."""
+        """Admit as many as there is room for, then resume them."""
         for _ in range(_TRIES):
             thing, group = await self._group(name, None)
             if thing is None:
@@ -200,7 +296,7 @@ class PlaybookConcurrency:
                 group,
                 running=(*group.running, *let_in),
                 waiting=tuple(one for one in group.waiting if one not in let_in),
-                # Noted before they are resumed: after a crash in between another server finds them here and resumes
+                # Stored before they are resumed: after a crash in between, another server finds them here and resumes
                 # them.
                 released=(*group.released, *let_in),
             )
@@ -209,21 +305,19 @@ class PlaybookConcurrency:
                 return
 
     async def look_at(self, path: str) -> None:
-        """The limit of a playbook has been changed: let in whoever may."""
-        beyond: str | None = None
-        while page := await self._store.key_values.list(GROUP_KIND, prefix=path, limit=_PAGE, beyond=beyond):
-            for thing in page:
-                if msgspec.json.decode(thing.body, type=LimitGroup).path == path:
-                    await self._advance_safely(thing.name)
-            beyond = page[-1].name
+        """The limit of a playbook was changed: admit the executions that fit now."""
+        async for thing in each_key_value(self._store.key_values, GROUP_KIND, prefix=path):
+            # The prefix `a/b` also matches `a/b2`.
+            if msgspec.json.decode(thing.body, type=LimitGroup).path == path:
+                await self._advance_safely(thing.name)
 
     async def _room(self, group: LimitGroup) -> float:
-        """How many of a group may run: as an operator has set it, else as the playbook says."""
+        """How many of a group may run: the limit of an operator, else that of the playbook."""
         wanted = await self.limits.get(group.path)
         return wanted.limit if wanted is not None else group.limit or math.inf
 
     async def _submit_admission(self, name: str, let_in: Sequence[str]) -> None:
-        """A crash in between tells them again, which changes nothing."""
+        """Resume the admitted executions. After a crash in between this is repeated, which changes nothing."""
         for execution_id in let_in:
             command = ResumeExecution(at=self._clock.now(), reason="there is room for it now")
             await self._commit.submit([(execution_id, command)])
@@ -234,8 +328,7 @@ class PlaybookConcurrency:
                 return
 
     async def _group(self, name: str, fresh: LimitGroup | None) -> tuple[KeyValue | None, LimitGroup]:
-        """A group without those of it that have ended. Its limit is that of whoever starts one now, who gives a `fresh`
-        one."""
+        """A group without its ended executions. A start passes a `fresh` group, whose limit replaces the stored one."""
         thing = await self._store.key_values.get(GROUP_KIND, name)
         group = msgspec.json.decode(thing.body, type=LimitGroup) if thing is not None else fresh or LimitGroup(limit=1)
         own = fresh or group
@@ -259,18 +352,18 @@ class PlaybookConcurrency:
     async def _put(self, name: str, thing: KeyValue | None, group: LimitGroup) -> bool:
         body, over = msgspec.json.encode(group), thing.version if thing is not None else 0
         if thing is not None and not group.running and not group.waiting:
-            # Keys may come from the payload, one group each: empty ones must not pile up.
+            # Keys may come from the payload, one group each: empty groups must not accumulate.
             return await self._store.key_values.delete(GROUP_KIND, name, version=over)
         if thing is not None and thing.body == body:
             return True
         return await self._store.key_values.put(GROUP_KIND, name, body, over=over, at=self._clock.now()) is not None
 
     async def _groups_with_waiting(self) -> list[str]:
-        """The groups in which somebody who began here waits."""
+        """The groups with a waiting execution that began here."""
         return list(dict.fromkeys([name for one, name in self._limited if await self._waits(one, name)]))
 
     async def _waits(self, execution_id: str, name: str) -> bool:
-        """Whether an execution that began here is held still."""
+        """Whether an execution that began here still waits."""
         thing = await self._store.key_values.get(GROUP_KIND, name)
         if thing is None:
             return False

@@ -23,16 +23,15 @@ from noetl.control.assembly import assemble
 from noetl.control.commit.effects import Listeners
 from noetl.control.secrets.release import SecretRelease
 from noetl.events.envelope import Event
-from noetl.events.orders import PlaybookCall, Turn, TurnAnswer
+from noetl.events.orders import PlaybookCall, Turn, TurnAnswer, read_turn
 from noetl.events.outcomes import Reference
 from noetl.events.secret_materials import Ask
 from noetl.events.tokens import TokenClaimed
-from noetl.events.worker_protocol import read_turn
 from noetl.net.net import to_json
 from noetl.operations.embedded import compiled
 from noetl.store.memory import MemoryStore
 from noetl.store.results.files import MemoryResults
-from noetl.store.wakeups.contract import MemoryWakeups
+from noetl.store.wakeups import MemoryWakeups
 from tests.narrowing import payloads, present
 
 

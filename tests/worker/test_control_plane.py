@@ -10,7 +10,7 @@ import pytest
 
 from noetl.base.errors import ToolError
 from noetl.events.orders import ReportResult, Turn, TurnAnswer
-from noetl.worker.cancelled_orders import Begun, CancelledOrders
+from noetl.worker.control_plane import Begun, CancelledOrders
 from tests.worker.accepting_control_plane import AcceptingControlPlane
 from tests.worker.orders import an_order
 

@@ -9,15 +9,14 @@ import pytest
 
 from noetl.base.clock import ManualClock
 from noetl.base.errors import BackendError, RefusedError, ToolError
+from noetl.control import trigger_turns as module
 from noetl.control.assembly import assemble
 from noetl.control.executions import Executions
-from noetl.control.triggers import turns as module
-from noetl.control.triggers.trigger_store import TriggerStore
-from noetl.control.triggers.turns import ENDS_POLL_S, MOST_TRIES, TriggerTurns, execution_id_of
+from noetl.control.trigger_turns import ENDS_POLL_S, MOST_TRIES, TriggerStore, TriggerTurns, execution_id_of
 from noetl.events.triggers import SourceTrigger, TriggerProgress
 from noetl.store.memory import MemoryStore
 from noetl.store.results.files import MemoryResults
-from noetl.store.wakeups.contract import MemoryWakeups
+from noetl.store.wakeups import MemoryWakeups
 from noetl.tools.contract import TriggerBatch, TriggerItem, TriggerPoll
 from tests.engine_script import HEAD, net_of
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from noetl.control.claiming.order_needs import WorkerAbilities
-from noetl.control.claiming.ready_orders import Ready, ReadyOrders
+from noetl.control.claiming.ready_orders import ReadyOrder, ReadyOrders
 from tests.control.control_plane import ControlPlane
 
 PYTHON, BOTH = frozenset({"python"}), frozenset({"python", "duckdb"})
@@ -18,18 +18,18 @@ def filled() -> ReadyOrders:
     orders = ReadyOrders()
     for order_id in ("a", "b"):
         orders.learn(order_id, BOTH)
-        orders.add(Ready("x", order_id))
-    orders.add(Ready("x", "c", pool="other"))
+        orders.add(ReadyOrder("x", order_id))
+    orders.add(ReadyOrder("x", "c", pool="other"))
     return orders
 
 
 def test_only_who_runs_all_of_it_is_shown_an_order() -> None:
     orders = filled()
 
-    assert orders.take(kinds=PYTHON) == Ready("x", "c", pool="other")
+    assert orders.take(kinds=PYTHON) == ReadyOrder("x", "c", pool="other")
     assert orders.take(kinds=PYTHON) is None
-    assert orders.take(kinds=BOTH) == Ready("x", "a")
-    assert orders.take(kinds=None) == Ready("x", "b"), "who does not say what it runs is shown everything"
+    assert orders.take(kinds=BOTH) == ReadyOrder("x", "a")
+    assert orders.take(kinds=None) == ReadyOrder("x", "b"), "who does not say what it runs is shown everything"
     assert len(orders) == 0
 
 
@@ -49,19 +49,19 @@ def test_what_is_forgotten_leaves_no_lane_behind() -> None:
     assert orders.needed == {}
     assert orders.counts == {}
     assert orders.pools_for(BOTH) == set()
-    orders.add(Ready("x", "a"))
+    orders.add(ReadyOrder("x", "a"))
     assert orders.take(kinds=PYTHON) is None, "what it needs is still known"
 
 
 def test_a_higher_priority_goes_first_among_what_a_worker_can_run() -> None:
     orders = ReadyOrders()
     orders.learn("high", BOTH)
-    orders.add(Ready("x", "low"))
-    orders.add(Ready("y", "high", priority=5))
+    orders.add(ReadyOrder("x", "low"))
+    orders.add(ReadyOrder("y", "high", priority=5))
 
-    assert [orders.take(kinds=PYTHON), orders.take(kinds=PYTHON)] == [Ready("x", "low"), None]
-    orders.add(Ready("x", "low"))
-    assert orders.take(kinds=BOTH) == Ready("y", "high", priority=5)
+    assert [orders.take(kinds=PYTHON), orders.take(kinds=PYTHON)] == [ReadyOrder("x", "low"), None]
+    orders.add(ReadyOrder("x", "low"))
+    assert orders.take(kinds=BOTH) == ReadyOrder("y", "high", priority=5)
 
 
 @pytest.mark.parametrize(

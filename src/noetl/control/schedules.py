@@ -1,7 +1,8 @@
 """Schedules: start playbooks when their time has come (TMR-01).
 
 Any number of servers may do this on one store. The id of an execution follows from path and time, so of two servers
-that start it one finds it there. A schedule moves on only after its executions are durable.
+that start it one finds it there. A schedule moves on only after its executions are durable. `ScheduleStore` stores
+schedules by the path of the playbook; of two concurrent changes of one schedule, the second reads it again.
 """
 
 from __future__ import annotations
@@ -20,25 +21,131 @@ import msgspec
 from cronsim import CronSim
 
 from noetl.base.clock import Clock
-from noetl.base.errors import NoetlError, Outage, log_failure
+from noetl.base.durations import seconds
+from noetl.base.errors import NoetlError, NotFoundError, Outage, RefusedError, log_failure
 from noetl.base.ids import derived
-from noetl.control.schedule.schedule_store import BACKFILL, SCHEDULE, ScheduleStore, backfill_of, schedule_of
 from noetl.events.triggers import Backfill, Missed, Overlap, Schedule
-from noetl.net.net import Net
+from noetl.net.net import Net, Trigger
 from noetl.store.contract import ConflictError, Store
-from noetl.store.installation import KeyValue
+from noetl.store.installation import CatalogRow, KeyValue, KeyValues, each_key_value
 
-POLL_S = 5.0  # others change schedules in the store, and nobody rings for it
-ENDS_POLL_S = 1.0  # while somebody waits for an execution to end
-GRACE_S = 60.0  # a time that is kept so late was not missed
-MOST_AT_ONCE = 100  # starts of one schedule before the others have their turn
+SCHEDULE, BACKFILL = "schedule", "backfill"  # kinds on the key-value table
+_TRIES = 10
+
+
+class ScheduleStore:
+    def __init__(self, key_values: KeyValues) -> None:
+        self._key_values = key_values
+
+    async def enter(self, net: Net, row: CatalogRow, *, at: float) -> Schedule | None:
+        """Store the schedule of a version that was just registered. It replaces the one before; without a schedule the
+        old one is deleted. Progress is kept, unless the times have changed."""
+        for _ in range(_TRIES):
+            thing = await self._key_values.get(SCHEDULE, net.path)
+            before = schedule_of(thing) if thing is not None else None
+            if net.trigger is None:
+                if thing is None or await self._key_values.delete(SCHEDULE, net.path, version=thing.version):
+                    return None
+                continue
+            entered = _entered(net.trigger, row, before, at)
+            over = thing.version if thing is not None else 0
+            if await self._key_values.put(SCHEDULE, net.path, _body(entered), over=over, at=at) is not None:
+                return entered
+        raise RefusedError(f'the schedule of "{net.path}" is being changed by others: try again')
+
+    async def get(self, path: str) -> Schedule:
+        return schedule_of(await self._stored_schedule(path))
+
+    async def schedules(self) -> list[Schedule]:
+        return [schedule_of(thing) async for thing in each_key_value(self._key_values, SCHEDULE)]
+
+    async def pause(self, path: str, *, at: float) -> Schedule:
+        return await self._change(path, at, lambda schedule: msgspec.structs.replace(schedule, paused=True))
+
+    async def resume(self, path: str, *, at: float) -> Schedule:
+        """Continue from now: times that passed during the pause are skipped, and can be backfilled."""
+
+        def resumed(schedule: Schedule) -> Schedule:
+            if not schedule.paused:
+                return schedule
+            return msgspec.structs.replace(schedule, paused=False, kept=max(at, schedule.kept))
+
+        return await self._change(path, at, resumed)
+
+    async def backfills(self, path: str | None = None) -> list[Backfill]:
+        found = [backfill_of(thing) async for thing in each_key_value(self._key_values, BACKFILL)]
+        return [one for one in found if path in (None, one.path)]
+
+    async def ask_for(self, backfill: Backfill, *, at: float) -> None:
+        """Store a backfill; `Schedules` of a server starts its executions."""
+        await self._key_values.put(BACKFILL, backfill.backfill_id, _body(backfill), over=0, at=at)
+
+    async def replace(self, thing: KeyValue, new: Schedule | Backfill, *, at: float) -> bool:
+        """False if another process has changed it since it was read."""
+        return await self._key_values.put(thing.kind, thing.name, _body(new), over=thing.version, at=at) is not None
+
+    async def remove(self, thing: KeyValue) -> None:
+        await self._key_values.delete(thing.kind, thing.name, version=thing.version)
+
+    async def _stored_schedule(self, path: str) -> KeyValue:
+        thing = await self._key_values.get(SCHEDULE, path)
+        if thing is None:
+            raise NotFoundError(f'"{path}" has no schedule: register a playbook of this path that has a trigger')
+        return thing
+
+    async def _change(self, path: str, at: float, change: Callable[[Schedule], Schedule]) -> Schedule:
+        for _ in range(_TRIES):
+            thing = await self._stored_schedule(path)
+            before = schedule_of(thing)
+            after = change(before)
+            if after == before or await self.replace(thing, after, at=at):
+                return after
+        raise RefusedError(f'the schedule of "{path}" is being changed by others: try again')
+
+
+def schedule_of(thing: KeyValue) -> Schedule:
+    return msgspec.json.decode(thing.body, type=Schedule)
+
+
+def backfill_of(thing: KeyValue) -> Backfill:
+    return msgspec.json.decode(thing.body, type=Backfill)
+
+
+def _body(what: Schedule | Backfill) -> bytes:
+    return msgspec.json.encode(what)
+
+
+def _entered(trigger: Trigger, row: CatalogRow, before: Schedule | None, at: float) -> Schedule:
+    options = trigger.options
+    fields: dict[str, Any] = {
+        "path": row.path,
+        "version": row.version,
+        "net_hash": row.net_hash,
+        "cron": trigger.cron,
+        "timezone": trigger.timezone,
+        "missed": Missed(options.get("missed", Missed.LAST)),
+        "overlap": Overlap(options.get("overlap", Overlap.ALLOW)),
+        "jitter_s": seconds(options.get("jitter", 0)),
+    }
+    if before is None:
+        return Schedule(**fields, paused=bool(options.get("paused")), kept=at)
+    # New times begin now, so nothing was missed. With the same times, those missed during the registration are still
+    # due.
+    same = (before.cron, before.timezone) == (trigger.cron, trigger.timezone)
+    return msgspec.structs.replace(before, **fields, kept=before.kept if same else max(at, before.kept))
+
+
+POLL_S = 5.0  # other processes change schedules in the store without a wake-up to this one
+ENDS_POLL_S = 1.0  # while a queued start or a backfill waits for an execution to end
+GRACE_S = 60.0  # a start that is late by less than this was not missed
+MOST_AT_ONCE = 100  # starts of one schedule in one turn
 MOST_QUEUED = 1_000
 
 _log = logging.getLogger(__name__)
 
 
 class ScheduledStarter(Protocol):
-    """Who begins executions: the control plane."""
+    """What begins executions: `Executions` of the control plane."""
 
     async def start(self, net: Net, *, execution_id: str, trace_id: str, payload: dict[str, Any]) -> None: ...
 
@@ -48,7 +155,7 @@ class ScheduledStarter(Protocol):
 
 
 def execution_id_of(path: str, moment: float) -> str:
-    """The execution of a playbook at one of its times: the same one, whoever starts it."""
+    """The id of the execution of a playbook at one of its times. Every server derives the same."""
     # Whole seconds: cron has no finer times, and a float may differ in its last digit.
     return str(UUID(hex=derived("schedule", path, int(moment))))
 
@@ -59,26 +166,26 @@ class Schedules:
         self._schedule_store = ScheduleStore(store.key_values)
 
     async def serve(self, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
-        """Keep the timetable for as long as anybody wants it."""
+        """Start what is due, turn after turn, until cancelled."""
         outage = Outage(_log, "schedules were not looked at", "schedules are looked at again")
         while True:
             try:
                 wait_s = await self.turn()
                 outage.worked()
-            except NoetlError as problem:  # the store is away, say: it will be back
+            except NoetlError as problem:  # an unreachable store, for example: try again
                 outage.failed(problem)
                 wait_s = POLL_S
             await sleep(wait_s)
 
     async def turn(self) -> float:
-        """Start what is due, and give the seconds until somebody should look again. What one schedule cannot do is
-        logged, and does not stop the others."""
+        """Start what is due; returns the seconds until the next turn. A schedule that fails is logged and does not stop
+        the others."""
         waits_s = [POLL_S]
         for kind, keep in ((SCHEDULE, self._keep), (BACKFILL, self._fill)):
-            for thing in await self._schedule_store.key_values_of(kind):
+            async for thing in each_key_value(self._store.key_values, kind):
                 try:
                     waits_s.append(await keep(thing))
-                except Exception as problem:  # a poisoned record is its own problem
+                except Exception as problem:  # any error: one broken record must not stop the others
                     log_failure(_log, problem, "%s %s was not kept", kind, thing.name)
         return max(0.0, min(waits_s))
 
@@ -93,7 +200,8 @@ class Schedules:
         after = _without_missed(after, now)
         # Written after the starts: a crash in between starts them again, and finds them by their derived ids.
         if after != before:
-            await self._schedule_store.replace(thing, after, at=now)  # who was quicker has seen the same
+            # If another process has changed it meanwhile, nothing is written, and the next turn finds the executions.
+            await self._schedule_store.replace(thing, after, at=now)
         if after.queued:
             return ENDS_POLL_S
         coming = next(times(after.cron, after.timezone, after=after.kept), None)
@@ -121,7 +229,7 @@ class Schedules:
         return schedule
 
     async def _fill(self, thing: KeyValue) -> float:
-        """Go on with a backfill as far as its limit allows; it goes when it is through."""
+        """Start what the limit of a backfill allows; a backfill that is complete is deleted."""
         before = backfill_of(thing)
         running = tuple([one for one in before.running if await self._is_open(one)])
         after = msgspec.structs.replace(before, running=running)
@@ -146,7 +254,7 @@ class Schedules:
         return msgspec.structs.replace(backfill, running=running, started=backfill.started + 1)
 
     async def _start(self, what: Schedule | Backfill, moment: float) -> bool:
-        """Begin the execution of a moment; False when it is there already."""
+        """Begin the execution of a scheduled time; False if it exists already."""
         execution_id = execution_id_of(what.path, moment)
         # Saves loading the net. The commit decides if two servers pass here at once.
         if await self._store.execution(execution_id) is not None:
@@ -160,7 +268,7 @@ class Schedules:
                 payload={"schedule": written},
             )
         except ConflictError:
-            return False  # another server was quicker
+            return False  # another server has started it
         return True
 
     async def _is_open(self, execution_id: str | None, *, but: str | None = None) -> bool:
@@ -171,7 +279,7 @@ class Schedules:
 
 
 def due(schedule: Schedule, now: float) -> list[float]:
-    """The times that are to be kept now, in order."""
+    """The times to start now, in order."""
     if schedule.missed is Missed.ALL:
         coming = times(schedule.cron, schedule.timezone, after=schedule.kept, until=now)
         found = []
@@ -189,13 +297,13 @@ def due(schedule: Schedule, now: float) -> list[float]:
 
 
 def _without_missed(schedule: Schedule, now: float) -> Schedule:
-    """Times that were missed and are not made up for are settled too."""
+    """The progress after this turn. Missed times that are not made up for count as done."""
     newest = _newest(schedule, now) if schedule.missed is not Missed.ALL else None
     return schedule if newest is None else msgspec.structs.replace(schedule, kept=newest)
 
 
 def _newest(schedule: Schedule, now: float) -> float | None:
-    """The newest time that has come, its jitter counted."""
+    """The newest time that has come, including its jitter."""
     until = now
     while (found := newest_time(schedule.cron, schedule.timezone, after=schedule.kept, until=until)) is not None:
         if found + jitter(schedule, found) <= now:
@@ -205,7 +313,7 @@ def _newest(schedule: Schedule, now: float) -> float | None:
 
 
 def jitter(schedule: Schedule, moment: float) -> float:
-    """How much later than its time a moment comes: another for each playbook, and the same for everybody who asks."""
+    """The jitter of a scheduled time: different for each playbook, and the same on every server."""
     if not schedule.jitter_s:
         return 0.0
     # Derived instead of random: every server must compute the same moment.
@@ -214,11 +322,11 @@ def jitter(schedule: Schedule, moment: float) -> float:
 
 
 # Cron: the moments of a schedule in its zone, as seconds since the epoch (TMR-01).
-# Around a change of the clocks it does what Debian's cron does: a time of day that is skipped comes right after the
-# gap, one that there is twice comes once.
+# Around a clock change it does what Debian's cron does: a skipped time of day comes right after the gap, a repeated one
+# comes once.
 def times(cron: str, timezone: str, *, after: float, until: float = math.inf) -> Iterator[float]:
-    """The moments later than `after`, up to `until`, in order. They may end by themselves: some never come, and there
-    are none before 1970."""
+    """The times later than `after`, up to `until`, in order. There may be none: some dates never come, and there are
+    none before 1970."""
     for moment in CronSim(cron, datetime.fromtimestamp(max(0, int(after)), ZoneInfo(timezone))):
         found = moment.timestamp()
         if found > until:
@@ -237,5 +345,5 @@ def newest_time(cron: str, timezone: str, *, after: float, until: float) -> floa
 
 
 def as_written(moment: float, timezone: str) -> str:
-    """A moment as the people of the zone write it, with its offset."""
+    """A time in the zone of the schedule, with its offset."""
     return datetime.fromtimestamp(moment, ZoneInfo(timezone)).isoformat()

@@ -124,7 +124,7 @@ async def test_a_poll_whose_time_is_over_in_the_middle_of_a_round_still_brings_i
     assert [order.step for order in await poll] == ["start"]
 
 
-async def test_a_bell_that_rings_brings_a_poll_back_empty() -> None:
+async def test_a_wake_up_ends_a_poll_without_orders() -> None:
     """Whoever waits then claims by itself: the order came from elsewhere."""
     control_plane = ControlPlane(shared=True)
     wakeups: asyncio.Future[bool] = asyncio.get_running_loop().create_future()

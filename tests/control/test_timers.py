@@ -11,8 +11,8 @@ import pytest
 
 from noetl.base.clock import ManualClock
 from noetl.base.errors import BackendError
-from noetl.control.schedule import timers
-from noetl.control.schedule.timers import Timers
+from noetl.control import timers
+from noetl.control.timers import Timers
 from noetl.engine.commands import PauseExecution, ResumeExecution
 from noetl.operations.embedded import RunResult, compiled, driving
 from noetl.store.contract import Commit
@@ -22,7 +22,7 @@ from tests.control.waiting import TIMER, ControlPlane
 from tests.fixtures.virtual_time import LoopClock, run_virtually
 
 HOUR = 3600.0
-FIXTURES = Path(__file__).parents[2] / "fixtures"
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 
 
 class Counting(MemoryStore):

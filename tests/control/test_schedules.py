@@ -10,10 +10,9 @@ import pytest
 
 from noetl.base.clock import ManualClock
 from noetl.base.errors import RefusedError
+from noetl.control import schedules as module
 from noetl.control.assembly import assemble
-from noetl.control.schedule import schedules as module
-from noetl.control.schedule.schedule_store import ScheduleStore
-from noetl.control.schedule.schedules import Schedules, execution_id_of, jitter, newest_time, times
+from noetl.control.schedules import Schedules, ScheduleStore, execution_id_of, jitter, newest_time, times
 from noetl.events.executions import ExecutionRequested
 from noetl.events.triggers import Backfill, Schedule
 from noetl.net.net import content_hash, to_json
@@ -21,7 +20,7 @@ from noetl.store.contract import ExecutionRow
 from noetl.store.installation import Registration
 from noetl.store.memory import MemoryStore
 from noetl.store.results.files import MemoryResults
-from noetl.store.wakeups.contract import MemoryWakeups
+from noetl.store.wakeups import MemoryWakeups
 from tests.engine_script import HEAD, net_of
 from tests.narrowing import payload
 

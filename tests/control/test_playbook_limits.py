@@ -10,15 +10,14 @@ from typing import Any
 import pytest
 
 from noetl.base.clock import ManualClock
-from noetl.control.limits.playbook_concurrency import BEGINS_WITHIN_S, HELD
-from noetl.control.limits.playbook_limits import GROUP_KIND
+from noetl.control.playbook_limits import BEGINS_WITHIN_S, GROUP_KIND, HELD
 from noetl.events.control import PlaybookPaused
 from noetl.events.envelope import Event
 from noetl.events.executions import PlaybookProcessed
 from noetl.operations.embedded import RunResult, driving
 from noetl.store.memory import MemoryStore
 from noetl.store.sqlite.store import SqliteStore
-from tests.control.limits.limited_playbooks import limited, statuses
+from tests.control.limited_playbooks import limited, statuses
 from tests.control.waiting import ControlPlane
 from tests.engine_script import playbook
 from tests.fixtures.virtual_time import LoopClock, run_virtually

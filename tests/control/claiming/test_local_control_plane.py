@@ -1,4 +1,4 @@
-"""A worker at hand is given what a round makes ready, in that round's own commit (performance.md §2, SRV-05)."""
+"""A worker in the server's process gets new orders in the commit that makes them ready (performance.md §2, SRV-05)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Triggers at work: every trigger of the store is polled by one server at a time, beside the others.
 
-Triggers are looked for in the store every few seconds. A trigger that hangs or fails holds up no other one.
+Each item starts exactly one execution (`trigger_turns`). Triggers are looked for in the store every few seconds. A
+trigger that hangs or fails holds up no other one.
 """
 
 from __future__ import annotations
@@ -14,8 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from noetl.base.clock import Clock
 from noetl.base.errors import NoetlError, Outage, ToolError, log_failure
 from noetl.base.redaction import Redactor
-from noetl.control.triggers.trigger_store import TriggerStore
-from noetl.control.triggers.turns import TriggerReader, TriggerStarter, TriggerTurns
+from noetl.control.trigger_turns import TriggerReader, TriggerStarter, TriggerStore, TriggerTurns
 from noetl.events.secret_materials import secrets_in
 from noetl.events.triggers import SourceTrigger
 from noetl.store.contract import Store
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from noetl.secrets.keychain import Keychain
 
 
-LOOK_S = 2.0  # others make and pause triggers in the store, and nobody rings for it
-HELD_S = 60.0  # a server that is gone is followed by another one after this
-LONGEST_WAIT_S = 20.0  # in a source that can be waited on: less than HELD_S, so that polling is renewed in time
+LOOK_S = 2.0  # other processes create and pause triggers in the store without a wake-up to this one
+HELD_S = 60.0  # another server takes over after this time
+LONGEST_WAIT_S = 20.0  # in a source that supports waiting: less than HELD_S, so that the lease is renewed in time
 
 _log = logging.getLogger(__name__)
 
@@ -52,14 +52,14 @@ class Triggers:
         self._polling: dict[str, tuple[SourceTrigger, asyncio.Task[None]]] = {}
 
     async def serve(self) -> None:
-        """Poll for as long as anybody wants it."""
+        """Poll all triggers, until cancelled."""
         outage = Outage(_log, "triggers were not looked at", "triggers are looked at again")
         try:
             while True:
                 try:
                     await self.attend()
                     outage.worked()
-                except NoetlError as problem:  # the store is away, say: it will be back
+                except NoetlError as problem:  # an unreachable store, for example: try again
                     outage.failed(problem)
                 await asyncio.sleep(LOOK_S)
         finally:
@@ -78,10 +78,11 @@ class Triggers:
         ending = [self._polling.pop(key) for key in trigger_ids]
         for _, task in ending:
             task.cancel()
-        # Waited for before the triggers are left: another server would begin while this one still starts executions.
+        # Waited for before the leases are given back: another server would begin while this one still starts
+        # executions.
         await asyncio.gather(*(task for _, task in ending), return_exceptions=True)
         for trigger, _ in ending:
-            with suppress(NoetlError):  # it runs out by itself
+            with suppress(NoetlError):  # the lease expires by itself
                 await self._triggers.leave(trigger, self._server_id)
 
     async def _poll(self, trigger: SourceTrigger) -> None:
@@ -91,12 +92,12 @@ class Triggers:
                 now = self._clock.now()
                 if await self._triggers.is_polled_by(trigger, self._server_id, now=now, for_s=HELD_S):
                     wait_s = await self._turn(trigger)
-            except Exception as problem:  # one poisoned trigger is its own problem
+            except Exception as problem:  # any error: one broken trigger must not stop the others
                 log_failure(_log, problem, "trigger %s was not polled", trigger.name)
             await asyncio.sleep(wait_s)
 
     async def _turn(self, trigger: SourceTrigger) -> float:
-        """The seconds until the next look; those that were spent waiting in the source count."""
+        """The seconds until the next poll, less the time spent waiting in the source."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         wait_s = await self._turns.turn(trigger, wait_s=min(trigger.interval_s, LONGEST_WAIT_S))
@@ -104,18 +105,18 @@ class Triggers:
 
 
 # Reads the sources of triggers with the tools of this server, and with the credentials that the triggers name.
-TIMEOUT_S = 60.0  # of one poll, besides what it may wait
+TIMEOUT_S = 60.0  # of one poll, in addition to its waiting time
 _NOTHING = Redactor(())
 
 
 class SourceReader:
-    """`keychain` gives that of this server as it is now, None where there is none."""
+    """`keychain` returns the current keychain of this server, None if there is none."""
 
     def __init__(self, tools: Registry, keychain: Callable[[], Keychain | None]) -> None:
         self._tools, self._keychain = tools, keychain
 
     async def poll(self, trigger: SourceTrigger, poll: TriggerPoll) -> TriggerBatch:
-        """What is new. ToolError says why it cannot be told, without secrets."""
+        """The new items. ToolError says why they cannot be read, without secrets."""
         fields, redactor = await self._credential(trigger)
         try:
             async with asyncio.timeout(poll.wait_s + TIMEOUT_S):
@@ -125,13 +126,13 @@ class SourceReader:
         except ToolError as problem:
             code = f" ({problem.details['code']})" if problem.details.get("code") else ""
             raise ToolError(problem.kind, redactor.text(problem.message) + code) from None
-        except Exception as problem:  # a plug-in's; its words may hold what it found
+        except Exception as problem:  # of a plug-in; its message may hold secrets
             raise ToolError("tool.exception", f"its source failed with {type(problem).__name__}") from None
 
     async def settle(
         self, trigger: SourceTrigger, accepted: Sequence[TriggerItem], returned: Sequence[TriggerItem]
     ) -> None:
-        """Tell a source that hands its items out what became of them."""
+        """Settle items with a source that delivers them: accepted or returned."""
         source = self._source(trigger)
         if not hasattr(source, "settle") or not (accepted or returned):
             return
@@ -155,7 +156,7 @@ class SourceReader:
         return cast(TriggerSource, tool)
 
     async def _credential(self, trigger: SourceTrigger) -> tuple[Mapping[str, Any], Redactor]:
-        """The fields of the credential that the trigger names, and what masks them."""
+        """The fields of the credential that the trigger names, and their mask."""
         name, keychain = trigger.inputs.get("auth"), self._keychain()
         if name is None:
             return {}, _NOTHING

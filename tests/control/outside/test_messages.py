@@ -35,7 +35,7 @@ async def test_a_removed_message_reaches_nobody_and_a_delivered_one_stays(contro
     await control_plane.message_queue.sweep()
 
     assert "message.received" not in await control_plane.types()
-    with pytest.raises(NotFoundError, match='no message "m1" is kept here'):
+    with pytest.raises(NotFoundError, match='there is no message "m1" here'):
         await remove(control_plane.store.waits, "m1", now=now)
     assert (await control_plane.deliveries.send_message("paid", {"order": 7}, message_id="m2")).delivered_to == "x1"
     with pytest.raises(SettledError, match='"m2" was delivered to execution x1'):

@@ -1,8 +1,8 @@
-"""Timers: executions are woken when their moment has come (TMR-06).
+"""Timers: executions are woken when the time has come that they wait for (TMR-06).
 
-The moment is in the execution's row, written with the decision that set it, so nothing is lost with a process. A
-process that drives its own executions sleeps until the nearest of them. A server asks the store for all that are
-due. Several servers may wake the same execution; for all but the first there is nothing left to do.
+That time is `wake_at` of the execution's row, stored with the decision that set it, so no timer is lost with a process.
+An embedded run sleeps until the nearest `wake_at` of its own executions. A server asks the store for all that are due.
+Several servers may wake the same execution: the store accepts the first commit, and the others find nothing due.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from noetl.engine.execution import Execution
 from noetl.store.contract import Commit, Store
 
 MOST_AT_ONCE = 100  # executions woken in one transaction, before others have their turn
-POLL_S = 1.0  # other servers set alarms in the store, and nobody rings for it
-ASIDE_S = 30.0  # until one that could not be woken is tried again
+POLL_S = 1.0  # other servers set timers in the store without a wake-up to this one
+ASIDE_S = 30.0  # until an execution that could not be woken is tried again
 
 Sleep = Callable[[float], Awaitable[None]]
 _log = logging.getLogger(__name__)
 
 
 class Timers:
-    """The moments of the executions that this process has decided upon, the nearest first. Hears of every commit."""
+    """The next wake-up time of each execution that this process has decided upon. A listener of commits."""
 
     def __init__(self) -> None:
-        self._aside: dict[str, float] = {}  # could not be woken, and until when they are let be
-        # May hold entries that are out of date; `_moments` has the truth, one moment for each execution.
+        self._aside: dict[str, float] = {}  # executions that could not be woken, and when they are tried again
+        # May hold entries that are out of date; `_moments` has the current one of each execution.
         self._heap: list[tuple[float, str]] = []
         self._moments: dict[str, float] = {}
-        self.sooner = asyncio.Event()  # set when there is a nearer moment than there was
+        self.sooner = asyncio.Event()  # set when the nearest moment is now an earlier one
 
     def set(self, execution_id: str, moment: float | None) -> None:
         if moment is None:
@@ -57,7 +57,7 @@ class Timers:
         return self._heap[0][0] if self._heap else None
 
     def take_due(self, now: float, limit: int) -> list[str]:
-        """Those whose moment has come; they are set again by whatever waking them leads to."""
+        """Remove and return the executions whose moment has come. The commit that wakes them sets the next moment."""
         found: list[str] = []
         while len(found) < limit and (nearest := self.nearest()) is not None and nearest <= now:
             execution_id = heappop(self._heap)[1]
@@ -66,7 +66,7 @@ class Timers:
         return found
 
     def lay_aside(self, execution_id: str, until: float) -> None:
-        """It could not be woken. It does not keep anybody busy until then, unless it moves."""
+        """Note that an execution could not be woken: it is not tried again before `until`, unless a commit moves it."""
         self._aside[execution_id] = until
         self.set(execution_id, until)
 
@@ -78,7 +78,7 @@ class Timers:
         for commit in commits:
             row = commit.execution
             if self._aside:
-                self._aside.pop(row.execution_id, None)  # it moves after all
+                self._aside.pop(row.execution_id, None)  # a commit has moved it
             if row.wake_at is not None or row.execution_id in self._moments:
                 self.set(row.execution_id, row.wake_at)
 
@@ -87,7 +87,7 @@ class Timers:
 
 
 class TimerQueue:
-    """Tells the control plane when an execution is to be woken. `timers` are those that this process knows."""
+    """Sends `Wake` commands to executions that are due. `timers` are those that this process knows."""
 
     def __init__(
         self, executions: Executions, timers: Timers, store: Store, clock: Clock, *, sleep: Sleep = asyncio.sleep
@@ -97,32 +97,34 @@ class TimerQueue:
         self._outage = Outage(_log, "timers were not looked for", "timers are looked for again")
 
     async def serve_own(self) -> None:
-        """Wake the executions that are driven here, for as long as anybody wants it."""
+        """Wake the executions of this process, until cancelled."""
         while True:
             while woken := self._timers.take_due(self._clock.now(), MOST_AT_ONCE):
                 await self._wake(woken)
             await self._sleep_until(None)
 
     async def serve_all(self) -> None:
-        """Wake every execution of the store, for as long as anybody wants it."""
+        """Wake every execution of the store, until cancelled."""
         while True:
             try:
                 while await self.wake_due():
-                    await asyncio.sleep(0)  # a crowd is woken in parts, so that others have their turn
+                    await asyncio.sleep(0)  # many are woken in parts, so that other tasks run in between
                 nearest = await self._store.next_due()
                 self._outage.worked()
-            except NoetlError as problem:  # the store is away, say: it will be back
+            except NoetlError as problem:  # an unreachable store, for example: try again
                 self._outage.failed(problem)
                 nearest = None
             poll_at = self._clock.now() + POLL_S
-            is_near = nearest is not None and self._clock.now() < nearest < poll_at  # one laid aside is overdue
+            # In the past: that of an execution which is laid aside.
+            is_near = nearest is not None and self._clock.now() < nearest < poll_at
             await self._sleep_until(nearest if is_near else poll_at)
 
     async def wake_due(self) -> int:
-        """Wake some of those that are due in the store; gives how many there were."""
+        """Wake some of the executions that are due in the store; returns how many."""
         now = self._clock.now()
-        # Thrown away: on a server this heap only serves to sleep for the right time.
-        self._timers.take_due(now, sys.maxsize)  # the store knows them, and what others did about them
+        # The result is not used: on a server this heap only says how long to sleep. Which executions are due is asked
+        # of the store, which has what other servers did.
+        self._timers.take_due(now, sys.maxsize)
         aside = self._timers.laid_aside(now)
         # Those laid aside are still due in the store and come first: without the addition they could fill the page.
         rows = await self._store.due(now=now, limit=MOST_AT_ONCE + len(aside))
@@ -131,7 +133,7 @@ class TimerQueue:
         return len(due)
 
     async def _wake(self, execution_ids: Sequence[str]) -> None:
-        """All in one transaction; should that fail, each on its own, and who cannot be woken is laid aside."""
+        """Wake all in one transaction. If that fails, wake each alone and lay aside those that fail."""
         try:
             await self._wake_together(execution_ids)
         except NoetlError as problem:
@@ -151,18 +153,18 @@ class TimerQueue:
         if execution_ids:
             crash_point("alarm.after")
         woken = zip(execution_ids, decisions, strict=True)
-        # Else `wake_due` would find them due again at once, and turn in a tight loop.
+        # Otherwise `wake_due` would find them due again at once, in a busy loop.
         self._lay_aside(one for one, decision in woken if not decision.events)
 
     def _lay_aside(self, execution_ids: Iterable[str]) -> None:
-        """Nothing came of waking these: another server was quicker, or something is wrong with them. Either way they
-        do not keep anybody busy."""
+        """Do not try these again for a while: waking them changed nothing, since another server was first or they
+        fail."""
         until = self._clock.now() + ASIDE_S
         for execution_id in execution_ids:
             self._timers.lay_aside(execution_id, until)
 
     async def _sleep_until(self, until: float | None) -> None:
-        """Return when the nearest moment comes, or at `until`, or once there is a nearer one than there was."""
+        """Return at the nearest moment, at `until`, or as soon as an earlier moment is set."""
         moments = [one for one in (until, self._timers.nearest()) if one is not None]
         # Cleared before waiting, after reading the nearest moment: no await lies between, so no change is missed.
         self._timers.sooner.clear()
@@ -175,4 +177,5 @@ class TimerQueue:
         finally:
             for future in resting:
                 future.cancel()
-            await asyncio.wait(resting)  # whose end is theirs alone: to be cancelled here and now still counts
+            # `wait` and not `gather`: it raises only if this task is cancelled, not when the futures are.
+            await asyncio.wait(resting)

@@ -1,10 +1,10 @@
-"""Results as deciding has them, at once or not at all (RES-01, RES-06).
+"""Result cache: large results for deciding, which is synchronous and cannot wait for a network (RES-01, RES-06).
 
-Deciding cannot wait. Where results lie far, over a network, a value that is kept is only noted, since its address is
-its content, and one that is read and not at hand is noted as well, with nothing in its place. What a decision came
-to that lacked something is thrown away: `check` says so, with what has to be brought first. It is brought outside of
-any batch, so that whoever else decides does not wait for it, and then all is decided again. So an object is always
-written before the event that names it.
+`keep` returns the reference of a value at once, since it is the hash of the content, and notes that the value has to be
+sent. `load` of a value that is not in memory notes that it has to be fetched, and returns None in its place. After the
+decision `check` raises ResultNotLoadedError if anything was noted, and the decision is thrown away. The group commit
+sends and fetches outside of any batch, so that other decisions do not wait, and decides again. So a value is always
+stored before the event that refers to it.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from noetl.events.outcomes import Reference
 from noetl.store.contract import ResultStore
 from noetl.store.results.files import referring, table_reference
 
-# Each try may discover one more reference inside a value that was just brought.
+# Each try may discover one more reference inside a value that was just fetched.
 _TRIES = 30
 _T = TypeVar("_T")
 
 
 class ResultNotLoadedError(BackendError):
-    """Something has to be brought first; then decide again."""
+    """Values have to be sent or fetched first; then decide again."""
 
     def __init__(self, transfer: ResultTransfer, unsent: dict[str, bytes], unread: set[str]) -> None:
         super().__init__("stored results have to be brought first, and were asked for too often")
@@ -45,7 +45,7 @@ class ResultNotLoadedError(BackendError):
         await self._transfer.transfer(self._unsent, self._unread)
 
     def begin(self) -> None:
-        """The same, and nobody waits for it."""
+        """The same, without waiting for it."""
         self._transfer.begin(self._unsent, self._unread)
 
     @property
@@ -54,8 +54,8 @@ class ResultNotLoadedError(BackendError):
 
 
 class ResultCache:
-    """Only for one event loop, and never from a thread. Results in local files are at hand up to `near_bytes`; a
-    larger one is as far as what lies outside."""
+    """For one event loop, never called from a thread. Results in local files are read at once up to `near_bytes`; a
+    larger one is fetched like one in a remote store."""
 
     def __init__(self, results: ResultStore, near_bytes: int = sys.maxsize) -> None:
         self._results = results
@@ -66,7 +66,7 @@ class ResultCache:
         # it can be made.
         self._unsent: dict[str, bytes] = {}
         self._unread: set[str] = set()
-        self._owed: dict[str, bytes] = {}  # by the worker beside
+        self._owed: dict[str, bytes] = {}  # values that the worker in this process keeps, not sent yet
 
     # in the middle of a decision
 
@@ -91,19 +91,19 @@ class ResultCache:
             return msgspec.json.decode(body)
         if (gone := self._transfer.known_gone(reference.checksum)) is not None:
             raise ToolError(gone.kind, gone.message)
-        # None stands in for the value. The decision is thrown away by `check`, so nobody sees it.
+        # None stands in for the value. `check` discards the decision, so no caller sees it.
         self._unread.add(reference.checksum)
         return None
 
     def check(self) -> None:
-        """ResultNotLoadedError where something was lacking since this was asked last."""
+        """ResultNotLoadedError if a value was missing since the last check."""
         if self._unsent or self._unread:
             unsent, self._unsent = self._unsent, {}
             unread, self._unread = self._unread, set()
             raise ResultNotLoadedError(self._transfer, unsent, unread)
 
     async def read(self, look: Callable[[Load], _T]) -> _T:
-        """What `look` finds, with all that it reads at hand."""
+        """The result of `look`, repeated until every value that it reads is in memory."""
         for _ in range(_TRIES):
             try:
                 try:
@@ -117,7 +117,7 @@ class ResultCache:
             await away.fetch()
         raise away
 
-    # what a worker in the same process keeps and reads: it cannot wait either, but between its tasks
+    # for a worker in the same process, which can wait between its tasks only
 
     def send_soon(self, value: Any) -> Reference:
         """Begin to store a value; `settled` waits for it."""
@@ -139,17 +139,17 @@ class ResultCache:
             await self._transfer.transfer({one: body for one, body in self._owed.items() if one in text}, ())
 
     def load_now(self, reference: Reference) -> Any:
-        """A value, at hand or not: then this blocks. What an order refers to is fetched before."""
+        """A value from memory, else by a blocking read. What an order refers to is fetched before it runs."""
         body = self._transfer.cached_body(reference.checksum)
         return self._results.load(reference) if body is None else msgspec.json.decode(body)
 
     async def fetch(self, references: Iterable[Reference]) -> None:
-        """Have these at hand, as far as they can be had; whoever reads the others hears of it."""
+        """Fetch these into memory. Errors are left to the reader of a value that is missing."""
         with suppress(BackendError):
             await self._transfer.transfer({}, [one.checksum for one in references if self.is_far(one.size)])
 
     async def store_table(self, file: Path) -> Reference:
-        """A table is stored at once, past the cache: nobody decides by what is in it."""
+        """Store a table at once, past the cache: no decision reads one."""
         size = file.stat().st_size
         return table_reference(self._results.store, await self._results.send_file(file), size)
 
@@ -160,7 +160,7 @@ class ResultCache:
         self._transfer.close()
 
     def _reference_of(self, value: Any) -> Reference | tuple[Reference, bytes]:
-        """Where the value is, if it could be stored at once; else where it will be, and what has to be sent there."""
+        """The reference of a value that was stored at once; otherwise with the body that has to be sent."""
         if self._near_bytes == sys.maxsize:
             return self._results.put(value)
         body = msgspec.json.encode(value)
@@ -174,16 +174,16 @@ class ResultCache:
 # Moves the bodies of results to and from a remote result store, one transfer for each body however many ask for it,
 # and caches them.
 CACHE_BYTES = 128 << 20  # more than any single decision reads
-# Far below the day for which retention spares what nobody names (GRACE_S).
-_SENT_S = 600.0  # for so long nobody collects what was sent, by far
-_GONE_S = 5.0  # for so long what was not there is not asked for again
+# How long a sent value counts as stored. Far below the day for which retention keeps values without a reference.
+_SENT_S = 600.0
+_GONE_S = 5.0  # before a missing value is asked for again
 _AT_A_TIME = 8
-_PAUSE_S = 1.0  # after a failure, for those whom nobody waits for
+_PAUSE_S = 1.0  # after a failure, before `begin` starts transfers again
 _MOST_SENT = 10_000
 
 
 class ResultTransfer:
-    """Bodies by their checksums. Only for one event loop, and never from a thread."""
+    """Bodies of values by their checksums. For one event loop, never called from a thread."""
 
     def __init__(self, results: ResultStore) -> None:
         self._results = results
@@ -197,7 +197,7 @@ class ResultTransfer:
         self._failed_at = float("-inf")
         self._places = asyncio.Semaphore(_AT_A_TIME)
 
-    # what is at hand
+    # in memory
 
     def cached_body(self, checksum: str) -> bytes | None:
         body = self._bodies.get(checksum)
@@ -213,7 +213,7 @@ class ResultTransfer:
             self._size -= len(self._bodies.popitem(last=False)[1])
 
     def is_sent(self, checksum: str) -> bool:
-        # Not for ever: garbage collection may delete a body that no event names yet. It spares younger ones.
+        # Not forever: garbage collection may delete a body that no event names yet. It spares younger ones.
         return time.monotonic() - self._sent.get(checksum, float("-inf")) < _SENT_S
 
     def known_gone(self, checksum: str) -> ToolError | None:
@@ -224,15 +224,15 @@ class ResultTransfer:
         return None
 
     def has(self, unsent: Iterable[str], unread: Iterable[str]) -> bool:
-        """Whether nothing of it would be lacking now."""
+        """Whether all of these are sent, and fetched or known to be gone."""
         known = (one in self._bodies or self.known_gone(one) is not None for one in unread)
         return all(map(self.is_sent, unsent)) and all(known)
 
-    # what is brought
+    # transfers
 
     async def transfer(self, unsent: dict[str, bytes], unread: Iterable[str]) -> None:
-        """Return once the ones are stored and the others at hand, or known to be gone. BackendError while the store is
-        away."""
+        """Send and fetch; return once all are stored, and in memory or known to be gone. BackendError while the store
+        cannot be reached."""
         # Shielded: a caller that is cancelled must not stop a transfer that others wait for.
         if tasks := [asyncio.shield(task) for task in self._tasks(unsent, unread)]:
             for problem in await asyncio.gather(*tasks, return_exceptions=True):
@@ -240,7 +240,7 @@ class ResultTransfer:
                     raise problem
 
     def begin(self, unsent: dict[str, bytes], unread: Iterable[str]) -> None:
-        """The same, and nobody waits for it."""
+        """The same, without waiting for it."""
         # Called at every batch while a store is away; without the pause each would start the same failing requests.
         if time.monotonic() - self._failed_at > _PAUSE_S:
             self._tasks(unsent, unread)
@@ -271,7 +271,8 @@ class ResultTransfer:
     def _on_task_end(self, what: tuple[str, bool], task: asyncio.Task[None]) -> None:
         del self._under_way[what]
         if not task.cancelled() and task.exception() is not None:
-            self._failed_at = time.monotonic()  # who waits hears of it; else it is tried again by who needs it
+            # `transfer` raises the error. After `begin` it is not raised, and the next decision tries again.
+            self._failed_at = time.monotonic()
 
     async def _send(self, checksum: str, body: bytes) -> None:
         async with self._places:
@@ -285,5 +286,5 @@ class ResultTransfer:
             async with self._places:
                 self.remember(checksum, await self._results.fetch(checksum))
         except ToolError as problem:
-            # Remembered, so that the decision that is made again finds an answer instead of asking for ever.
+            # Remembered, so that the decision that is made again finds an answer instead of asking forever.
             self._gone[checksum] = time.monotonic(), problem

@@ -1,4 +1,0 @@
-"""Timers of executions, and schedules that start playbooks.
-
-Read first: `timers.py`, `schedules.py`.
-"""
